@@ -1,0 +1,217 @@
+"""The factory description: ROSA's Figure 3, unchanged, plus optional settings whose defaults live here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_contract.strict import Reader, nearest, parse_yaml, read_yaml, setting, shown
+
+SYSTEM1 = "system1"
+SYSTEM2 = "system2"
+SAFETY = "safety"
+MONITOR = "monitor"
+GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
+
+
+@dataclass(frozen=True)
+class ServerCluster:
+    """The GPU pool (Figure 3, part 1)."""
+
+    num_servers: int = setting("GPUs in the pool; each hosts one model", at_least=1, at_most=100_000)
+    gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
+
+
+@dataclass(frozen=True)
+class FleetEntry:
+    """One group of robots that run the same task (Figure 3, part 2)."""
+
+    task: str = setting("name of a task of this file")
+    num_robots: int = setting("robots that run it", at_least=1, at_most=1_000_000)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """How System 2, System 1 and execution follow each other (ROSA 3.3, "Model composition")."""
+
+    action_period_ms: float = setting("execution after each System 1 answer", above=0, at_most=60_000)
+    system2_to_system1_call_ratio: float = setting(
+        "System 2 calls per System 1 call: 1 plans before each action, 0.1 before every tenth", 1.0, above=0, at_most=1
+    )
+
+
+@dataclass(frozen=True)
+class TaskRetry:
+    """What follows a failed task (ROSA 3.3, "Task retry policy")."""
+
+    max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
+    on_max_task_retries: str = setting("what follows the last failure", "stop_and_call_human", choices=FALLBACK_NAMES)
+
+
+@dataclass(frozen=True)
+class SafetyAndSloViolation:
+    """When repeated violations become an escalation (ROSA 3.3, "Safety and SLO violations handling")."""
+
+    max_consecutive_safety_replan: int = setting("'unsafe' verdicts in a row before escalation", 10, at_least=1)
+    max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
+    on_max_violation: str = setting("what follows", "stop_and_call_human", choices=FALLBACK_NAMES)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One model component of a task (ROSA 3.3, "Performance requirements")."""
+
+    model: str = setting("model that answers, a key of `models`")
+    slo_ms: float = setting("deadline, counted on the robot from sending", above=0, at_most=600_000)
+    prompt: str = setting("text given to the model", "")
+    freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
+    fallback: str = setting("what a missed deadline triggers", "stop_and_resend", choices=FALLBACK_NAMES)
+    confirmations: int = setting("equal verdicts in a row before the robot acts on one", 1, at_least=1, at_most=100)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a robot does and what that needs (Figure 3, part 3)."""
+
+    pipeline: Pipeline = setting("the System 2, System 1 and execution chain")
+    components: Mapping[str, Component] = setting("model components by name: system1, system2, safety, monitor, ...")
+    task_retry: TaskRetry = setting("retries of a failed task", TaskRetry)
+    safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)
+    value_weight: float = setting("value of one action of this task, v_c of equation (1)", 1.0, above=0)
+    min_action_rate_hz: float = setting("least action rate per robot, equation (1)", 0.0, at_least=0)
+
+
+@dataclass(frozen=True)
+class Model:
+    """How the server runs a model. A model without an entry can be planned for, but not served."""
+
+    backend: str = setting("name of a backend, see docs/add_a_model.md")
+    options: Mapping[str, Any] = setting("passed to the backend", dict)
+    workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
+    max_batch: int | None = setting("largest batch; default: the backend's own limit", None, at_least=1, at_most=4096)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The server's front door."""
+
+    bind: str = setting("ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570")
+    metrics_port: int = setting("Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535)
+    queue_per_model: int = setting("waiting requests per model before 'overloaded'", 1024, at_least=1, at_most=1_000_000)
+    max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
+    curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A whole factory description."""
+
+    server_cluster: ServerCluster
+    robot_fleet: tuple[FleetEntry, ...]
+    tasks: Mapping[str, Task]
+    models: Mapping[str, Model]
+    gateway: Gateway
+
+    def models_of(self, task: str) -> dict[str, str]:
+        """Component name -> model name of one task."""
+        return {name: component.model for name, component in self.tasks[task].components.items()}
+
+
+SECTIONS = ("server_cluster", "robot_fleet", "models", "gateway")
+
+
+def load_factory(path: str | Path) -> Factory:
+    """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
+
+    Relative paths in `gateway.curve_keys` and in a model's `weights` and `profile` options are taken from the file's folder.
+    """
+    factory = factory_from(read_yaml(path), str(path))
+    folder = Path(path).resolve().parent
+    models = {name: replace(model, options=_anchored(model.options, folder)) for name, model in factory.models.items()}
+    gateway = factory.gateway
+    if gateway.curve_keys:
+        gateway = replace(gateway, curve_keys=str(folder / gateway.curve_keys))
+    return replace(factory, models=models, gateway=gateway)
+
+
+def parse_factory(text: str, source: str = "<text>") -> Factory:
+    """As `load_factory`, for text that is already in memory; paths stay as written."""
+    return factory_from(parse_yaml(text, source), source)
+
+
+def factory_from(document: Any, source: str) -> Factory:
+    """A `Factory` from plain YAML values; every top-level key that is no section is a task, as in Figure 3."""
+    reader = Reader(source)
+    entries = reader.mapping("", document)
+    reader.finish()
+    assert entries is not None
+    for name in ("server_cluster", "robot_fleet"):
+        if name not in entries:
+            reader.fail(name, f"is missing{nearest(name, entries)}")
+    cluster = reader.section(ServerCluster, "server_cluster", entries.get("server_cluster", {"num_servers": 1}))
+    fleet = reader.value(tuple[FleetEntry, ...], "robot_fleet", entries.get("robot_fleet", []), {})
+    models = reader.value(Mapping[str, Model], "models", entries.get("models", {}), {})
+    gateway = reader.section(Gateway, "gateway", entries.get("gateway", {}))
+    tasks = {}
+    for name, value in entries.items():
+        if name in SECTIONS:
+            continue
+        if not isinstance(value, dict) or not ("components" in value or "pipeline" in value):
+            known = [*SECTIONS, *(f"{entry.task}" for entry in fleet if entry)]
+            reader.fail(name, f"is neither a section nor a task with components{nearest(name, known)}")
+            continue
+        tasks[name] = reader.section(Task, name, value)
+        if tasks[name]:
+            _check_task(reader, name, tasks[name])
+    if not any(task for task in tasks.values()) and not reader.problems:
+        reader.fail("", "describes no task; expected a task with components beside the sections")
+    for index, entry in enumerate(fleet):
+        if entry and entry.task not in tasks:
+            hint = nearest(entry.task, tasks)
+            reader.fail(f"robot_fleet[{index}].task", f"no task {shown(entry.task)} in this file{hint}")
+    reader.finish()
+    _check_placement(reader, cluster, tasks, models)
+    reader.finish()
+    return Factory(cluster, fleet, tasks, models, gateway)
+
+
+def _check_task(reader: Reader, name: str, task: Task) -> None:
+    """Values that are each possible but contradict one another."""
+    where = f"{name}.components"
+    if SYSTEM1 not in task.components:
+        hint = nearest(SYSTEM1, task.components)
+        reader.fail(where, f"needs a component system1, the action model{hint}; got {', '.join(task.components) or 'none'}")
+    for key, component in task.components.items():
+        if key in GOAL_COUPLED and component.freq_hz is not None:
+            reader.fail(f"{where}.{key}.freq_hz", "is set by pipeline.action_period_ms for this component; remove it")
+        if key not in GOAL_COUPLED and component.freq_hz is None:
+            reader.fail(f"{where}.{key}.freq_hz", "is missing; a periodic component needs calls per second")
+        if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
+            reader.fail(f"{where}.{key}.fallback", "use_last_plan needs a component system2 that makes plans")
+    if task.min_action_rate_hz > 1000 / task.pipeline.action_period_ms:
+        reader.fail(
+            f"{name}.min_action_rate_hz",
+            f"{task.min_action_rate_hz:g} Hz cannot be reached: action_period_ms of {task.pipeline.action_period_ms:g}"
+            f" allows at most {1000 / task.pipeline.action_period_ms:g} Hz",
+        )
+
+
+def _check_placement(reader: Reader, cluster: ServerCluster, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
+    used = {component.model for task in tasks.values() for component in task.components.values()}
+    for name in models:
+        if name not in used:
+            reader.fail(f"models.{name}", f"is used by no component{nearest(name, used)}")
+    needed = sum(models[name].workers if name in models else 1 for name in used)
+    if needed > cluster.num_servers:
+        reader.fail(
+            "server_cluster.num_servers",
+            f"{cluster.num_servers} servers cannot host {needed} workers; each server hosts one model ({', '.join(sorted(used))})",
+        )
+
+
+def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    paths = ("weights", "profile")
+    return {key: str(folder / value) if key in paths and isinstance(value, str) else value for key, value in options.items()}

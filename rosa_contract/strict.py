@@ -1,0 +1,264 @@
+"""YAML to frozen dataclasses, strictly: every mistake is found, with its dotted path, the value and what was expected.
+
+The dataclass is the only description of a section. A field's limits and its documentation are its metadata, made
+by `setting(...)`; `docs/configuration.md` is generated from the same metadata.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_contract.errors import ConfigError
+
+MAX_FILE_BYTES = 1 << 20
+MAX_NODES = 50_000
+MAX_DEPTH = 24
+MAX_NAME_CHARS = 256
+REQUIRED = dataclasses.MISSING
+
+
+def setting(
+    doc: str,
+    default: Any = REQUIRED,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    length: int | None = None,
+) -> Any:
+    """A documented configuration field. `default` may be a class or function: it is then called for each object."""
+    metadata = {
+        "doc": doc,
+        "above": above,
+        "at_least": at_least,
+        "at_most": at_most,
+        "choices": choices,
+        "length": length,
+    }
+    if default is REQUIRED:
+        return dataclasses.field(metadata=metadata)
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def read_yaml(path: str | Path) -> Any:
+    """The content of a YAML file as plain Python values.
+
+    Raises `ConfigError` for a missing, huge or malformed file, duplicate keys, and alias bombs.
+    """
+    source = str(path)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(source, [f"cannot be read: {error.strerror or error}"]) from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise ConfigError(source, [f"is larger than {MAX_FILE_BYTES} bytes; a factory description is a few kilobytes"])
+    return parse_yaml(raw, source)
+
+
+def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
+    """As `read_yaml`, for text that is already in memory."""
+    try:
+        loader = _Loader(raw)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                raise ConfigError(source, ["is empty; expected a mapping"])
+            _bound(node, source)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise ConfigError(source, [_one_line(error)]) from None
+    except (ValueError, RecursionError, OverflowError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(source, [f"not valid YAML: {_one_line(error)}"]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, refusing duplicate keys, which YAML forbids and PyYAML overwrites silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = str(key_node.value)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"line {line}: the key {key!r} stands twice in one mapping"
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _bound(root: yaml.Node, source: str) -> None:
+    """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them."""
+    count = 0
+    stack: list[tuple[yaml.Node, int]] = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if count > MAX_NODES or depth > MAX_DEPTH:
+            raise ConfigError(source, [f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"])
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                stack += [(key, depth + 1), (value, depth + 1)]
+        elif isinstance(node, yaml.SequenceNode):
+            stack += [(value, depth + 1) for value in node.value]
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def nearest(name: str, known: typing.Iterable[str]) -> str:
+    """A hint such as ` (did you mean 'slo_ms'?)`, or the empty string."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {match[0]!r}?)" if match else ""
+
+
+def shown(value: Any) -> str:
+    """`value` as an error shows it: short, on one line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class Reader:
+    """Turns plain values into dataclasses and collects every problem it meets on the way."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.problems: list[str] = []
+
+    def fail(self, path: str, problem: str) -> None:
+        self.problems.append(f"{path}: {problem}" if path else problem)
+
+    def finish(self) -> None:
+        """Raise `ConfigError` when anything was wrong."""
+        if self.problems:
+            raise ConfigError(self.source, self.problems)
+
+    def mapping(self, path: str, value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            self.fail(path, f"expected a mapping, got {shown(value)}")
+            return None
+        bad = [key for key in value if not isinstance(key, str) or not key or len(key) > MAX_NAME_CHARS]
+        for key in bad:
+            self.fail(path, f"expected text of 1 to {MAX_NAME_CHARS} characters as key, got {shown(key)}")
+        return None if bad else value
+
+    def section(self, cls: type[Any], path: str, value: Any) -> Any:
+        """`value` as an object of the dataclass `cls`, or None after noting why not."""
+        entries = self.mapping(path, value)
+        if entries is None:
+            return None
+        hints = typing.get_type_hints(cls)
+        fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+        before = len(self.problems)
+        for key in entries:
+            if key not in fields:
+                self.fail(_join(path, key), f"unknown key{nearest(key, fields)}; known: {', '.join(fields)}")
+        values: dict[str, Any] = {}
+        for name, field in fields.items():
+            where = _join(path, name)
+            if name in entries:
+                values[name] = self.value(hints[name], where, entries[name], field.metadata)
+            elif field.default is REQUIRED and field.default_factory is REQUIRED:
+                self.fail(where, f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}")
+        return cls(**values) if len(self.problems) == before else None
+
+    def value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
+        """`value` as the annotated type `hint`, within `limits`."""
+        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        if origin in (types.UnionType, typing.Union):
+            if value is None and type(None) in args:
+                return None
+            return self.value(next(arg for arg in args if arg is not type(None)), path, value, limits)
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            return self.section(hint, path, value)
+        if origin is tuple:
+            return self._sequence(args[0], path, value, limits)
+        if origin in (dict, Mapping):
+            return self._map(args[1], path, value, limits)
+        return self._scalar(hint, path, value, limits)
+
+    def _sequence(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            self.fail(path, f"expected a list, got {shown(value)}")
+            return ()
+        if limits.get("length") is not None and len(value) != limits["length"]:
+            self.fail(path, f"expected {limits['length']} values, got {len(value)}")
+        return tuple(self.value(item, f"{path}[{index}]", entry, limits) for index, entry in enumerate(value))
+
+    def _map(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> dict[str, Any]:
+        entries = self.mapping(path, value) or {}
+        if item is Any:
+            return dict(entries)
+        return {key: self.value(item, _join(path, key), entry, limits) for key, entry in entries.items()}
+
+    def _scalar(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
+        if hint is bool:
+            if not isinstance(value, bool):
+                self.fail(path, f"expected true or false, got {shown(value)}")
+            return value
+        if hint is str:
+            if not isinstance(value, str) or not value.isprintable():
+                self.fail(path, f"expected text on one line, got {shown(value)}")
+            elif limits.get("choices") and value not in limits["choices"]:
+                hint_text = nearest(value, limits["choices"])
+                self.fail(path, f"must be one of {', '.join(limits['choices'])}, got {shown(value)}{hint_text}")
+            return value
+        if hint is int:
+            if isinstance(value, bool) or not isinstance(value, int):
+                self.fail(path, f"expected a whole number, got {shown(value)}")
+                return value
+        elif hint is float:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self.fail(path, f"expected a number, got {shown(value)}")
+                return value
+            try:
+                value = float(value)
+            except OverflowError:
+                value = math.inf
+            if not math.isfinite(value):
+                self.fail(path, f"must be finite, got {value}")
+                return value
+        else:
+            raise TypeError(f"{path}: the strict loader has no rule for {hint!r}")
+        self._limits(path, value, limits)
+        return value
+
+    def _limits(self, path: str, value: float, limits: Mapping[str, Any]) -> None:
+        above, at_least, at_most = limits.get("above"), limits.get("at_least"), limits.get("at_most")
+        if above is not None and not value > above:
+            self.fail(path, f"must be > {above:g}, got {value:g}")
+        elif at_least is not None and value < at_least:
+            self.fail(path, f"must be >= {at_least:g}, got {value:g}")
+        elif at_most is not None and value > at_most:
+            self.fail(path, f"must be <= {at_most:g}, got {value:g}")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _expected(hint: Any) -> str:
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+    if typing.get_origin(hint) is tuple:
+        return "a list"
+    return names.get(hint, "a mapping")
