@@ -1,0 +1,462 @@
+"""Messages <-> ZeroMQ frames. Frame 0 is a msgpack header; every image, and every model output, is a frame of its own.
+
+The header is a map with `v` (schema version, checked before anything else) and `t` (message type). Arrays travel as
+dtype + shape + bytes of a short list of plain dtypes; non-finite numbers are refused at both ends. Whatever the bytes,
+decoding raises nothing but `CodecError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.images import ENCODINGS, EncodedImage, check_size
+
+Frame = Any  # bytes, memoryview or zmq.Frame: anything with the buffer interface
+Header = dict[str, Any]
+
+MAX_HEADER_BYTES = 1 << 20
+MAX_NAME_CHARS = 128
+MAX_TEXT_CHARS = 1 << 16
+MAX_IMAGES = 16
+MAX_ARRAYS = 64
+MAX_BATCH = 4096
+MAX_ARRAY_BYTES = 1 << 24
+MAX_NDIM = 4
+MAX_ID = (1 << 63) - 1
+DTYPES = ("<f4", "<f8", "<f2", "<i4", "<i8", "|u1", "|b1")
+
+
+def encode(message: m.Message) -> list[Frame]:
+    """The frames of `message`. Raises `CodecError` for non-finite numbers and whatever a peer would refuse."""
+    kind = type(message)
+    if kind not in _ENCODERS:
+        raise CodecError(f"cannot encode {kind.__name__}; known: {', '.join(c.__name__ for c in _ENCODERS)}")
+    name, encoder = _ENCODERS[kind]
+    header, frames = encoder(message)
+    return [_pack({"v": m.SCHEMA_VERSION, "t": name, **header}), *frames]
+
+
+def decode(frames: Sequence[Frame]) -> m.Message:
+    """The message in `frames`. Raises `CodecError` (`VersionError` for another schema) and nothing else."""
+    header = read_header(frames)
+    decoder = _DECODERS.get(header["t"])
+    if decoder is None:
+        raise CodecError(f"message type: expected one of {', '.join(_DECODERS)}, got {header['t']!r}")
+    return decoder(header, frames)
+
+
+def read_header(frames: Sequence[Frame]) -> Header:
+    """Frame 0 as a map whose version is ours. The gateway reads no more than this of a request."""
+    if not frames:
+        raise CodecError("empty message: expected a header frame")
+    header = _unpack(frames[0], "header")
+    if not isinstance(header, dict):
+        raise CodecError(f"header: expected a map, got {type(header).__name__}")
+    if header.get("v") != m.SCHEMA_VERSION or isinstance(header.get("v"), bool):
+        raise VersionError(header.get("v"), m.SCHEMA_VERSION)
+    if not isinstance(header.get("t"), str):
+        raise CodecError(f"header: expected a message type under 't', got {header.get('t')!r}")
+    return header
+
+
+# -- the outputs of models: one frame, made by the worker and passed through by the gateway ------------------------
+
+
+def encode_output(output: m.Output) -> bytes:
+    """One frame. Raises `CodecError` for a non-finite value, so that no robot ever sees one."""
+    return _pack({"a": _pack_arrays(output.arrays), "w": output.verdict, "x": output.text})
+
+
+def decode_output(frame: Frame) -> m.Output:
+    body = _unpack(frame, "output")
+    if not isinstance(body, dict):
+        raise CodecError(f"output: expected a map, got {type(body).__name__}")
+    return m.Output(_arrays(body, "a"), _text(body, "w", MAX_NAME_CHARS), _text(body, "x", MAX_TEXT_CHARS))
+
+
+# -- encoders: message -> (header, further frames) ----------------------------------------------------------------
+
+
+def _encode_hello(message: m.Hello) -> tuple[Header, list[Frame]]:
+    cameras = {name: [c.height, c.width, c.encoding] for name, c in message.cameras.items()}
+    return {"r": message.robot_id, "k": message.task, "c": cameras, "s": dict(message.state)}, []
+
+
+def _encode_request(message: m.Request) -> tuple[Header, list[Frame]]:
+    images = [[name, i.encoding, i.height, i.width] for name, i in message.images.items()]
+    header = {
+        "i": message.request_id,
+        "c": message.component,
+        "b": _finite("budget_ms", message.budget_ms),
+        "p": message.prompt,
+        "s": _pack_arrays(message.state),
+        "m": images,
+    }
+    return header, [image.data for image in message.images.values()]
+
+
+def response_header(
+    request_id: int, status: str, reason: str, queue_ms: float, inference_ms: float, batch_size: int
+) -> bytes:
+    """Frame 0 of a response; frame 1, with status ok, is the worker's output frame, untouched."""
+    return _pack(
+        {
+            "v": m.SCHEMA_VERSION,
+            "t": "response",
+            "i": request_id,
+            "s": status,
+            "r": reason,
+            "q": queue_ms,
+            "n": inference_ms,
+            "z": batch_size,
+        }
+    )
+
+
+def _encode_response(message: m.Response) -> tuple[Header, list[Frame]]:
+    header = {
+        "i": message.request_id,
+        "s": message.status,
+        "r": message.reason,
+        "q": message.queue_ms,
+        "n": message.inference_ms,
+        "z": message.batch_size,
+    }
+    return header, [] if message.output is None else [encode_output(message.output)]
+
+
+def _encode_health(message: m.HealthReport) -> tuple[Header, list[Frame]]:
+    queues, workers = dict(message.queues), dict(message.workers)
+    return {"o": message.ready, "w": workers, "q": queues, "r": list(message.robots)}, []
+
+
+def _encode_ready(message: m.WorkerReady) -> tuple[Header, list[Frame]]:
+    images = {name: list(size) for name, size in message.images.items()}
+    body = {"w": message.worker_id, "m": message.model, "b": message.max_batch, "i": images, "s": dict(message.state)}
+    return body, []
+
+
+def _encode_execute(message: m.Execute) -> tuple[Header, list[Frame]]:
+    counts = [len(frames) for frames in message.frames]
+    header = {"i": message.batch_id, "k": list(message.tickets), "n": counts}
+    return header, [frame for frames in message.frames for frame in frames]
+
+
+def _encode_executed(message: m.Executed) -> tuple[Header, list[Frame]]:
+    header = {
+        "i": message.batch_id,
+        "k": list(message.tickets),
+        "n": message.inference_ms,
+        "e": [list(error) for error in message.errors],
+    }
+    return header, list(message.outputs)
+
+
+# -- decoders: (header, all frames) -> message ---------------------------------------------------------------------
+
+
+def _decode_hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
+    _count(frames, 1, "hello")
+    cameras = {}
+    for name, entry in _map(header, "c", MAX_IMAGES).items():
+        if not isinstance(entry, list) or len(entry) != 3:
+            raise CodecError(f"hello: camera {name!r}: expected [height, width, encoding], got {_short(entry)}")
+        height, width = _size(entry[0], entry[1])
+        cameras[name] = m.CameraInfo(height, width, _encoding(entry[2]))
+    state = {name: _whole(n, f"hello: state {name!r}", 1, 1 << 20) for name, n in _map(header, "s", MAX_ARRAYS).items()}
+    return m.Hello(_name(header, "r"), _name(header, "k"), cameras, state)
+
+
+def _decode_request(header: Header, frames: Sequence[Frame]) -> m.Request:
+    listed = _list(header, "m", MAX_IMAGES)
+    _count(frames, 1 + len(listed), "request")
+    images: dict[str, EncodedImage] = {}
+    for entry, frame in zip(listed, frames[1:], strict=True):
+        if not isinstance(entry, list) or len(entry) != 4 or not isinstance(entry[0], str):
+            raise CodecError(f"request: image: expected [camera, encoding, height, width], got {_short(entry)}")
+        name, encoding = entry[0], _encoding(entry[1])
+        height, width = _size(entry[2], entry[3])
+        if name in images or len(name) > MAX_NAME_CHARS:
+            raise CodecError(f"request: camera {_short(name)} stands twice or has too long a name")
+        images[name] = EncodedImage(encoding, height, width, _buffer(frame))
+    return m.Request(
+        request_id=_whole(header.get("i"), "request_id", 0, MAX_ID),
+        component=_name(header, "c"),
+        budget_ms=_number(header, "b", 0.0, 600_000.0),
+        prompt=_text(header, "p", MAX_TEXT_CHARS),
+        state=_arrays(header, "s"),
+        images=images,
+    )
+
+
+def _decode_response(header: Header, frames: Sequence[Frame]) -> m.Response:
+    status = _name(header, "s")
+    if status not in m.STATUSES:
+        raise CodecError(f"response: status: expected one of {', '.join(m.STATUSES)}, got {_short(status)}")
+    _count(frames, 2 if status == m.OK else 1, f"response {status}")
+    return m.Response(
+        request_id=_whole(header.get("i"), "request_id", 0, MAX_ID),
+        status=status,
+        reason=_text(header, "r", MAX_TEXT_CHARS),
+        queue_ms=_number(header, "q", 0.0, 1e9),
+        inference_ms=_number(header, "n", 0.0, 1e9),
+        batch_size=_whole(header.get("z"), "batch_size", 0, MAX_BATCH),
+        output=decode_output(frames[1]) if status == m.OK else None,
+    )
+
+
+def _decode_welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
+    _count(frames, 1, "welcome")
+    return m.Welcome(_names(header, "m"))
+
+
+def _decode_refuse(header: Header, frames: Sequence[Frame]) -> m.Refuse:
+    _count(frames, 1, "refuse")
+    return m.Refuse(_name(header, "c"), _text(header, "r", MAX_TEXT_CHARS))
+
+
+def _decode_health(header: Header, frames: Sequence[Frame]) -> m.HealthReport:
+    _count(frames, 1, "health_report")
+    if not isinstance(header.get("o"), bool):
+        raise CodecError(f"health_report: ready: expected true or false, got {_short(header.get('o'))}")
+    queues = {name: _whole(n, f"queue {name!r}", 0, MAX_ID) for name, n in _map(header, "q", MAX_BATCH).items()}
+    robots = _list(header, "r", 1 << 16)
+    if not all(isinstance(robot, str) for robot in robots):
+        raise CodecError("health_report: robots: expected names")
+    return m.HealthReport(header["o"], _names(header, "w"), queues, robots)
+
+
+def _decode_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
+    _count(frames, 1, "worker_ready")
+    images = {}
+    for name, entry in _map(header, "i", MAX_IMAGES).items():
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise CodecError(f"worker_ready: image {name!r}: expected [height, width], got {_short(entry)}")
+        images[name] = _size(entry[0], entry[1])
+    state = {name: _whole(n, f"state {name!r}", 1, 1 << 20) for name, n in _map(header, "s", MAX_ARRAYS).items()}
+    max_batch = _whole(header.get("b"), "max_batch", 1, MAX_BATCH)
+    return m.WorkerReady(_name(header, "w"), _name(header, "m"), max_batch, images, state)
+
+
+def _decode_execute(header: Header, frames: Sequence[Frame]) -> m.Execute:
+    tickets = [_whole(k, "ticket", 0, MAX_ID) for k in _list(header, "k", MAX_BATCH)]
+    counts = [_whole(n, "frame count", 1, MAX_IMAGES + 1) for n in _list(header, "n", MAX_BATCH)]
+    if len(tickets) != len(counts):
+        raise CodecError(f"execute: {len(tickets)} tickets but {len(counts)} frame counts")
+    _count(frames, 1 + sum(counts), "execute")
+    split, at = [], 1
+    for count in counts:
+        split.append(frames[at : at + count])
+        at += count
+    return m.Execute(_whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, split)
+
+
+def _decode_executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
+    tickets = [_whole(k, "ticket", 0, MAX_ID) for k in _list(header, "k", MAX_BATCH)]
+    errors = []
+    for entry in _list(header, "e", MAX_BATCH):
+        if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(part, str) for part in entry):
+            raise CodecError(f"executed: error: expected [status, reason], got {_short(entry)}")
+        if entry[0] and entry[0] not in m.STATUSES:
+            raise CodecError(f"executed: status: expected one of {', '.join(m.STATUSES)}, got {_short(entry[0])}")
+        errors.append((entry[0], entry[1]))
+    if len(tickets) != len(errors):
+        raise CodecError(f"executed: {len(tickets)} tickets but {len(errors)} results")
+    _count(frames, 1 + len(tickets), "executed")
+    inference_ms = _number(header, "n", 0.0, 1e9)
+    return m.Executed(_whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, inference_ms, errors, list(frames[1:]))
+
+
+def _bare(kind: type[Any]) -> Callable[[Header, Sequence[Frame]], Any]:
+    def decoder(header: Header, frames: Sequence[Frame]) -> Any:
+        _count(frames, 1, str(header["t"]))
+        return kind()
+
+    return decoder
+
+
+# -- checked reading of header fields -------------------------------------------------------------------------------
+
+
+def _pack(value: Any) -> bytes:
+    try:
+        packed: bytes = msgpack.packb(value, use_bin_type=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CodecError(f"cannot encode: {error}") from None
+    return packed
+
+
+def _unpack(frame: Frame, what: str) -> Any:
+    data = _buffer(frame)
+    limit = MAX_HEADER_BYTES if what == "header" else MAX_ARRAY_BYTES + MAX_HEADER_BYTES
+    if len(data) > limit:
+        raise CodecError(f"{what}: expected at most {limit} bytes, got {len(data)}")
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=True, max_buffer_size=limit)
+    except Exception as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
+        raise CodecError(f"{what}: not msgpack: {type(error).__name__}") from None
+
+
+def _buffer(frame: Frame) -> memoryview:
+    view = memoryview(frame)
+    return view if view.ndim == 1 and view.itemsize == 1 else view.cast("B")
+
+
+def _count(frames: Sequence[Frame], expected: int, what: str) -> None:
+    if len(frames) != expected:
+        raise CodecError(f"{what}: expected {expected} frames, got {len(frames)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _name(header: Header, key: str) -> str:
+    value = header.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS or not value.isprintable():
+        raise CodecError(f"{header.get('t')}: {key}: expected 1 to {MAX_NAME_CHARS} printable characters, got {_short(value)}")
+    return value
+
+
+def _text(header: Header, key: str, limit: int) -> str:
+    value = header.get(key, "")
+    if not isinstance(value, str) or len(value) > limit:
+        raise CodecError(f"{key}: expected text of at most {limit} characters, got {_short(value)}")
+    return value
+
+
+def _whole(value: Any, what: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise CodecError(f"{what}: expected a whole number from {least} to {most}, got {_short(value)}")
+    return value
+
+
+def _number(header: Header, key: str, least: float, most: float) -> float:
+    value = header.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise CodecError(f"{header['t']}: {key}: expected a number from {least:g} to {most:g}, got {_short(value)}")
+    return float(value)
+
+
+def _finite(what: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise CodecError(f"{what}: must be finite, got {value}")
+    return float(value)
+
+
+def _map(header: Header, key: str, limit: int) -> dict[str, Any]:
+    value = header.get(key, {})
+    if not isinstance(value, dict) or len(value) > limit:
+        raise CodecError(f"{key}: expected a map of at most {limit} entries, got {_short(value)}")
+    for name in value:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
+            raise CodecError(f"{key}: expected names of 1 to {MAX_NAME_CHARS} characters, got {_short(name)}")
+    return value
+
+
+def _names(header: Header, key: str) -> dict[str, str]:
+    value = _map(header, key, MAX_BATCH)
+    for name, entry in value.items():
+        if not isinstance(entry, str):
+            raise CodecError(f"{key}: {name}: expected text, got {_short(entry)}")
+    return value
+
+
+def _list(header: Header, key: str, limit: int) -> list[Any]:
+    value = header.get(key)
+    if not isinstance(value, list) or len(value) > limit:
+        raise CodecError(f"{header.get('t')}: {key}: expected a list of at most {limit}, got {_short(value)}")
+    return value
+
+
+def _encoding(value: Any) -> str:
+    if value not in ENCODINGS:
+        raise CodecError(f"image encoding: expected one of {', '.join(ENCODINGS)}, got {_short(value)}")
+    return str(value)
+
+
+def _size(height: Any, width: Any) -> tuple[int, int]:
+    height, width = _whole(height, "image height", 1, 1 << 20), _whole(width, "image width", 1, 1 << 20)
+    check_size(height, width)
+    return height, width
+
+
+# -- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def _pack_arrays(arrays: Mapping[str, m.Array]) -> dict[str, list[Any]]:
+    packed = {}
+    for name, array in arrays.items():
+        dtype = array.dtype.newbyteorder("<").str
+        if dtype not in DTYPES:
+            raise CodecError(f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {array.dtype}")
+        if array.ndim > MAX_NDIM or array.nbytes > MAX_ARRAY_BYTES:
+            raise CodecError(f"array {name!r}: at most {MAX_NDIM} dimensions and {MAX_ARRAY_BYTES} bytes, got {array.shape}")
+        _check_finite(name, array)
+        packed[name] = [dtype, list(array.shape), array.astype(dtype, copy=False).tobytes()]
+    return packed
+
+
+def _arrays(header: Header, key: str) -> dict[str, m.Array]:
+    return {name: _array(name, entry) for name, entry in _map(header, key, MAX_ARRAYS).items()}
+
+
+def _array(name: str, entry: Any) -> m.Array:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise CodecError(f"array {name!r}: expected [dtype, shape, bytes], got {_short(entry)}")
+    dtype, shape, data = entry
+    if dtype not in DTYPES:
+        raise CodecError(f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {_short(dtype)}")
+    if not isinstance(shape, list) or len(shape) > MAX_NDIM or not isinstance(data, bytes):
+        raise CodecError(f"array {name!r}: expected a shape of at most {MAX_NDIM} dimensions and bytes")
+    sides = [_whole(side, f"array {name!r}: shape", 0, MAX_ARRAY_BYTES) for side in shape]
+    expected = math.prod(sides) * np.dtype(dtype).itemsize
+    if expected != len(data) or expected > MAX_ARRAY_BYTES:
+        raise CodecError(f"array {name!r}: {dtype} {sides} needs {expected} bytes, got {len(data)}")
+    array = np.frombuffer(data, dtype).reshape(sides)
+    _check_finite(name, array)
+    return array
+
+
+def _check_finite(name: str, array: m.Array) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise CodecError(f"array {name!r}: holds NaN or infinity; every number must be finite")
+
+
+_ENCODERS: dict[type[Any], tuple[str, Callable[[Any], tuple[Header, list[Frame]]]]] = {
+    m.Hello: ("hello", _encode_hello),
+    m.Welcome: ("welcome", lambda message: ({"m": dict(message.models)}, [])),
+    m.Refuse: ("refuse", lambda message: ({"c": message.code, "r": message.reason}, [])),
+    m.Request: ("request", _encode_request),
+    m.Response: ("response", _encode_response),
+    m.Bye: ("bye", lambda _: ({}, [])),
+    m.HealthQuery: ("health_query", lambda _: ({}, [])),
+    m.HealthReport: ("health_report", _encode_health),
+    m.WorkerReady: ("worker_ready", _encode_ready),
+    m.Execute: ("execute", _encode_execute),
+    m.Executed: ("executed", _encode_executed),
+    m.Drain: ("drain", lambda _: ({}, [])),
+}
+
+_DECODERS: dict[str, Callable[[Header, Sequence[Frame]], Any]] = {
+    "hello": _decode_hello,
+    "welcome": _decode_welcome,
+    "refuse": _decode_refuse,
+    "request": _decode_request,
+    "response": _decode_response,
+    "bye": _bare(m.Bye),
+    "health_query": _bare(m.HealthQuery),
+    "health_report": _decode_health,
+    "worker_ready": _decode_ready,
+    "execute": _decode_execute,
+    "executed": _decode_executed,
+    "drain": _bare(m.Drain),
+}

@@ -1,0 +1,107 @@
+"""Images on the wire: JPEG, PNG or raw RGB, one ZeroMQ frame each, decoded only after their real size is known."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from rosa_contract.errors import CodecError
+
+ENCODINGS = ("jpeg", "png", "rgb8")
+MAX_SIDE_PX = 4096
+Rgb = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """One camera frame. `data` is any bytes-like object: it is passed on as it came, never copied into a header."""
+
+    encoding: str  # one of ENCODINGS
+    height: int  # px
+    width: int  # px
+    data: bytes | memoryview
+
+
+def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> EncodedImage:
+    """Encode a (height, width, 3) uint8 RGB image; `quality` (1..100) counts for JPEG only."""
+    if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
+        raise CodecError(f"image: expected uint8 (height, width, 3), got {rgb.dtype} {rgb.shape}")
+    height, width = rgb.shape[:2]
+    check_size(height, width)
+    if encoding == "rgb8":
+        return EncodedImage(encoding, height, width, np.ascontiguousarray(rgb).tobytes())
+    if encoding not in ENCODINGS:
+        raise CodecError(f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")
+    suffix, options = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, quality]) if encoding == "jpeg" else (".png", [])
+    done, data = cv2.imencode(suffix, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
+    if not done:
+        raise CodecError(f"image: OpenCV could not encode {width}x{height} as {encoding}")
+    return EncodedImage(encoding, height, width, data.tobytes())
+
+
+def decode_image(image: EncodedImage) -> Rgb:
+    """The image as (height, width, 3) uint8 RGB.
+
+    Raises `CodecError` when the bytes are not what `encoding`, `height` and `width` announce. The size written in the
+    file is read first, so a small file that expands to gigabytes is refused unexpanded.
+    """
+    check_size(image.height, image.width)
+    size = image.height, image.width
+    if image.encoding == "rgb8":
+        if len(image.data) != image.height * image.width * 3:
+            raise CodecError(f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}")
+        return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
+    real = _written_size(image.encoding, image.data)
+    if real != size:
+        raise CodecError(f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}")
+    try:
+        bgr = cv2.imdecode(np.frombuffer(image.data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error as error:
+        raise CodecError(f"{image.encoding} image: OpenCV refused it: {error.code}") from None
+    if bgr is None or bgr.shape[:2] != size:
+        raise CodecError(f"{image.encoding} image: {len(image.data)} bytes do not decode")
+    return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
+
+
+def check_size(height: int, width: int) -> None:
+    """Raise `CodecError` unless both sides are within 1..MAX_SIDE_PX."""
+    if not (1 <= height <= MAX_SIDE_PX and 1 <= width <= MAX_SIDE_PX):
+        raise CodecError(f"image: both sides must be 1..{MAX_SIDE_PX} px, got {width}x{height}")
+
+
+def _written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:
+    raw = bytes(memoryview(data)[: 1 << 20])
+    size = _png_size(raw) if encoding == "png" else _jpeg_size(raw)
+    if size is None:
+        raise CodecError(f"{encoding} image: {len(data)} bytes that are no {encoding} file")
+    return size
+
+
+def _png_size(raw: bytes) -> tuple[int, int] | None:
+    if len(raw) < 24 or raw[:8] != b"\x89PNG\r\n\x1a\n" or raw[12:16] != b"IHDR":
+        return None
+    width, height = struct.unpack(">II", raw[16:24])
+    return height, width
+
+
+def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
+    """Height and width from the start-of-frame segment (ITU T.81, B.2.2)."""
+    if raw[:2] != b"\xff\xd8":
+        return None
+    at = 2
+    while at + 9 <= len(raw):
+        if raw[at] != 0xFF:
+            return None
+        marker = raw[at + 1]
+        if marker == 0xFF:  # fill byte
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", raw[at + 5 : at + 9])
+            return height, width
+        at += 2 + int(struct.unpack(">H", raw[at + 2 : at + 4])[0])
+    return None
