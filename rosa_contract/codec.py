@@ -299,7 +299,7 @@ def _unpack(frame: Frame, what: str) -> Any:
     if len(data) > limit:
         raise CodecError(f"{what}: expected at most {limit} bytes, got {len(data)}")
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=True, max_buffer_size=limit)
+        return msgpack.unpackb(data, raw=False, strict_map_key=True)
     except Exception as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
         raise CodecError(f"{what}: not msgpack: {type(error).__name__}") from None
 
