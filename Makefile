@@ -1,0 +1,62 @@
+# Two commands matter: `make demo` and `make test`. Both do all the set-up; a second run starts in seconds.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= $(shell command -v $$(test -n "$$ROS_DISTRO" && echo python3 || echo python3.11) || command -v python3)
+VENV ?= .venv
+# Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
+WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
+SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
+ARGS ?=
+
+.PHONY: help setup demo test test-fast check format train evaluate bench colcon docs clean clean-all
+
+help:  ## this text
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@echo "  options go to the command with ARGS=\"...\""
+
+setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every other target does it first)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
+	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV)
+
+demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda
+	@$(WITH)python -m rosa_sim.demo $(ARGS)
+
+test: setup  ## every test
+	@$(WITH)python -m pytest $(ARGS)
+
+test-fast: setup  ## every test that takes less than about ten seconds
+	@$(WITH)python -m pytest -m "not slow" $(ARGS)
+
+check: setup  ## the one gate: format, lint, types, tests
+	@$(WITH)ruff format --check .
+	@$(WITH)ruff check .
+	@$(WITH)mypy
+	@$(WITH)python -m pytest $(ARGS)
+
+format: setup  ## format and sort imports in place
+	@$(WITH)ruff check --fix-only .
+	@$(WITH)ruff format .
+
+train: setup  ## make the policy and the task monitor from nothing
+	@$(WITH)python -m rosa_sim.training $(ARGS)
+
+evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, and the monitor's accuracy
+	@$(WITH)python -m rosa_sim.evaluate $(ARGS)
+
+bench: setup  ## round trips against openpi, REQ/REP and gRPC; writes benchmarks/results/
+	@$(WITH)python benchmarks/transport.py $(ARGS)
+
+colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
+	@$(WITH)python scripts/colcon_build.py
+
+docs: setup  ## write the generated pages of docs/ again
+	@$(WITH)python scripts/generate_docs.py
+
+clean:  ## remove caches and build folders; keep the virtual environment and recorded runs
+	rm -rf .cache build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+clean-all: clean  ## clean, and the virtual environment too
+	rm -rf $(VENV)

@@ -1,0 +1,62 @@
+"""Packaging of the four ROSA packages, for pip (`pip install -e .`) and for colcon (ament_python).
+
+Tool settings are in pyproject.toml; the pinned versions of a development machine are in requirements/.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+SHARE = "share/rosa_client"
+
+
+def requirements(*names: str) -> list[str]:
+    """The direct dependencies of requirements/<name>.txt; colcon ignores them, rosdep reads package.xml."""
+    return [line for name in names for line in (ROOT / "requirements" / f"{name}.txt").read_text().split()]
+
+
+def shared(folder: str) -> list[tuple[str, list[str]]]:
+    """Every file under `folder`, installed below share/rosa_client with its path kept."""
+    by_folder: dict[str, list[str]] = {}
+    for path in sorted((ROOT / folder).rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            relative = path.relative_to(ROOT)
+            by_folder.setdefault(f"{SHARE}/{relative.parent}", []).append(str(relative))
+    return list(by_folder.items())
+
+
+setup(
+    name="rosa_client",
+    version="0.1.0",
+    description="ROSA: serve robotics foundation models to a fleet of robots from a shared pool of GPUs",
+    license="Apache-2.0",
+    maintainer="ROSA maintainers",
+    maintainer_email="maintainers@rosa-robotics.org",
+    packages=find_packages(include=["rosa_contract*", "rosa_client*", "rosa_server*", "rosa_sim*"]),
+    package_data={"": ["**/*.safetensors", "**/*.json", "**/*.yaml", "**/*.xml", "**/*.md"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", ["resource/rosa_client"]),
+        (SHARE, ["package.xml"]),
+        *shared("launch"),
+        *shared("configs"),
+        *shared("hardware"),
+    ],
+    python_requires=">=3.11",
+    install_requires=requirements("base"),
+    extras_require={
+        "server": requirements("server"),
+        "sim": requirements("sim"),
+        "dev": requirements("dev"),
+    },
+    entry_points={
+        "console_scripts": [
+            "rosa = rosa_server.cli:main",
+            "camera_node = rosa_client.nodes.camera_node:main",
+            "arm_node = rosa_client.nodes.arm_node:main",
+            "runtime_node = rosa_client.nodes.runtime_node:main",
+            "recorder_node = rosa_sim.recorder:main",
+        ]
+    },
+    zip_safe=False,
+)
