@@ -49,7 +49,8 @@ def decode(frames: Sequence[Frame]) -> m.Message:
     decoder = _DECODERS.get(header["t"])
     if decoder is None:
         raise CodecError(f"message type: expected one of {', '.join(_DECODERS)}, got {header['t']!r}")
-    return decoder(header, frames)
+    message: m.Message = decoder(header, frames)
+    return message
 
 
 def read_header(frames: Sequence[Frame]) -> Header:

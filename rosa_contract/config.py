@@ -14,6 +14,7 @@ SYSTEM1 = "system1"
 SYSTEM2 = "system2"
 SAFETY = "safety"
 MONITOR = "monitor"
+ESCALATIONS = ("stop_and_call_human",)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
 
 
@@ -48,7 +49,7 @@ class TaskRetry:
     """What follows a failed task (ROSA 3.3, "Task retry policy")."""
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
-    on_max_task_retries: str = setting("what follows the last failure", "stop_and_call_human", choices=FALLBACK_NAMES)
+    on_max_task_retries: str = setting("what follows the last failure", "stop_and_call_human", choices=ESCALATIONS)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class SafetyAndSloViolation:
 
     max_consecutive_safety_replan: int = setting("'unsafe' verdicts in a row before escalation", 10, at_least=1)
     max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
-    on_max_violation: str = setting("what follows", "stop_and_call_human", choices=FALLBACK_NAMES)
+    on_max_violation: str = setting("what follows", "stop_and_call_human", choices=ESCALATIONS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""ROSA on the robot: pure decisions in `runtime`, ROS 2 shells around them."""

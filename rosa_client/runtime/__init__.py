@@ -1,0 +1,1 @@
+"""Robot-side decisions: pure, no socket, thread, clock read or rclpy."""

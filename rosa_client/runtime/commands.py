@@ -1,0 +1,117 @@
+"""What the robot's core is told and what it answers. Plain data: the shell around the core does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from rosa_contract.messages import Output
+
+# -- what the core is told ------------------------------------------------------------------------------------------
+
+HOLDING = "holding"
+PLAYING = "playing"
+MOVING = "moving"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the robot knows about itself at one instant. Times are this machine's monotonic clock, in s."""
+
+    sensor_stamp_s: Mapping[str, float]  # camera or "joint_state" -> arrival of its newest sample; absent: none yet
+    link_ready: bool  # the gateway has welcomed this robot
+    link_reason: str = ""  # why not, in words
+    arm_state: str = HOLDING  # HOLDING, PLAYING or MOVING
+    arm_sequence: int = 0  # the last arm command that the arm has taken
+    arm_fault: str = ""  # empty while the arm can move
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response of the server as it concerns the core. `status` is one of `rosa_contract.messages.STATUSES`."""
+
+    request_id: int
+    status: str
+    reason: str = ""
+    output: Output | None = None
+
+
+# -- what the core answers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision that explains itself; it goes unchanged to the log, to diagnostics and to the operator."""
+
+    action: str  # what the robot does, such as stop_and_resend or escalate
+    cause: str  # machine-readable trigger, such as slo_missed
+    reason: str  # one sentence for people
+    component: str = ""
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send the newest observation to this component; its deadline is `budget_ms` from now."""
+
+    request_id: int
+    component: str
+    budget_ms: float
+    prompt: str
+
+
+@dataclass(frozen=True)
+class Play:
+    """Execute `actions` float32 (horizon, joints + 1): joint positions rad and gripper width m, one row per `step_s`."""
+
+    sequence: int
+    actions: npt.NDArray[Any]
+    step_s: float
+    duration_s: float  # how much of it: the task's action period
+    request_id: int
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Stop within one control period, smoothly, and stay."""
+
+    sequence: int
+
+
+@dataclass(frozen=True)
+class MoveTo:
+    """Move, within limits, to a named pose (`home` or `safe`); the gripper opens on the way home."""
+
+    sequence: int
+    pose: str
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Ask the operator. Nothing moves until one of `choices` arrives for this `alert_id`."""
+
+    alert_id: int
+    cause: str
+    reason: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClearAlert:
+    """The alert is settled."""
+
+    alert_id: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    """The task is over: `done`, `failed` or `aborted`."""
+
+    outcome: str
+    reason: str
+
+
+Command = Decision | Send | Play | Hold | MoveTo | Alert | ClearAlert | TaskEnded

@@ -1,0 +1,98 @@
+"""The calls of one component: at most one in flight, each ending exactly once, in time, missed or cancelled."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rosa_contract.config import Component
+
+WINDOW = 512  # latencies kept for percentiles
+
+
+class Ending(Enum):
+    """How an answer meets its request."""
+
+    IN_TIME = "in_time"
+    LATE = "late"  # its deadline had passed
+    UNKNOWN = "unknown"  # cancelled, or never sent
+
+
+@dataclass
+class Lane:
+    """One component of one robot. Deadlines are counted here, on the robot, from the moment of sending."""
+
+    name: str
+    component: Component
+    request_id: int | None = None  # in flight
+    sent_s: float = 0.0
+    deadline_s: float = 0.0
+    resend_after_s: float = 0.0  # after a negative answer: no earlier than the deadline it gave up
+    due_s: float = 0.0  # next call of a periodic component
+    consecutive_missed: int = 0
+    sent: int = 0
+    in_time: int = 0
+    missed: int = 0
+    cancelled: int = 0
+    late_discarded: int = 0
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _overdue: set[int] = field(default_factory=set)
+
+    @property
+    def in_flight(self) -> bool:
+        return self.request_id is not None
+
+    def send(self, request_id: int, now_s: float) -> None:
+        """A request leaves now."""
+        if self.request_id is not None:
+            raise RuntimeError(f"{self.name}: request {self.request_id} is still in flight; end it before sending another")
+        self.request_id = request_id
+        self.sent_s = now_s
+        self.deadline_s = now_s + self.component.slo_ms / 1000
+        self.sent += 1
+        if self.component.freq_hz is not None:
+            # Calls missed while the robot was busy are skipped, not made up for.
+            self.due_s = max(self.due_s + 1 / self.component.freq_hz, now_s)
+
+    def answer(self, request_id: int, now_s: float) -> Ending:
+        """An answer to `request_id` arrives now, after `miss` was called for whatever is overdue.
+
+        Only `IN_TIME` may be used; the caller then ends the call with `succeed` or `miss`.
+        """
+        if request_id in self._overdue:
+            self._overdue.discard(request_id)
+            self.late_discarded += 1
+            return Ending.LATE
+        if request_id != self.request_id:
+            return Ending.UNKNOWN
+        self.latencies_ms.append((now_s - self.sent_s) * 1000)
+        return Ending.IN_TIME
+
+    def succeed(self) -> None:
+        """The call in flight ended in time with a usable answer."""
+        self.request_id = None
+        self.in_time += 1
+        self.consecutive_missed = 0
+
+    def overdue(self, now_s: float) -> bool:
+        return self.request_id is not None and now_s > self.deadline_s
+
+    def miss(self, now_s: float) -> None:
+        """The call in flight ends without a usable answer: overdue, or refused by the server before its deadline."""
+        if self.request_id is None:
+            raise RuntimeError(f"{self.name}: nothing is in flight, so nothing can be missed")
+        if now_s > self.deadline_s:
+            self._overdue.add(self.request_id)
+            if len(self._overdue) > WINDOW:
+                self._overdue.discard(min(self._overdue))
+        self.resend_after_s = max(now_s, self.deadline_s)
+        self.request_id = None
+        self.missed += 1
+        self.consecutive_missed += 1
+
+    def cancel(self) -> None:
+        """Forget the call in flight, if any: its answer will not be used."""
+        if self.request_id is not None:
+            self.request_id = None
+            self.cancelled += 1

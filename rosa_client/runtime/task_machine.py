@@ -1,0 +1,106 @@
+"""The robot's state machine: one literal table. An illegal event raises, names state and event, and changes nothing."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(Enum):
+    """What the robot is doing with its task."""
+
+    IDLE = "idle"  # no task
+    CONNECTING = "connecting"  # waits for the server's welcome and for its own sensors
+    INFERRING = "inferring"  # the arm holds while System 2, then System 1, answer
+    EXECUTING = "executing"  # the arm plays an action chunk
+    HOLDING = "holding"  # stopped by a fallback, until what caused it clears
+    RETURNING = "returning"  # moves to the safe pose, then plans again
+    RESETTING = "resetting"  # moves to the initial pose for another attempt
+    WAITING_FOR_HUMAN = "waiting_for_human"  # escalated: nothing moves before an operator decides
+    CLEARING = "clearing"  # moves to the safe pose because the operator said so; still waits for a decision
+
+
+class Event(Enum):
+    """What can happen to a task."""
+
+    START = "start"
+    READY = "ready"
+    ACTIONS = "actions"
+    CHUNK_ENDED = "chunk_ended"
+    STOP = "stop"
+    CLEARED = "cleared"
+    RETURN = "return"
+    ARRIVED = "arrived"
+    RETRY = "retry"
+    ESCALATE = "escalate"
+    RESUME = "resume"
+    CLEAR_THE_CELL = "clear_the_cell"
+    FINISH = "finish"
+
+
+class IllegalEvent(RuntimeError):
+    """An event that the table does not allow in the present state."""
+
+    def __init__(self, state: State, event: Event) -> None:
+        allowed = ", ".join(sorted(e.value for s, e in TRANSITIONS if s is state)) or "none"
+        super().__init__(f"event {event.value!r} is not allowed in state {state.value!r}; allowed: {allowed}")
+        self.state = state
+        self.event = event
+
+
+_S, _E = State, Event
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (_S.IDLE, _E.START): _S.CONNECTING,
+    (_S.CONNECTING, _E.READY): _S.INFERRING,
+    (_S.CONNECTING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.CONNECTING, _E.FINISH): _S.IDLE,
+    (_S.INFERRING, _E.ACTIONS): _S.EXECUTING,
+    (_S.INFERRING, _E.STOP): _S.HOLDING,
+    (_S.INFERRING, _E.RETURN): _S.RETURNING,
+    (_S.INFERRING, _E.RETRY): _S.RESETTING,
+    (_S.INFERRING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.INFERRING, _E.FINISH): _S.IDLE,
+    (_S.EXECUTING, _E.CHUNK_ENDED): _S.INFERRING,
+    (_S.EXECUTING, _E.STOP): _S.HOLDING,
+    (_S.EXECUTING, _E.RETURN): _S.RETURNING,
+    (_S.EXECUTING, _E.RETRY): _S.RESETTING,
+    (_S.EXECUTING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.EXECUTING, _E.FINISH): _S.IDLE,
+    (_S.HOLDING, _E.CLEARED): _S.INFERRING,
+    (_S.HOLDING, _E.RETURN): _S.RETURNING,
+    (_S.HOLDING, _E.RETRY): _S.RESETTING,
+    (_S.HOLDING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.HOLDING, _E.FINISH): _S.IDLE,
+    (_S.RETURNING, _E.ARRIVED): _S.HOLDING,
+    (_S.RETURNING, _E.STOP): _S.HOLDING,
+    (_S.RETURNING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.RETURNING, _E.FINISH): _S.IDLE,
+    (_S.RESETTING, _E.ARRIVED): _S.CONNECTING,
+    (_S.RESETTING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.RESETTING, _E.FINISH): _S.IDLE,
+    (_S.WAITING_FOR_HUMAN, _E.RESUME): _S.CONNECTING,
+    (_S.WAITING_FOR_HUMAN, _E.RETRY): _S.RESETTING,
+    (_S.WAITING_FOR_HUMAN, _E.CLEAR_THE_CELL): _S.CLEARING,
+    (_S.WAITING_FOR_HUMAN, _E.FINISH): _S.IDLE,
+    (_S.CLEARING, _E.ARRIVED): _S.WAITING_FOR_HUMAN,
+    (_S.CLEARING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
+    (_S.CLEARING, _E.FINISH): _S.IDLE,
+}
+
+MAY_PLAY = frozenset({State.EXECUTING})
+MAY_MOVE = frozenset({State.EXECUTING, State.RETURNING, State.RESETTING, State.CLEARING})
+
+
+def advance(state: State, event: Event) -> State:
+    """The state that follows `event`. Raises `IllegalEvent` for a pair that is not in the table."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalEvent(state, event) from None
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the docs."""
+    lines = ["stateDiagram-v2", "    [*] --> idle"]
+    lines += [f"    {source.value} --> {target.value}: {event.value}" for (source, event), target in TRANSITIONS.items()]
+    return "\n".join(lines)
