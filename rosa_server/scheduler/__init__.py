@@ -1,0 +1,1 @@
+"""From a factory description and measured profiles to a schedule (ROSA 3.4)."""

@@ -1,0 +1,97 @@
+"""What the scheduler has to solve: task classes with their needs, from a factory description (ROSA 3.4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory
+
+
+@dataclass(frozen=True)
+class Need:
+    """One model component of a class, per robot."""
+
+    component: str
+    model: str
+    slo_ms: float
+    calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
+    freq_hz: float = 0.0  # obligation: fixed rate
+
+    @property
+    def is_goal(self) -> bool:
+        """Goal-coupled components set the action rate; obligations run at their own rate."""
+        return self.calls_per_action > 0
+
+    def rate_hz(self, action_rate_hz: float) -> float:
+        """Requests per second of one robot at an action rate."""
+        return self.calls_per_action * action_rate_hz if self.is_goal else self.freq_hz
+
+
+@dataclass(frozen=True)
+class TaskClass:
+    """Robots that do the same task: K_c, v_c and F_c^min / K_c of equation (1), t_act and the needs of a robot."""
+
+    name: str
+    robots: int
+    action_s: float
+    needs: tuple[Need, ...]
+    weight: float = 1.0
+    min_rate_hz: float = 0.0
+
+    @property
+    def goals(self) -> tuple[Need, ...]:
+        return tuple(need for need in self.needs if need.is_goal)
+
+    @property
+    def obligations(self) -> tuple[Need, ...]:
+        return tuple(need for need in self.needs if not need.is_goal)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A factory as the solver sees it."""
+
+    servers: int
+    gpu_type: str
+    classes: tuple[TaskClass, ...]
+
+    @property
+    def robots(self) -> int:
+        return sum(cls.robots for cls in self.classes)
+
+    def with_servers(self, servers: int) -> Problem:
+        return replace(self, servers=servers)
+
+    def with_robots(self, robots: dict[str, int]) -> Problem:
+        """The same tasks with other robot counts; a class without robots is left out."""
+        classes = tuple(replace(cls, robots=robots.get(cls.name, cls.robots)) for cls in self.classes)
+        return replace(self, classes=tuple(cls for cls in classes if cls.robots > 0))
+
+    def scaled_to(self, robots: int) -> Problem:
+        """The same mix with `robots` robots in all (largest remainders)."""
+        exact = {cls.name: cls.robots * robots / self.robots for cls in self.classes}
+        counts = {name: int(value) for name, value in exact.items()}
+        by_rest = sorted(exact, key=lambda name: counts[name] - exact[name])
+        for name in by_rest[: robots - sum(counts.values())]:
+            counts[name] += 1
+        return self.with_robots(counts)
+
+
+def problem_from(factory: Factory) -> Problem:
+    """The scheduling problem of a factory description; fleet entries of one task are added up."""
+    counts: dict[str, int] = {}
+    for entry in factory.robot_fleet:
+        counts[entry.task] = counts.get(entry.task, 0) + entry.num_robots
+    classes = []
+    for name, robots in counts.items():
+        task = factory.tasks[name]
+        ratio = task.pipeline.system2_to_system1_call_ratio
+        needs = tuple(
+            Need(key, part.model, part.slo_ms, calls_per_action=ratio if key == SYSTEM2 else 1.0)
+            if key in GOAL_COUPLED
+            else Need(key, part.model, part.slo_ms, freq_hz=part.freq_hz or 0.0)
+            for key, part in task.components.items()
+        )
+        action_s = task.pipeline.action_period_ms / 1000
+        classes.append(TaskClass(name, robots, action_s, needs, task.value_weight, task.min_action_rate_hz))
+    return Problem(factory.server_cluster.num_servers, factory.server_cluster.gpu_type, tuple(classes))

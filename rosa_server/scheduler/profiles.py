@@ -1,0 +1,178 @@
+"""Serving profiles: what one GPU does with one model, measured or derived (ROSA 3.4.2, step 1).
+
+A profile file belongs to one model on one hardware. For every batching configuration b it holds the latency distribution
+L(b, rate) at request rates up to the measured maximum throughput. Between measured rates latency is interpolated linearly
+and never falls as the rate rises; below the lowest rate it is that of the lowest rate; beyond the highest it is infinite,
+because nothing is known there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_contract.strict import Reader, read_yaml, setting
+
+SCHEMA = 1
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
+STATIC = "static"  # the worker takes what waits, at most b, and runs a batch of b (padded): CUDA Graphs have one shape
+DYNAMIC = "dynamic"  # the worker takes what waits, at most b, and runs just that
+CONTINUOUS = "continuous"  # requests join and leave a running batch (vLLM)
+BATCHING = (STATIC, DYNAMIC, CONTINUOUS)
+ORIGINS = ("measured", "derived")
+
+
+@dataclass(frozen=True)
+class LatencyPoint:
+    """Latency from arrival at the worker's queue to the answer, at one open-loop request rate."""
+
+    rate_hz: float = setting("aggregate request rate", above=0)
+    mean_ms: float = setting("mean latency", above=0)
+    p50_ms: float = setting("median", above=0)
+    p90_ms: float = setting("90th percentile", above=0)
+    p95_ms: float = setting("95th percentile", above=0)
+    p99_ms: float = setting("99th percentile", above=0)
+    p99_9_ms: float = setting("99.9th percentile", above=0)
+
+
+@dataclass(frozen=True)
+class ServiceTime:
+    """Mean time to run `size` requests together on an otherwise idle worker."""
+
+    size: int = setting("requests run together", at_least=1)
+    ms: float = setting("mean time", above=0)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One batching configuration of a worker and its latency under load."""
+
+    batching: str = setting("how requests form a batch", choices=BATCHING)
+    batch: int = setting("largest batch; of a continuous worker, requests in flight", at_least=1)
+    max_throughput_hz: float = setting("measured maximum throughput", above=0)
+    latency: tuple[LatencyPoint, ...] = setting("by rising rate")
+    service: tuple[ServiceTime, ...] = setting("service time by batch size", tuple)
+    components: tuple[str, ...] = setting("components it was profiled for; none = any", tuple)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables: `b4`, `b<=4`, or `cont`."""
+        return {STATIC: f"b{self.batch}", DYNAMIC: f"b<={self.batch}"}.get(self.batching, "cont")
+
+    @cached_property
+    def _rates(self) -> list[float]:
+        return [point.rate_hz for point in self.latency]
+
+    @cached_property
+    def _curves(self) -> dict[str, list[float]]:
+        return {name: list(accumulate((getattr(p, f"{name}_ms") for p in self.latency), max)) for name in STATISTICS}
+
+    def latency_ms(self, statistic: str, rate_hz: float) -> float:
+        """Latency statistic at `rate_hz` requests per second; infinite beyond the measured range."""
+        rates, values = self._rates, self._curves[statistic]
+        if rate_hz <= rates[0]:
+            return values[0]
+        if rate_hz > rates[-1] * (1 + 1e-12):
+            return inf
+        i = min(bisect_left(rates, rate_hz), len(rates) - 1)
+        share = (rate_hz - rates[i - 1]) / (rates[i] - rates[i - 1])
+        return values[i - 1] + share * (values[i] - values[i - 1])
+
+    def capacity_hz(self, statistic: str, limit_ms: float) -> float:
+        """Highest rate whose latency statistic stays within `limit_ms`; 0 when not even the lowest does."""
+        rates, values = self._rates, self._curves[statistic]
+        if values[0] > limit_ms:
+            return 0.0
+        for i in range(1, len(rates)):
+            if values[i] > limit_ms:
+                share = (limit_ms - values[i - 1]) / (values[i] - values[i - 1])
+                return rates[i - 1] + share * (rates[i] - rates[i - 1])
+        return rates[-1]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Where a number comes from."""
+
+    name: str = setting("what the number is")
+    value: str = setting("the number with its unit")
+    kind: str = setting("measured, published, derived or assumed", choices=("measured", "published", "derived", "assumed"))
+    source: str = setting("paper and section, or how it was derived")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything known about one model on one hardware."""
+
+    schema: int = setting("version of this format", at_least=SCHEMA, at_most=SCHEMA)
+    model: str = setting("model name as in factory files")
+    hardware: str = setting("hardware name as in server_cluster.gpu_type")
+    origin: str = setting("measured on that hardware, or derived by a script", choices=ORIGINS)
+    memory_mb: float = setting("GPU memory with weights and buffers", above=0)
+    hardware_memory_mb: float = setting("memory of the hardware", above=0)
+    configurations: tuple[Configuration, ...] = setting("batching configurations")
+    command: str = setting("command that made the file", "")
+    facts: tuple[Fact, ...] = setting("where the numbers come from", tuple)
+
+    def configurations_for(self, component: str) -> tuple[Configuration, ...]:
+        """Configurations profiled for `component`; failing that, those for any component, then all."""
+        named = tuple(c for c in self.configurations if component in c.components)
+        unnamed = tuple(c for c in self.configurations if not c.components)
+        return named or unnamed or self.configurations
+
+
+def profile_from(document: Any, source: str) -> Profile:
+    """A `Profile` from plain YAML values. Raises `ConfigError` with every mistake."""
+    reader = Reader(source)
+    profile = reader.section(Profile, "", document)
+    reader.finish()
+    assert isinstance(profile, Profile)
+    _check(reader, profile)
+    reader.finish()
+    return profile
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Load and check a profile file. Raises `ConfigError`."""
+    return profile_from(read_yaml(path), str(path))
+
+
+def save_profile(profile: Profile, path: str | Path) -> None:
+    """Write a profile file; numbers keep five significant digits."""
+    text = yaml.safe_dump(_plain(asdict(profile)), sort_keys=False, width=120, default_flow_style=None)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def _check(reader: Reader, profile: Profile) -> None:
+    if not profile.configurations:
+        reader.fail("configurations", "is empty; expected at least one batching configuration")
+    if profile.memory_mb > profile.hardware_memory_mb:
+        reader.fail("memory_mb", f"{profile.memory_mb:g} MB do not fit {profile.hardware_memory_mb:g} MB")
+    for index, configuration in enumerate(profile.configurations):
+        where = f"configurations[{index}].latency"
+        rates = [point.rate_hz for point in configuration.latency]
+        if len(rates) < 2:
+            reader.fail(where, f"expected at least two rates, got {len(rates)}")
+        if any(low >= high for low, high in zip(rates, rates[1:], strict=False)):
+            reader.fail(where, f"rate_hz must rise from point to point, got {rates}")
+        for number, point in enumerate(configuration.latency):
+            ladder = [point.p50_ms, point.p90_ms, point.p95_ms, point.p99_ms, point.p99_9_ms]
+            if ladder != sorted(ladder):
+                reader.fail(f"{where}[{number}]", f"percentiles must not fall from p50 to p99_9, got {ladder}")
