@@ -1,0 +1,141 @@
+"""Turns any sequence of joint targets into setpoints that keep the joint limits by construction.
+
+Three stages, each a few lines, run once per control period `dt`:
+
+1. ramp: a point chases the target in a straight joint-space line; no joint faster than its velocity bound `v`;
+2. moving average over `n1` periods of the ramp: acceleration is a difference of two ramp velocities over
+   `T1 = n1 dt`, so `|a| <= 2 v / T1`;
+3. moving average over `n2` periods of stage 2: likewise `|jerk| <= 2 a / T2`.
+
+Averages of velocities are no faster than the fastest, and the output is a convex combination of ramp points, so the
+velocity and position limits hold too. Nothing depends on when targets arrive or what they are: a jump, a NaN-free
+random walk and a stop in mid-motion are all the same case. The price is a delay of `(T1 + T2) / 2`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Joints = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """Limits per joint, each `(dof,)`: rad, rad/s, rad/s^2, rad/s^3 (the absolute value for the last three)."""
+
+    lower_rad: tuple[float, ...]
+    upper_rad: tuple[float, ...]
+    velocity_rad_s: tuple[float, ...]
+    acceleration_rad_s2: tuple[float, ...]
+    jerk_rad_s3: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        sizes = {name: len(getattr(self, name)) for name in self.__dataclass_fields__}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"joint limits: expected one value per joint in each list, got lengths {sizes}")
+        if any(low >= high for low, high in zip(self.lower_rad, self.upper_rad, strict=True)):
+            raise ValueError(
+                f"joint limits: lower_rad must be below upper_rad, got {self.lower_rad} and {self.upper_rad}"
+            )
+        for name in ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3"):
+            values = getattr(self, name)
+            if not all(math.isfinite(value) and value > 0 for value in values):
+                raise ValueError(f"joint limits: {name} must be finite and > 0, got {values}")
+
+    @property
+    def dof(self) -> int:
+        """Number of joints."""
+        return len(self.lower_rad)
+
+
+class SetpointFilter:
+    """Position, velocity, acceleration and jerk limits for any sequence of joint targets.
+
+    `velocity_scaling` (0..1] scales the velocity limit; the averages' lengths follow from the limits, and a lower
+    speed makes them, and with them the delay, shorter. Call `reset(q)` where the arm stands, then `step(target)`
+    once per control period.
+    """
+
+    def __init__(self, limits: JointLimits, rate_hz: float, velocity_scaling: float = 0.3) -> None:
+        if not (math.isfinite(rate_hz) and rate_hz > 0):
+            raise ValueError(f"rate_hz must be finite and > 0, got {rate_hz}")
+        if not 0.0 < velocity_scaling <= 1.0:
+            raise ValueError(f"velocity_scaling must be in (0, 1], got {velocity_scaling}")
+        self.limits = limits
+        self.dt_s = 1.0 / rate_hz
+        self._lower = np.asarray(limits.lower_rad)
+        self._upper = np.asarray(limits.upper_rad)
+        velocity = velocity_scaling * np.asarray(limits.velocity_rad_s)
+        self._step_max = velocity * self.dt_s
+        n1 = _periods(2.0 * velocity / np.asarray(limits.acceleration_rad_s2), self.dt_s)
+        acceleration = 2.0 * velocity / (n1 * self.dt_s)
+        n2 = _periods(2.0 * acceleration / np.asarray(limits.jerk_rad_s3), self.dt_s)
+        self.delay_s = 0.5 * (n1 + n2 - 2) * self.dt_s
+        self._ramp = np.zeros((n1, limits.dof))  # the last n1 ramp points, newest at _ramp_at
+        self._mean = np.zeros((n2, limits.dof))  # the last n2 averages of them
+        self._ramp_at = 0
+        self._mean_at = 0
+        self._target: Joints = np.zeros(limits.dof)
+        self._is_reset = False
+
+    def reset(self, q_rad: ArrayLike) -> None:
+        """Stand still at `q_rad` `(dof,)`; only for an arm that does stand still there."""
+        q = self._checked(q_rad, "reset")
+        self._ramp[:] = q
+        self._mean[:] = q
+        self._target = q
+        self._is_reset = True
+
+    def step(self, target_rad: ArrayLike) -> Joints:
+        """One control period toward `target_rad` `(dof,)`, clipped to the position limits; returns the setpoint."""
+        self._target = np.clip(self._checked(target_rad, "step"), self._lower, self._upper)
+        return self._advance()
+
+    def hold(self) -> Joints:
+        """One control period of a smooth stop: the ramp freezes and the output runs out to it within T1 + T2."""
+        self._target = self._ramp[self._ramp_at].copy()
+        return self._advance()
+
+    @property
+    def setpoint(self) -> Joints:
+        """The last output `(dof,)`, rad."""
+        return np.asarray(self._mean.mean(axis=0))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the output stands at the last target (to a microradian)."""
+        return bool(
+            np.abs(self._ramp - self._target).max() < 1e-6 and np.abs(self._mean - self._target).max() < 1e-6
+        )
+
+    def _advance(self) -> Joints:
+        if not self._is_reset:
+            raise RuntimeError(
+                "SetpointFilter: call reset(q) with the measured joint positions before step or hold"
+            )
+        here = self._ramp[self._ramp_at]
+        delta = self._target - here
+        # One factor for all joints keeps the ramp on a straight joint-space line.
+        ratio = float(np.max(np.abs(delta) / self._step_max))
+        self._ramp_at = (self._ramp_at + 1) % len(self._ramp)
+        self._ramp[self._ramp_at] = self._target if ratio <= 1.0 else here + delta / ratio
+        self._mean_at = (self._mean_at + 1) % len(self._mean)
+        self._mean[self._mean_at] = self._ramp.mean(axis=0)
+        return self.setpoint
+
+    def _checked(self, q_rad: ArrayLike, what: str) -> Joints:
+        q = np.array(q_rad, dtype=np.float64)
+        if q.shape != (self.limits.dof,) or not np.isfinite(q).all():
+            raise ValueError(
+                f"SetpointFilter.{what}: expected {self.limits.dof} finite joint positions, got {q!r}"
+            )
+        return q
+
+
+def _periods(seconds: Joints, dt_s: float) -> int:
+    """Control periods that cover the longest of `seconds`; at least one."""
+    return max(1, math.ceil(float(np.max(seconds)) / dt_s - 1e-9))

@@ -1,0 +1,1 @@
+"""Makes the two shipped models from nothing: `python -m rosa_sim.training all`."""
