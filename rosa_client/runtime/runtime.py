@@ -109,8 +109,6 @@ class RobotRuntime:
         self._inputs = inputs
         if self.state is State.IDLE:
             return self._take()
-        if inputs.arm_sequence > self._sequence:
-            self._sequence = inputs.arm_sequence  # the arm outlived an earlier runtime: stay ahead of its numbers
         self._check_deadlines(now_s)
         self._check_arm(now_s)
         self._check_sensors(now_s)

@@ -1,0 +1,143 @@
+"""The loop around the robot's core: one thread that hears the server, feels the body, asks the core and carries out.
+
+The same loop runs in the ROS node and in a virtual robot; what differs is the `Body`.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, Protocol
+
+from rosa_client.link import GatewayLink
+from rosa_client.runtime.commands import Answer, Command, Hold, Inputs, MoveTo, Play, Send
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.errors import CodecError
+from rosa_contract.images import EncodedImage
+from rosa_contract.messages import Array, Request
+
+log = logging.getLogger("rosa.loop")
+
+
+class Body(Protocol):
+    """What a robot can feel, see, do and say. Called from the loop's thread only."""
+
+    def feel(self) -> Inputs:
+        """Sensors and arm as they are now; the loop itself fills in the link."""
+        ...
+
+    def observe(self) -> tuple[Mapping[str, Array], Mapping[str, EncodedImage]]:
+        """The newest state arrays and camera frames."""
+        ...
+
+    def act(self, command: Play | Hold | MoveTo) -> None:
+        """Carry out an arm command."""
+        ...
+
+    def tell(self, message: Command) -> None:
+        """Pass a decision, an alert or the end of the task to whom it concerns."""
+        ...
+
+    def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
+        """Called every period, after the commands of that period: publish what is due."""
+        ...
+
+
+class RobotLoop:
+    """Runs `core` at `period_s` until stopped; an answer of the server wakes it at once."""
+
+    def __init__(self, core: RobotRuntime, link: GatewayLink, body: Body, period_s: float = 0.01) -> None:
+        self.core = core
+        self.link = link
+        self.body = body
+        self.period_s = period_s
+        self._clock = MonotonicClock()
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cancel a running task, say goodbye, and wait for the thread."""
+        self._stopping.set()
+        self._thread.join(timeout=5)
+
+    def begin(self, timeout_s: float) -> Future[None]:
+        """Start the task. The future fails with `IllegalEvent` when one is running."""
+        return self._ask(lambda now_s: self._carry(self.core.start(now_s, timeout_s), now_s))
+
+    def cancel(self, reason: str) -> Future[None]:
+        return self._ask(lambda now_s: self._carry(self.core.cancel(now_s, reason), now_s))
+
+    def decide(self, alert_id: int, choice: str) -> Future[str]:
+        """An operator's decision; the result is why it was refused, empty when accepted."""
+
+        def call(now_s: float) -> str:
+            refusal, commands = self.core.decide(now_s, alert_id, choice)
+            self._carry(commands, now_s)
+            return refusal
+
+        return self._ask(call)
+
+    def _ask(self, call: Callable[[float], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls.put((future, call))
+        return future
+
+    def _run(self) -> None:
+        next_s = self._clock.now_s()
+        while not self._stopping.is_set():
+            next_s = max(next_s + self.period_s, self._clock.now_s())
+            self._period(next_s)
+        now_s = self._clock.now_s()
+        self._carry(self.core.cancel(now_s, "the runtime stops"), now_s)
+        self.link.close()
+
+    def _period(self, until_s: float) -> None:
+        """One control period, cut short by whatever arrives from the server."""
+        now_s = self._clock.now_s()
+        answers = self.link.poll(until_s - now_s, now_s)
+        now_s = self._clock.now_s()
+        for response in answers:
+            answer = Answer(response.request_id, response.status, response.reason, response.output)
+            self._carry(self.core.answer(now_s, answer), now_s)
+        while not self._calls.empty():
+            self._serve(*self._calls.get())
+        now_s = self._clock.now_s()
+        inputs = replace(self.body.feel(), link_ready=self.link.ready, link_reason=self.link.reason)
+        self._carry(self.core.tick(now_s, inputs), now_s)
+        self.body.report(self.core, now_s, self.link)
+
+    def _serve(self, future: Future[Any], call: Callable[[float], Any]) -> None:
+        try:
+            future.set_result(call(self._clock.now_s()))
+        except Exception as error:  # belongs to whoever asked, not to the loop
+            future.set_exception(error)
+
+    def _carry(self, commands: list[Command], now_s: float) -> None:
+        for command in commands:
+            if isinstance(command, Send):
+                self._send(command, now_s)
+            elif isinstance(command, Play | Hold | MoveTo):
+                self.body.act(command)
+            else:
+                self.body.tell(command)
+
+    def _send(self, send: Send, now_s: float) -> None:
+        """What cannot leave is dropped: its deadline passes and its fallback runs, as for any other loss."""
+        state, images = self.body.observe()
+        spent_ms = (self._clock.now_s() - now_s) * 1000
+        budget_ms = max(0.0, send.budget_ms - spent_ms)
+        request = Request(send.request_id, send.component, budget_ms, send.prompt, state, images)
+        try:
+            if not self.link.send(request, now_s):
+                log.debug("request %d did not leave: %s", send.request_id, self.link.reason)
+        except CodecError as error:
+            log.error("request %d cannot be sent: %s", send.request_id, error)

@@ -1,0 +1,238 @@
+"""The robot as the core's loop sees it, made of ROS 2 topics: arm commands out, sensors and arm status in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosa_interfaces.msg import (
+    ActionChunk,
+    ArmCommand,
+    ArmStatus,
+    ComponentStatus,
+    OperatorAlert,
+    RobotStatus,
+)
+from rosa_interfaces.msg import Decision as DecisionMessage
+
+from rosa_client.link import GatewayLink
+from rosa_client.nodes.sensors import Sensors
+from rosa_client.runtime.commands import (
+    HOLDING,
+    MOVING,
+    PLAYING,
+    Alert,
+    ClearAlert,
+    Command,
+    Decision,
+    Hold,
+    Inputs,
+    MoveTo,
+    Play,
+    TaskEnded,
+)
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config import SYSTEM1, Task
+from rosa_contract.messages import Array
+from rosa_contract.robot import RobotSpec
+
+COMMANDS = QoSProfile(depth=50)
+LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STATUS_EVERY_S = 0.1
+DIAGNOSTICS_EVERY_S = 1.0
+ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.MOVING: MOVING}
+
+
+class RosBody:
+    """Publishes what the core decides and gathers what it needs to know."""
+
+    def __init__(self, node: LifecycleNode, name: str, task_name: str, task: Task, robot: RobotSpec) -> None:
+        self._node = node
+        self._name = name
+        self._task_name = task_name
+        self._model = task.components[SYSTEM1].model
+        self._robot = robot
+        self._epoch = time.time_ns()  # a restarted runtime outranks its predecessor at the arm
+        self._sensors = Sensors(node, robot)
+        self._arm: ArmStatus | None = None
+        self._alert = OperatorAlert()
+        self._ended: Callable[[str, str], None] = lambda outcome, reason: None
+        self._next_status_s = 0.0
+        self._next_diagnostics_s = 0.0
+        self._last_state = ""
+        self.arm_command = node.create_publisher(ArmCommand, "arm_command", COMMANDS)
+        self.decisions = node.create_publisher(DecisionMessage, "decisions", COMMANDS)
+        self.alerts = node.create_publisher(OperatorAlert, "operator_alert", LATEST)
+        self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
+        self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
+        self._publishers = (self.arm_command, self.decisions, self.alerts, self.status, self.diagnostics)
+        self._subscriptions = [
+            *self._sensors.subscriptions,
+            node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10)),
+        ]
+
+    def when_ended(self, call: Callable[[str, str], None]) -> None:
+        """`call(outcome, reason)` when the task ends, from the loop's thread."""
+        self._ended = call
+
+    def destroy(self) -> None:
+        for publisher in self._publishers:
+            self._node.destroy_publisher(publisher)
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+
+    # -- Body -------------------------------------------------------------------------------------------------------
+
+    def feel(self) -> Inputs:
+        arm = self._arm
+        mine = arm is not None and arm.last_epoch == self._epoch
+        return Inputs(
+            sensor_stamp_s=self._sensors.stamps(),
+            link_ready=False,
+            arm_state=ARM_STATES.get(arm.state, HOLDING) if arm is not None else HOLDING,
+            arm_sequence=int(arm.last_seq) if arm is not None and mine else 0,
+            arm_fault=arm.fault if arm is not None and mine else "",
+        )
+
+    def observe(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return self._sensors.newest()
+
+    def act(self, command: Play | Hold | MoveTo) -> None:
+        message = ArmCommand(epoch=self._epoch, seq=command.sequence)
+        message.stamp = self._node.get_clock().now().to_msg()
+        if isinstance(command, Play):
+            message.kind = ArmCommand.PLAY
+            message.execute_s = command.duration_s
+            message.chunk = ActionChunk(
+                model=self._model,
+                step_s=command.step_s,
+                horizon=len(command.actions),
+                names=[*self._robot.joints, "gripper"],
+                data=np.asarray(command.actions, np.float32).ravel().tolist(),
+            )
+        elif isinstance(command, MoveTo):
+            home = command.pose == "home"
+            message.kind = ArmCommand.MOVE_TO
+            message.joint_target_rad = list(self._robot.home_rad if home else self._robot.safe_rad)
+            message.gripper_width_m = self._robot.gripper.max_m if home else self._sensors.gripper_width_m()
+        else:
+            message.kind = ArmCommand.HOLD
+        self.arm_command.publish(message)
+
+    def tell(self, message: Command) -> None:
+        stamp = self._node.get_clock().now().to_msg()
+        if isinstance(message, Decision):
+            self._log(message)
+            self.decisions.publish(
+                DecisionMessage(
+                    stamp=stamp,
+                    action=message.action,
+                    cause=message.cause,
+                    reason=message.reason,
+                    component=message.component,
+                )
+            )
+        elif isinstance(message, Alert):
+            self._alert = OperatorAlert(
+                stamp=stamp,
+                id=message.alert_id,
+                active=True,
+                cause=message.cause,
+                reason=message.reason,
+                choices=list(message.choices),
+            )
+            self.alerts.publish(self._alert)
+        elif isinstance(message, ClearAlert):
+            self._alert.stamp, self._alert.active, self._alert.choices = stamp, False, []
+            self.alerts.publish(self._alert)
+        elif isinstance(message, TaskEnded):
+            self._ended(message.outcome, message.reason)
+
+    def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
+        changed = core.state.value != self._last_state
+        if changed or now_s >= self._next_status_s:
+            self._last_state = core.state.value
+            self._next_status_s = now_s + STATUS_EVERY_S
+            self.status.publish(self._robot_status(core, link))
+        if now_s >= self._next_diagnostics_s:
+            self._next_diagnostics_s = now_s + DIAGNOSTICS_EVERY_S
+            self.diagnostics.publish(self._diagnostics(core, link))
+
+    # -- messages ---------------------------------------------------------------------------------------------------
+
+    def _on_arm(self, message: ArmStatus) -> None:
+        self._arm = message
+
+    def _log(self, decision: Decision) -> None:
+        logger = self._node.get_logger()
+        where = f" [{decision.component}]" if decision.component else ""
+        text = f"{decision.action}{where}: {decision.reason} ({decision.cause})"
+        if decision.action == "execute":
+            logger.debug(text)
+        elif decision.cause in ("slo_missed", "sensor_stale") or decision.action == "stop_and_call_human":
+            logger.warning(text)
+        else:
+            logger.info(text)
+
+    def _robot_status(self, core: RobotRuntime, link: GatewayLink) -> RobotStatus:
+        last = core.last_decision or Decision("", "", "")
+        stamp = self._node.get_clock().now().to_msg()
+        running = core.state.value != "idle"
+        return RobotStatus(
+            stamp=stamp,
+            robot=self._name,
+            task=self._task_name if running else "",
+            state=core.state.value,
+            round=core.counters.rounds,
+            attempt=core.attempt if running else 0,
+            server_connected=link.ready,
+            last_decision=DecisionMessage(
+                stamp=stamp,
+                action=last.action,
+                cause=last.cause,
+                reason=last.reason,
+                component=last.component,
+            ),
+            components=[component_status(lane) for lane in core.lanes.values()],
+        )
+
+    def _diagnostics(self, core: RobotRuntime, link: GatewayLink) -> DiagnosticArray:
+        array = DiagnosticArray()
+        array.header.stamp = self._node.get_clock().now().to_msg()
+        up = DiagnosticStatus(name=f"{self._name}: server", hardware_id=link.endpoint)
+        up.level = DiagnosticStatus.OK if link.ready else DiagnosticStatus.ERROR
+        up.message = "welcomed" if link.ready else link.reason
+        array.status = [up, *(self._lane_diagnostics(lane) for lane in core.lanes.values())]
+        return array
+
+    def _lane_diagnostics(self, lane: Lane) -> DiagnosticStatus:
+        status = component_status(lane)
+        level = DiagnosticStatus.WARN if lane.consecutive_missed else DiagnosticStatus.OK
+        message = f"{lane.consecutive_missed} misses in a row" if lane.consecutive_missed else "in time"
+        keys = ("last_ms", "p50_ms", "p99_ms", "slo_ms", "sent", "in_time", "missed", "late_discarded")
+        values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in keys]
+        return DiagnosticStatus(level=level, name=f"{self._name}: {lane.name}", message=message, values=values)
+
+
+def component_status(lane: Lane) -> ComponentStatus:
+    """One component's calls as a message; latencies are NaN before the first result."""
+    latencies = np.array(lane.latencies_ms) if lane.latencies_ms else np.array([np.nan])
+    p50_ms, p99_ms = np.percentile(latencies, [50, 99])
+    return ComponentStatus(
+        component=lane.name,
+        last_ms=float(latencies[-1]),
+        p50_ms=float(p50_ms),
+        p99_ms=float(p99_ms),
+        slo_ms=lane.component.slo_ms,
+        sent=lane.sent,
+        in_time=lane.in_time,
+        missed=lane.missed,
+        consecutive_missed=lane.consecutive_missed,
+        late_discarded=lane.late_discarded,
+    )

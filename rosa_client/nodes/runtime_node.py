@@ -1,0 +1,228 @@
+"""The runtime node: a managed (lifecycle) node around the robot's pure core.
+
+configure loads and checks every file; activate greets the server; a task is the action `run_task`; an escalation is
+answered through `~/operator_decision`. Deadlines and holding do not depend on the ROS executor: the core has its own
+thread (`rosa_client/loop.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import rclpy
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.task import Future
+from rosa_interfaces.action import RunTask
+from rosa_interfaces.srv import OperatorDecision
+
+from rosa_client.link import GatewayLink
+from rosa_client.loop import RobotLoop
+from rosa_client.nodes.ros_body import RosBody
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.runtime.task_machine import State
+from rosa_contract.config import load_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.images import ENCODINGS
+from rosa_contract.messages import CameraInfo, Hello
+from rosa_contract.robot import RobotSpec, load_robot
+
+PARAMETERS = {
+    "config": ("", "factory file that describes the task, such as configs/pick_place.yaml"),
+    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
+    "task": ("", "name of the task; empty: the first of the fleet"),
+    "robot_id": ("", "name of this robot at the server; empty: its namespace"),
+    "gateway": ("tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
+    "keys": ("", "folder with robot.key_secret and server.key for ZeroMQ CURVE; empty: no encryption"),
+}
+FEEDBACK_EVERY_S = 0.2
+
+
+class RuntimeNode(LifecycleNode):
+    """One robot's runtime. Nothing moves before it is active."""
+
+    def __init__(self) -> None:
+        super().__init__("runtime_node")
+        for name, (default, text) in PARAMETERS.items():
+            self.declare_parameter(name, default, ParameterDescriptor(description=text))
+        self._body: RosBody | None = None
+        self._loop: RobotLoop | None = None
+        self._ended: Future | None = None
+        self._goal: Any = None
+        self._interfaces: list[Any] = []
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            factory = load_factory(self._text("config"))
+            self._robot = load_robot(self._text("robot"))
+        except ConfigError as error:
+            self.get_logger().error(str(error))
+            return TransitionCallbackReturn.FAILURE
+        self._task_name = self._text("task") or factory.robot_fleet[0].task
+        if self._task_name not in factory.tasks:
+            known = ", ".join(factory.tasks)
+            self.get_logger().error(f"parameter task: no task {self._task_name!r}; known: {known}")
+            return TransitionCallbackReturn.FAILURE
+        self._task = factory.tasks[self._task_name]
+        self._robot_id = self._text("robot_id") or self.get_namespace().strip("/").replace("/", "_") or "robot"
+        self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
+        self._body.when_ended(self._on_ended)
+        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        assert self._body is not None
+        link = GatewayLink(self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys"))
+        core = RobotRuntime(self._robot_id, self._task, self._robot)
+        self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
+        self._loop.start()
+        self._interfaces = [
+            self.create_service(OperatorDecision, "~/operator_decision", self._on_decision),
+            ActionServer(
+                self,
+                RunTask,
+                "run_task",
+                execute_callback=self._on_run,
+                goal_callback=self._on_goal,
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+            ),
+            self.create_timer(FEEDBACK_EVERY_S, self._on_feedback),
+        ]
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._stop_loop()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        if self._body is not None:
+            self._body.destroy()
+            self._body = None
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._stop_loop()
+        return TransitionCallbackReturn.SUCCESS
+
+    def close(self) -> None:
+        """Stop the loop, whatever the lifecycle state; the arm is told to hold."""
+        self._stop_loop()
+
+    # -- the task ---------------------------------------------------------------------------------------------------
+
+    def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
+        problem = ""
+        if goal.task != self._task_name:
+            problem = f"this robot is configured for {self._task_name!r}, not {goal.task!r}"
+        elif self._goal is not None:
+            problem = "a task is already running"
+        elif not 0 <= goal.timeout_s < 1e6:
+            problem = f"timeout_s: expected seconds from 0, got {goal.timeout_s}"
+        if problem:
+            self.get_logger().error(f"run_task rejected: {problem}")
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    async def _on_run(self, goal: Any) -> RunTask.Result:
+        loop = self._loop
+        assert loop is not None
+        self._goal = goal
+        self._ended = Future(executor=self.executor)
+        loop.begin(goal.request.timeout_s).result(timeout=5)
+        outcome, reason = await self._ended
+        self._goal = None
+        if goal.is_cancel_requested:
+            goal.canceled()
+        elif outcome == "done":
+            goal.succeed()
+        else:
+            goal.abort()
+        return self._result(loop.core, outcome, reason)
+
+    def _on_ended(self, outcome: str, reason: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result((outcome, reason))
+
+    def _on_feedback(self) -> None:
+        if self._goal is None or self._loop is None:
+            return
+        core = self._loop.core
+        if self._goal.is_cancel_requested and core.state is not State.IDLE:
+            self._loop.cancel("the client cancelled the task").result(timeout=5)
+            return
+        message = RunTask.Feedback(state=core.state.value, round=core.counters.rounds, attempt=core.attempt)
+        self._goal.publish_feedback(message)
+
+    def _result(self, core: RobotRuntime, outcome: str, reason: str) -> RunTask.Result:
+        lanes = core.lanes.values()
+        return RunTask.Result(
+            outcome=outcome,
+            reason=reason,
+            rounds=core.counters.rounds,
+            retries=core.counters.retries,
+            deadlines_met=sum(lane.in_time for lane in lanes),
+            deadlines_missed=sum(lane.missed for lane in lanes),
+            late_results_discarded=sum(lane.late_discarded for lane in lanes),
+            system1_latencies_ms=core.counters.system1_ms,
+        )
+
+    # -- the operator -----------------------------------------------------------------------------------------------
+
+    def _on_decision(
+        self, request: OperatorDecision.Request, response: OperatorDecision.Response
+    ) -> OperatorDecision.Response:
+        assert self._loop is not None
+        response.reason = self._loop.decide(request.alert_id, request.choice).result(timeout=5)
+        response.accepted = not response.reason
+        verb = "decided" if response.accepted else f"was refused ({response.reason})"
+        who = request.decided_by or "somebody"
+        self.get_logger().info(f"operator {who} {verb}: {request.choice}; why: {request.why or 'not said'}")
+        return response
+
+    # -- small things -----------------------------------------------------------------------------------------------
+
+    def _text(self, name: str) -> str:
+        return str(self.get_parameter(name).value)
+
+    def _stop_loop(self) -> None:
+        if self._loop is not None:
+            self._loop.stop()
+            self._loop = None
+        for interface in self._interfaces:
+            if isinstance(interface, ActionServer):
+                interface.destroy()
+            elif hasattr(interface, "is_ready"):
+                self.destroy_timer(interface)
+            else:
+                self.destroy_service(interface)
+        self._interfaces = []
+
+
+def hello(robot_id: str, task: str, robot: RobotSpec) -> Hello:
+    """What this robot says about itself to the server."""
+    cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
+    assert all(camera.encoding in ENCODINGS for camera in cameras.values())
+    return Hello(robot_id, task, cameras, {"joint_position": len(robot.joints), "gripper_width": 1})
+
+
+def main() -> None:
+    rclpy.init(args=sys.argv)
+    node = RuntimeNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        executor.spin()
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    finally:
+        node.close()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The newest sample of every sensor of one robot, with this machine's monotonic time of arrival."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from rosa_client.runtime.runtime import JOINT_STATE
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.images import EncodedImage
+from rosa_contract.messages import Array
+from rosa_contract.robot import RobotSpec
+
+FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
+
+
+class Sensors:
+    """Subscribes to cameras and joint states; callbacks and readers may be different threads.
+
+    JPEG and PNG frames are passed on as they came: the robot never decodes an image to send it.
+    """
+
+    def __init__(self, node: Node, robot: RobotSpec) -> None:
+        self._robot = robot
+        self._clock = MonotonicClock()
+        self._lock = threading.Lock()
+        self._stamps: dict[str, float] = {}
+        self._images: dict[str, EncodedImage] = {}
+        self._state: dict[str, Array] = {}
+        self._warn = node.get_logger().warning
+        self.subscriptions: list[Any] = [
+            node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
+        ]
+        for name, camera in robot.cameras.items():
+            if camera.encoding == "rgb8":
+                topic, kind, keep = f"{name}/image_raw", Image, self._keep_raw(name)
+            else:
+                topic, kind, keep = f"{name}/image_raw/compressed", CompressedImage, self._keep_compressed(name)
+            self.subscriptions.append(node.create_subscription(kind, topic, keep, qos_profile_sensor_data))
+
+    def stamps(self) -> dict[str, float]:
+        """Sensor -> arrival of its newest sample, s."""
+        with self._lock:
+            return dict(self._stamps)
+
+    def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
+        """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera."""
+        with self._lock:
+            return dict(self._state), dict(self._images)
+
+    def gripper_width_m(self) -> float:
+        with self._lock:
+            width = self._state.get("gripper_width")
+        return float(width[0]) if width is not None else self._robot.gripper.max_m
+
+    def _on_joints(self, message: JointState) -> None:
+        at = dict(zip(message.name, message.position, strict=False))
+        missing = [name for name in self._robot.joints if not math.isfinite(at.get(name, math.nan))]
+        if missing:  # not stored, so it grows stale and the arm stops: the same path as a silent sensor
+            self._warn(f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0)
+            return
+        fingers = [value for name, value in at.items() if FINGER in name and math.isfinite(value)]
+        width = sum(fingers) * (2 if len(fingers) == 1 else 1)
+        with self._lock:
+            self._state = {
+                "joint_position": np.array([at[name] for name in self._robot.joints], np.float32),
+                "gripper_width": np.array([width], np.float32),
+            }
+            self._stamps[JOINT_STATE] = self._clock.now_s()
+
+    def _keep_compressed(self, name: str) -> Callable[[Any], None]:
+        spec = self._robot.cameras[name]
+
+        def keep(message: CompressedImage) -> None:
+            if spec.encoding not in message.format:
+                self._warn(
+                    f"{name}: expected {spec.encoding} frames, got {message.format!r}", throttle_duration_sec=1.0
+                )
+                return
+            image = EncodedImage(spec.encoding, spec.height, spec.width, memoryview(message.data).cast("B"))
+            self._store(name, image)
+
+        return keep
+
+    def _keep_raw(self, name: str) -> Callable[[Any], None]:
+        def keep(message: Image) -> None:
+            if message.encoding != "rgb8" or message.step != message.width * 3:
+                self._warn(
+                    f"{name}: expected packed rgb8, got {message.encoding} step {message.step}",
+                    throttle_duration_sec=1.0,
+                )
+                return
+            view = memoryview(message.data).cast("B")
+            self._store(name, EncodedImage("rgb8", message.height, message.width, view))
+
+        return keep
+
+    def _store(self, name: str, image: EncodedImage) -> None:
+        with self._lock:
+            self._images[name] = image
+            self._stamps[name] = self._clock.now_s()
