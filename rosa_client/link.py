@@ -55,7 +55,7 @@ class GatewayLink:
         return self._send(codec.encode(request), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
-        """Wait up to `timeout_s` for answers; keeps the greeting alive on the way. Bad messages are logged and dropped."""
+        """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         if now_s - self._last_heard_s > SILENT_AFTER_S and self.ready:
             self._lost(f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
         if now_s - self._last_sent_s >= HELLO_EVERY_S:

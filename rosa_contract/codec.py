@@ -140,7 +140,13 @@ def _encode_health(message: m.HealthReport) -> tuple[Header, list[Frame]]:
 
 def _encode_ready(message: m.WorkerReady) -> tuple[Header, list[Frame]]:
     images = {name: list(size) for name, size in message.images.items()}
-    body = {"w": message.worker_id, "m": message.model, "b": message.max_batch, "i": images, "s": dict(message.state)}
+    body = {
+        "w": message.worker_id,
+        "m": message.model,
+        "b": message.max_batch,
+        "i": images,
+        "s": dict(message.state),
+    }
     return body, []
 
 
@@ -168,10 +174,15 @@ def _decode_hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
     cameras = {}
     for name, entry in _map(header, "c", MAX_IMAGES).items():
         if not isinstance(entry, list) or len(entry) != 3:
-            raise CodecError(f"hello: camera {name!r}: expected [height, width, encoding], got {_short(entry)}")
+            raise CodecError(
+                f"hello: camera {name!r}: expected [height, width, encoding], got {_short(entry)}"
+            )
         height, width = _size(entry[0], entry[1])
         cameras[name] = m.CameraInfo(height, width, _encoding(entry[2]))
-    state = {name: _whole(n, f"hello: state {name!r}", 1, 1 << 20) for name, n in _map(header, "s", MAX_ARRAYS).items()}
+    state = {
+        name: _whole(n, f"hello: state {name!r}", 1, 1 << 20)
+        for name, n in _map(header, "s", MAX_ARRAYS).items()
+    }
     return m.Hello(_name(header, "r"), _name(header, "k"), cameras, state)
 
 
@@ -181,7 +192,9 @@ def _decode_request(header: Header, frames: Sequence[Frame]) -> m.Request:
     images: dict[str, EncodedImage] = {}
     for entry, frame in zip(listed, frames[1:], strict=True):
         if not isinstance(entry, list) or len(entry) != 4 or not isinstance(entry[0], str):
-            raise CodecError(f"request: image: expected [camera, encoding, height, width], got {_short(entry)}")
+            raise CodecError(
+                f"request: image: expected [camera, encoding, height, width], got {_short(entry)}"
+            )
         name, encoding = entry[0], _encoding(entry[1])
         height, width = _size(entry[2], entry[3])
         if name in images or len(name) > MAX_NAME_CHARS:
@@ -227,7 +240,9 @@ def _decode_health(header: Header, frames: Sequence[Frame]) -> m.HealthReport:
     _count(frames, 1, "health_report")
     if not isinstance(header.get("o"), bool):
         raise CodecError(f"health_report: ready: expected true or false, got {_short(header.get('o'))}")
-    queues = {name: _whole(n, f"queue {name!r}", 0, MAX_ID) for name, n in _map(header, "q", MAX_BATCH).items()}
+    queues = {
+        name: _whole(n, f"queue {name!r}", 0, MAX_ID) for name, n in _map(header, "q", MAX_BATCH).items()
+    }
     robots = _list(header, "r", 1 << 16)
     if not all(isinstance(robot, str) for robot in robots):
         raise CodecError("health_report: robots: expected names")
@@ -241,7 +256,9 @@ def _decode_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
         if not isinstance(entry, list) or len(entry) != 2:
             raise CodecError(f"worker_ready: image {name!r}: expected [height, width], got {_short(entry)}")
         images[name] = _size(entry[0], entry[1])
-    state = {name: _whole(n, f"state {name!r}", 1, 1 << 20) for name, n in _map(header, "s", MAX_ARRAYS).items()}
+    state = {
+        name: _whole(n, f"state {name!r}", 1, 1 << 20) for name, n in _map(header, "s", MAX_ARRAYS).items()
+    }
     max_batch = _whole(header.get("b"), "max_batch", 1, MAX_BATCH)
     return m.WorkerReady(_name(header, "w"), _name(header, "m"), max_batch, images, state)
 
@@ -266,13 +283,17 @@ def _decode_executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
         if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(part, str) for part in entry):
             raise CodecError(f"executed: error: expected [status, reason], got {_short(entry)}")
         if entry[0] and entry[0] not in m.STATUSES:
-            raise CodecError(f"executed: status: expected one of {', '.join(m.STATUSES)}, got {_short(entry[0])}")
+            raise CodecError(
+                f"executed: status: expected one of {', '.join(m.STATUSES)}, got {_short(entry[0])}"
+            )
         errors.append((entry[0], entry[1]))
     if len(tickets) != len(errors):
         raise CodecError(f"executed: {len(tickets)} tickets but {len(errors)} results")
     _count(frames, 1 + len(tickets), "executed")
     inference_ms = _number(header, "n", 0.0, 1e9)
-    return m.Executed(_whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, inference_ms, errors, list(frames[1:]))
+    return m.Executed(
+        _whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, inference_ms, errors, list(frames[1:])
+    )
 
 
 def _bare(kind: type[Any]) -> Callable[[Header, Sequence[Frame]], Any]:
@@ -301,7 +322,9 @@ def _unpack(frame: Frame, what: str) -> Any:
         raise CodecError(f"{what}: expected at most {limit} bytes, got {len(data)}")
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except Exception as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
+    except (
+        Exception
+    ) as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
         raise CodecError(f"{what}: not msgpack: {type(error).__name__}") from None
 
 
@@ -323,7 +346,9 @@ def _short(value: Any) -> str:
 def _name(header: Header, key: str) -> str:
     value = header.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS or not value.isprintable():
-        raise CodecError(f"{header.get('t')}: {key}: expected 1 to {MAX_NAME_CHARS} printable characters, got {_short(value)}")
+        raise CodecError(
+            f"{header.get('t')}: {key}: expected 1 to {MAX_NAME_CHARS} printable characters, got {_short(value)}"
+        )
     return value
 
 
@@ -343,7 +368,9 @@ def _whole(value: Any, what: str, least: int, most: int) -> int:
 def _number(header: Header, key: str, least: float, most: float) -> float:
     value = header.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise CodecError(f"{header['t']}: {key}: expected a number from {least:g} to {most:g}, got {_short(value)}")
+        raise CodecError(
+            f"{header['t']}: {key}: expected a number from {least:g} to {most:g}, got {_short(value)}"
+        )
     return float(value)
 
 
@@ -400,7 +427,9 @@ def _pack_arrays(arrays: Mapping[str, m.Array]) -> dict[str, list[Any]]:
         if dtype not in DTYPES:
             raise CodecError(f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {array.dtype}")
         if array.ndim > MAX_NDIM or array.nbytes > MAX_ARRAY_BYTES:
-            raise CodecError(f"array {name!r}: at most {MAX_NDIM} dimensions and {MAX_ARRAY_BYTES} bytes, got {array.shape}")
+            raise CodecError(
+                f"array {name!r}: at most {MAX_NDIM} dimensions and {MAX_ARRAY_BYTES} bytes, got {array.shape}"
+            )
         _check_finite(name, array)
         packed[name] = [dtype, list(array.shape), array.astype(dtype, copy=False).tobytes()]
     return packed

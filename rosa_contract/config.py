@@ -1,4 +1,4 @@
-"""The factory description: ROSA's Figure 3, unchanged, plus optional settings whose defaults live here and nowhere else."""
+"""The factory description: ROSA's Figure 3, unchanged, plus optional settings whose defaults live only here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class Pipeline:
 
     action_period_ms: float = setting("execution after each System 1 answer", above=0, at_most=60_000)
     system2_to_system1_call_ratio: float = setting(
-        "System 2 calls per System 1 call: 1 plans before each action, 0.1 before every tenth", 1.0, above=0, at_most=1
+        "System 2 calls per System 1 call: 1 plans before each action, 0.1 before every tenth",
+        1.0,
+        above=0,
+        at_most=1,
     )
 
 
@@ -49,14 +52,18 @@ class TaskRetry:
     """What follows a failed task (ROSA 3.3, "Task retry policy")."""
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
-    on_max_task_retries: str = setting("what follows the last failure", "stop_and_call_human", choices=ESCALATIONS)
+    on_max_task_retries: str = setting(
+        "what follows the last failure", "stop_and_call_human", choices=ESCALATIONS
+    )
 
 
 @dataclass(frozen=True)
 class SafetyAndSloViolation:
     """When repeated violations become an escalation (ROSA 3.3, "Safety and SLO violations handling")."""
 
-    max_consecutive_safety_replan: int = setting("'unsafe' verdicts in a row before escalation", 10, at_least=1)
+    max_consecutive_safety_replan: int = setting(
+        "'unsafe' verdicts in a row before escalation", 10, at_least=1
+    )
     max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
     on_max_violation: str = setting("what follows", "stop_and_call_human", choices=ESCALATIONS)
 
@@ -70,7 +77,9 @@ class Component:
     prompt: str = setting("text given to the model", "")
     freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
     fallback: str = setting("what a missed deadline triggers", "stop_and_resend", choices=FALLBACK_NAMES)
-    confirmations: int = setting("equal verdicts in a row before the robot acts on one", 1, at_least=1, at_most=100)
+    confirmations: int = setting(
+        "equal verdicts in a row before the robot acts on one", 1, at_least=1, at_most=100
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,9 @@ class Task:
     """What a robot does and what that needs (Figure 3, part 3)."""
 
     pipeline: Pipeline = setting("the System 2, System 1 and execution chain")
-    components: Mapping[str, Component] = setting("model components by name: system1, system2, safety, monitor, ...")
+    components: Mapping[str, Component] = setting(
+        "model components by name: system1, system2, safety, monitor, ..."
+    )
     task_retry: TaskRetry = setting("retries of a failed task", TaskRetry)
     safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)
     value_weight: float = setting("value of one action of this task, v_c of equation (1)", 1.0, above=0)
@@ -92,16 +103,24 @@ class Model:
     backend: str = setting("name of a backend, see docs/add_a_model.md")
     options: Mapping[str, Any] = setting("passed to the backend", dict)
     workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
-    max_batch: int | None = setting("largest batch; default: the backend's own limit", None, at_least=1, at_most=4096)
+    max_batch: int | None = setting(
+        "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
+    )
 
 
 @dataclass(frozen=True)
 class Gateway:
     """The server's front door."""
 
-    bind: str = setting("ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570")
-    metrics_port: int = setting("Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535)
-    queue_per_model: int = setting("waiting requests per model before 'overloaded'", 1024, at_least=1, at_most=1_000_000)
+    bind: str = setting(
+        "ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570"
+    )
+    metrics_port: int = setting(
+        "Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535
+    )
+    queue_per_model: int = setting(
+        "waiting requests per model before 'overloaded'", 1024, at_least=1, at_most=1_000_000
+    )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
 
@@ -127,11 +146,14 @@ SECTIONS = ("server_cluster", "robot_fleet", "models", "gateway")
 def load_factory(path: str | Path) -> Factory:
     """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
 
-    Relative paths in `gateway.curve_keys` and in a model's `weights` and `profile` options are taken from the file's folder.
+    Relative paths in `gateway.curve_keys` and a model's `weights` and `profile` options start at the file's folder.
     """
     factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
-    models = {name: replace(model, options=_anchored(model.options, folder)) for name, model in factory.models.items()}
+    models = {
+        name: replace(model, options=_anchored(model.options, folder))
+        for name, model in factory.models.items()
+    }
     gateway = factory.gateway
     if gateway.curve_keys:
         gateway = replace(gateway, curve_keys=str(folder / gateway.curve_keys))
@@ -152,7 +174,9 @@ def factory_from(document: Any, source: str) -> Factory:
     for name in ("server_cluster", "robot_fleet"):
         if name not in entries:
             reader.fail(name, f"is missing{nearest(name, entries)}")
-    cluster = reader.section(ServerCluster, "server_cluster", entries.get("server_cluster", {"num_servers": 1}))
+    cluster = reader.section(
+        ServerCluster, "server_cluster", entries.get("server_cluster", {"num_servers": 1})
+    )
     fleet = reader.value(tuple[FleetEntry, ...], "robot_fleet", entries.get("robot_fleet", []), {})
     models = reader.value(Mapping[str, Model], "models", entries.get("models", {}), {})
     gateway = reader.section(Gateway, "gateway", entries.get("gateway", {}))
@@ -184,10 +208,15 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
     where = f"{name}.components"
     if SYSTEM1 not in task.components:
         hint = nearest(SYSTEM1, task.components)
-        reader.fail(where, f"needs a component system1, the action model{hint}; got {', '.join(task.components) or 'none'}")
+        reader.fail(
+            where,
+            f"needs a component system1, the action model{hint}; got {', '.join(task.components) or 'none'}",
+        )
     for key, component in task.components.items():
         if key in GOAL_COUPLED and component.freq_hz is not None:
-            reader.fail(f"{where}.{key}.freq_hz", "is set by pipeline.action_period_ms for this component; remove it")
+            reader.fail(
+                f"{where}.{key}.freq_hz", "is set by pipeline.action_period_ms for this component; remove it"
+            )
         if key not in GOAL_COUPLED and component.freq_hz is None:
             reader.fail(f"{where}.{key}.freq_hz", "is missing; a periodic component needs calls per second")
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
@@ -200,7 +229,9 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
         )
 
 
-def _check_placement(reader: Reader, cluster: ServerCluster, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
+def _check_placement(
+    reader: Reader, cluster: ServerCluster, tasks: Mapping[str, Task], models: Mapping[str, Model]
+) -> None:
     used = {component.model for task in tasks.values() for component in task.components.values()}
     for name in models:
         if name not in used:
@@ -209,10 +240,14 @@ def _check_placement(reader: Reader, cluster: ServerCluster, tasks: Mapping[str,
     if needed > cluster.num_servers:
         reader.fail(
             "server_cluster.num_servers",
-            f"{cluster.num_servers} servers cannot host {needed} workers; each server hosts one model ({', '.join(sorted(used))})",
+            f"{cluster.num_servers} servers cannot host {needed} workers; each server hosts one model"
+            f" ({', '.join(sorted(used))})",
         )
 
 
 def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     paths = ("weights", "profile")
-    return {key: str(folder / value) if key in paths and isinstance(value, str) else value for key, value in options.items()}
+    return {
+        key: str(folder / value) if key in paths and isinstance(value, str) else value
+        for key, value in options.items()
+    }

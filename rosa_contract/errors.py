@@ -27,4 +27,6 @@ class VersionError(CodecError):
     def __init__(self, theirs: object, ours: int) -> None:
         self.theirs = theirs
         self.ours = ours
-        super().__init__(f"schema version: the peer speaks {theirs!r}, this side speaks {ours}; update the older one")
+        super().__init__(
+            f"schema version: the peer speaks {theirs!r}, this side speaks {ours}; update the older one"
+        )

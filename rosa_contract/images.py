@@ -53,13 +53,17 @@ def decode_image(image: EncodedImage) -> Rgb:
     size = image.height, image.width
     if image.encoding == "rgb8":
         if len(image.data) != image.height * image.width * 3:
-            raise CodecError(f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}")
+            raise CodecError(
+                f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}"
+            )
         return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
     real = _written_size(image.encoding, image.data)
     if real != size:
         raise CodecError(f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}")
     try:
-        bgr = cv2.imdecode(np.frombuffer(image.data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+        bgr = cv2.imdecode(
+            np.frombuffer(image.data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+        )
     except cv2.error as error:
         raise CodecError(f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from rosa_contract.images import EncodedImage
@@ -125,7 +124,7 @@ class HealthQuery:
 
 @dataclass(frozen=True)
 class HealthReport:
-    """`ready` when every model has a warm worker. `workers`: worker id -> state, `queues`: model -> waiting requests."""
+    """`ready`: every model has a warm worker. `workers`: worker id -> state. `queues`: model -> waiting requests."""
 
     ready: bool
     workers: Mapping[str, str]
@@ -155,7 +154,7 @@ class Execute:
 
 @dataclass(frozen=True)
 class Executed:
-    """A batch is done. `outputs[i]` belongs to `tickets[i]`: an encoded `Output`, or empty where `errors[i]` says why."""
+    """A batch is done. `outputs[i]` for `tickets[i]`: an encoded `Output`, or empty where `errors[i]` says why."""
 
     batch_id: int
     tickets: Sequence[int]

@@ -80,11 +80,16 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
         return
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
         if least >= most:
-            reader.fail(f"limits.position_max_rad[{index}]", f"must be > position_min_rad ({least:g}), got {most:g}")
+            reader.fail(
+                f"limits.position_max_rad[{index}]", f"must be > position_min_rad ({least:g}), got {most:g}"
+            )
         for path in ("home_rad", "safe_rad"):
             value = lists[path][index]
             if not least <= value <= most:
-                reader.fail(f"{path}[{index}]", f"must be within the joint's limits {least:g}..{most:g}, got {value:g}")
+                reader.fail(
+                    f"{path}[{index}]",
+                    f"must be within the joint's limits {least:g}..{most:g}, got {value:g}",
+                )
     if not spec.cameras:
         reader.fail("cameras", "needs at least one camera; the models see through them")
     if spec.gripper.min_m >= spec.gripper.max_m:

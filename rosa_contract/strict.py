@@ -64,7 +64,9 @@ def read_yaml(path: str | Path) -> Any:
     except OSError as error:
         raise ConfigError(source, [f"cannot be read: {error.strerror or error}"]) from None
     if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(source, [f"is larger than {MAX_FILE_BYTES} bytes; a factory description is a few kilobytes"])
+        raise ConfigError(
+            source, [f"is larger than {MAX_FILE_BYTES} bytes; a factory description is a few kilobytes"]
+        )
     return parse_yaml(raw, source)
 
 
@@ -114,7 +116,9 @@ def _bound(root: yaml.Node, source: str) -> None:
         node, depth = stack.pop()
         count += 1
         if count > MAX_NODES or depth > MAX_DEPTH:
-            raise ConfigError(source, [f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"])
+            raise ConfigError(
+                source, [f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"]
+            )
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 stack += [(key, depth + 1), (value, depth + 1)]
@@ -179,7 +183,9 @@ class Reader:
             if name in entries:
                 values[name] = self.value(hints[name], where, entries[name], field.metadata)
             elif field.default is REQUIRED and field.default_factory is REQUIRED:
-                self.fail(where, f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}")
+                self.fail(
+                    where, f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}"
+                )
         return cls(**values) if len(self.problems) == before else None
 
     def value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
@@ -221,7 +227,9 @@ class Reader:
                 self.fail(path, f"expected text on one line, got {shown(value)}")
             elif limits.get("choices") and value not in limits["choices"]:
                 hint_text = nearest(value, limits["choices"])
-                self.fail(path, f"must be one of {', '.join(limits['choices'])}, got {shown(value)}{hint_text}")
+                self.fail(
+                    path, f"must be one of {', '.join(limits['choices'])}, got {shown(value)}{hint_text}"
+                )
             return value
         if hint is int:
             if isinstance(value, bool) or not isinstance(value, int):
@@ -229,7 +237,8 @@ class Reader:
                 return value
         elif hint is float:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                self.fail(path, f"expected a number, got {shown(value)}")
+                hint = " (YAML reads 1e3 as text: write 1.0e+3 or 1000)" if _looks_numeric(value) else ""
+                self.fail(path, f"expected a number, got {shown(value)}{hint}")
                 return value
             try:
                 value = float(value)
@@ -255,6 +264,13 @@ class Reader:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _looks_numeric(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _expected(hint: Any) -> str:

@@ -217,7 +217,9 @@ class RosBody:
         message = f"{lane.consecutive_missed} misses in a row" if lane.consecutive_missed else "in time"
         keys = ("last_ms", "p50_ms", "p99_ms", "slo_ms", "sent", "in_time", "missed", "late_discarded")
         values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in keys]
-        return DiagnosticStatus(level=level, name=f"{self._name}: {lane.name}", message=message, values=values)
+        return DiagnosticStatus(
+            level=level, name=f"{self._name}: {lane.name}", message=message, values=values
+        )
 
 
 def component_status(lane: Lane) -> ComponentStatus:

@@ -67,7 +67,9 @@ class RuntimeNode(LifecycleNode):
             self.get_logger().error(f"parameter task: no task {self._task_name!r}; known: {known}")
             return TransitionCallbackReturn.FAILURE
         self._task = factory.tasks[self._task_name]
-        self._robot_id = self._text("robot_id") or self.get_namespace().strip("/").replace("/", "_") or "robot"
+        self._robot_id = (
+            self._text("robot_id") or self.get_namespace().strip("/").replace("/", "_") or "robot"
+        )
         self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
         self._body.when_ended(self._on_ended)
         self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
@@ -75,7 +77,9 @@ class RuntimeNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         assert self._body is not None
-        link = GatewayLink(self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys"))
+        link = GatewayLink(
+            self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys")
+        )
         core = RobotRuntime(self._robot_id, self._task, self._robot)
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
         self._loop.start()

@@ -42,7 +42,11 @@ class Sensors:
             if camera.encoding == "rgb8":
                 topic, kind, keep = f"{name}/image_raw", Image, self._keep_raw(name)
             else:
-                topic, kind, keep = f"{name}/image_raw/compressed", CompressedImage, self._keep_compressed(name)
+                topic, kind, keep = (
+                    f"{name}/image_raw/compressed",
+                    CompressedImage,
+                    self._keep_compressed(name),
+                )
             self.subscriptions.append(node.create_subscription(kind, topic, keep, qos_profile_sensor_data))
 
     def stamps(self) -> dict[str, float]:
@@ -64,7 +68,9 @@ class Sensors:
         at = dict(zip(message.name, message.position, strict=False))
         missing = [name for name in self._robot.joints if not math.isfinite(at.get(name, math.nan))]
         if missing:  # not stored, so it grows stale and the arm stops: the same path as a silent sensor
-            self._warn(f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0)
+            self._warn(
+                f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0
+            )
             return
         fingers = [value for name, value in at.items() if FINGER in name and math.isfinite(value)]
         width = sum(fingers) * (2 if len(fingers) == 1 else 1)
@@ -81,7 +87,8 @@ class Sensors:
         def keep(message: CompressedImage) -> None:
             if spec.encoding not in message.format:
                 self._warn(
-                    f"{name}: expected {spec.encoding} frames, got {message.format!r}", throttle_duration_sec=1.0
+                    f"{name}: expected {spec.encoding} frames, got {message.format!r}",
+                    throttle_duration_sec=1.0,
                 )
                 return
             image = EncodedImage(spec.encoding, spec.height, spec.width, memoryview(message.data).cast("B"))

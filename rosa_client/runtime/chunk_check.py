@@ -17,7 +17,9 @@ class BadChunk(ValueError):
     """The chunk must not be executed; the text says why."""
 
 
-def check_chunk(output: Output | None, robot: RobotSpec, period_s: float) -> tuple[npt.NDArray[np.float64], float]:
+def check_chunk(
+    output: Output | None, robot: RobotSpec, period_s: float
+) -> tuple[npt.NDArray[np.float64], float]:
     """`actions` (horizon, joints + 1), rad and m, and the time of one row in s.
 
     A model that does not answer `step_s` spreads its horizon over the action period. Raises `BadChunk`.

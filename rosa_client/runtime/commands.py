@@ -21,7 +21,9 @@ MOVING = "moving"
 class Inputs:
     """What the robot knows about itself at one instant. Times are this machine's monotonic clock, in s."""
 
-    sensor_stamp_s: Mapping[str, float]  # camera or "joint_state" -> arrival of its newest sample; absent: none yet
+    sensor_stamp_s: Mapping[
+        str, float
+    ]  # camera or "joint_state" -> arrival of its newest sample; absent: none yet
     link_ready: bool  # the gateway has welcomed this robot
     link_reason: str = ""  # why not, in words
     arm_state: str = HOLDING  # HOLDING, PLAYING or MOVING
@@ -64,7 +66,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Play:
-    """Execute `actions` float32 (horizon, joints + 1): joint positions rad and gripper width m, one row per `step_s`."""
+    """Execute `actions` (horizon, joints + 1): joint positions rad and gripper width m, one row per `step_s`."""
 
     sequence: int
     actions: npt.NDArray[Any]

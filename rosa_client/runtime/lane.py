@@ -46,7 +46,9 @@ class Lane:
     def send(self, request_id: int, now_s: float) -> None:
         """A request leaves now."""
         if self.request_id is not None:
-            raise RuntimeError(f"{self.name}: request {self.request_id} is still in flight; end it before sending another")
+            raise RuntimeError(
+                f"{self.name}: request {self.request_id} is still in flight; end it before sending another"
+            )
         self.request_id = request_id
         self.sent_s = now_s
         self.deadline_s = now_s + self.component.slo_ms / 1000

@@ -113,7 +113,9 @@ class RobotRuntime:
         self._check_arm(now_s)
         self._check_sensors(now_s)
         self._check_task_time(now_s)
-        for _ in range(4):  # a state that is left at once, such as CONNECTING when all is ready, costs no period
+        for _ in range(
+            4
+        ):  # a state that is left at once, such as CONNECTING when all is ready, costs no period
             before = self.state
             _STEPS.get(self.state, _nothing)(self, now_s)
             if self.state is before:
@@ -127,7 +129,12 @@ class RobotRuntime:
         for lane in self.lanes.values():
             ending = lane.answer(answer.request_id, now_s)
             if ending is Ending.LATE:
-                self._decide("discard", "late_result", f"request {answer.request_id} came after its deadline", lane.name)
+                self._decide(
+                    "discard",
+                    "late_result",
+                    f"request {answer.request_id} came after its deadline",
+                    lane.name,
+                )
             elif ending is Ending.IN_TIME:
                 self._use(lane, answer, now_s)
         return self._take()
@@ -202,7 +209,9 @@ class RobotRuntime:
 
     def _fresh(self) -> bool:
         """Every sensor has delivered since the last motion ended."""
-        return all(self._inputs.sensor_stamp_s.get(name, -1.0) > self._fresh_after_s for name in self._sensors)
+        return all(
+            self._inputs.sensor_stamp_s.get(name, -1.0) > self._fresh_after_s for name in self._sensors
+        )
 
     # -- what each state does in a period ---------------------------------------------------------------------------
 
@@ -212,7 +221,11 @@ class RobotRuntime:
         if self._inputs.link_ready and not missing and not self._stale(now_s):
             self._go(Event.READY, now_s)
         elif now_s - self._entered_s > self.timeouts.connect_s:
-            why = self._inputs.link_reason if not self._inputs.link_ready else f"nothing from {', '.join(missing)}"
+            why = (
+                self._inputs.link_reason
+                if not self._inputs.link_ready
+                else f"nothing from {', '.join(missing)}"
+            )
             self._escalate("not_ready", f"not ready within {self.timeouts.connect_s:g} s: {why}", now_s)
 
     def _inferring(self, now_s: float) -> None:
@@ -235,9 +248,9 @@ class RobotRuntime:
         stale = self._stale(now_s)
         for key in list(self._holds):
             sensor = key.removeprefix("sensor:")
-            if key != sensor and sensor not in stale:
-                self._clear(key)
-            elif key in GOAL_COUPLED and now_s >= self.lanes[key].resend_after_s:
+            fresh_again = key != sensor and sensor not in stale
+            due_again = key in GOAL_COUPLED and now_s >= self.lanes[key].resend_after_s
+            if fresh_again or due_again:
                 self._clear(key)
         if not self._holds:
             self._fresh_after_s = max(self._fresh_after_s, self._entered_s)
@@ -281,7 +294,9 @@ class RobotRuntime:
         if lane.name == SYSTEM2:
             self._plan = answer.output.text or None
             self._plan_credit = max(0.0, self._plan_credit - 1)
-            self._decide("plan", "plan_in_time", self._plan or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
+            self._decide(
+                "plan", "plan_in_time", self._plan or "an empty plan: System 1 keeps its own prompt", SYSTEM2
+            )
         elif lane.name == SAFETY and answer.output.verdict == "unsafe":
             self._use_unsafe(lane, now_s)
         else:
@@ -333,7 +348,11 @@ class RobotRuntime:
             if self.counters.retries >= limit:
                 self._escalate("max_task_retries", f"failed again after {limit} retries", now_s)
             else:
-                self._decide("retry", "monitor", f"the monitor says failed; retry {self.counters.retries + 1} of {limit}")
+                self._decide(
+                    "retry",
+                    "monitor",
+                    f"the monitor says failed; retry {self.counters.retries + 1} of {limit}",
+                )
                 self._retry(now_s)
 
     # -- stopping, retrying, escalating -----------------------------------------------------------------------------
@@ -346,7 +365,10 @@ class RobotRuntime:
                 link = "" if self._inputs.link_ready else f"; {self._inputs.link_reason}"
                 text = text.format(slo=lane.component.slo_ms)
                 self._escalate(
-                    "max_consecutive_slo_violation", f"{lane.name}: {text}, {limit} times in a row{link}", now_s, lane.name
+                    "max_consecutive_slo_violation",
+                    f"{lane.name}: {text}, {limit} times in a row{link}",
+                    now_s,
+                    lane.name,
                 )
                 return
         for lane in sorted(lanes, key=lambda lane: fallback(lane.component.fallback), reverse=True):

@@ -102,5 +102,8 @@ def advance(state: State, event: Event) -> State:
 def diagram() -> str:
     """The table as a Mermaid state diagram, for the docs."""
     lines = ["stateDiagram-v2", "    [*] --> idle"]
-    lines += [f"    {source.value} --> {target.value}: {event.value}" for (source, event), target in TRANSITIONS.items()]
+    lines += [
+        f"    {source.value} --> {target.value}: {event.value}"
+        for (source, event), target in TRANSITIONS.items()
+    ]
     return "\n".join(lines)

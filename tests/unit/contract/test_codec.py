@@ -1,0 +1,217 @@
+"""The wire: what goes in comes out, and no bytes whatever raise anything but the contract's own error."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.images import EncodedImage, decode_image, encode_image
+
+RNG = np.random.default_rng(0)
+PICTURE = RNG.integers(0, 255, (96, 128, 3), dtype=np.uint8)
+
+
+def request(encoding: str = "jpeg") -> m.Request:
+    return m.Request(
+        request_id=7,
+        component="system1",
+        budget_ms=200.0,
+        prompt="pick the cube",
+        state={
+            "joint_position": np.arange(7, dtype=np.float32),
+            "gripper_width": np.array([0.08], np.float32),
+        },
+        images={"front": encode_image(PICTURE, encoding), "wrist": encode_image(PICTURE, encoding)},
+    )
+
+
+MESSAGES: list[m.Message] = [
+    m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 128, "jpeg")}, {"joint_position": 7}),
+    m.Welcome({"system1": "rosa/policy"}),
+    m.Refuse("unknown_task", "no task 'pik'"),
+    m.Bye(),
+    request(),
+    m.Response(7, m.OK, "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
+    m.Response(7, m.EXPIRED, "spent 3 ms too much"),
+    m.HealthQuery(),
+    m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
+    m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {"joint_position": 7}),
+    m.Execute(3, [1, 2], [codec.encode(request()), codec.encode(request())]),
+    m.Executed(3, [1, 2], 12.5, [("", ""), ("failed", "NaN")], [codec.encode_output(m.Output()), b""]),
+    m.Drain(),
+]
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, bytes | bytearray | memoryview):
+        return bytes(a) == bytes(b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if hasattr(a, "__dataclass_fields__"):
+        return type(a) is type(b) and all(same(getattr(a, n), getattr(b, n)) for n in a.__dataclass_fields__)
+    return bool(a == b)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_survives_the_wire(message: m.Message) -> None:
+    frames = [bytes(frame) for frame in codec.encode(message)]
+    assert same(codec.decode(frames), message)
+
+
+@pytest.mark.parametrize("encoding", ["png", "rgb8"])
+def test_lossless_images_come_back_exactly(encoding: str) -> None:
+    frames = codec.encode(request(encoding))
+    received = codec.decode(frames)
+    assert isinstance(received, m.Request)
+    assert np.array_equal(decode_image(received.images["front"]), PICTURE)
+
+
+def test_jpeg_images_come_back_nearly() -> None:
+    smooth = np.linspace(0, 255, 96 * 128 * 3).reshape(96, 128, 3).astype(np.uint8)
+    back = decode_image(encode_image(smooth, "jpeg", 95))
+    assert np.abs(back.astype(int) - smooth).mean() < 4
+
+
+def test_an_image_is_a_frame_of_its_own_and_never_in_the_header() -> None:
+    frames = codec.encode(request("rgb8"))
+    assert [len(frame) for frame in frames[1:]] == [PICTURE.nbytes, PICTURE.nbytes]
+    assert len(frames[0]) < 500
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+def test_another_schema_version_is_named_on_both_sides(version: object) -> None:
+    raw = msgpack.packb({"v": version, "t": "bye"})
+    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 1"):
+        codec.decode([raw])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_non_finite_numbers_are_refused_at_both_ends(value: float) -> None:
+    array = np.zeros(7, np.float32)
+    array[3] = value
+    with pytest.raises(CodecError, match="NaN or infinity"):
+        codec.encode(m.Request(1, "system1", 1.0, state={"joint_position": array}))
+    with pytest.raises(CodecError, match="NaN or infinity"):
+        codec.encode_output(m.Output({"actions": array}))
+    smuggled = msgpack.packb({"a": {"actions": ["<f4", [7], array.tobytes()]}})
+    with pytest.raises(CodecError, match="NaN or infinity"):
+        codec.decode_output(smuggled)
+
+
+def test_object_arrays_are_refused_at_both_ends() -> None:
+    with pytest.raises(CodecError, match="dtype must be one of"):
+        codec.encode_output(m.Output({"actions": np.array([object()])}))
+    with pytest.raises(CodecError, match="dtype must be one of"):
+        codec.decode_output(msgpack.packb({"a": {"actions": ["|O", [1], b"12345678"]}}))
+
+
+def test_an_image_that_is_larger_than_announced_is_refused_before_it_is_expanded() -> None:
+    huge = bytearray(encode_image(PICTURE, "png").data)
+    huge[16:24] = (60_000).to_bytes(4, "big") * 2
+    with pytest.raises(CodecError, match=r"announced as .* its bytes say \(60000, 60000\)"):
+        decode_image(EncodedImage("png", 96, 128, bytes(huge)))
+
+
+def test_an_oversized_header_is_refused_by_its_length() -> None:
+    with pytest.raises(CodecError, match="expected at most"):
+        codec.decode([b"\x81" + b"\x00" * (codec.MAX_HEADER_BYTES + 1)])
+
+
+def _only_codec_errors(frames: list[bytes]) -> None:
+    try:
+        message = codec.decode(frames)
+    except CodecError as error:
+        assert str(error)
+        return
+    if isinstance(message, m.Request):
+        for image in message.images.values():
+            with contextlib.suppress(CodecError):
+                assert decode_image(image).shape == (image.height, image.width, 3)
+
+
+def test_ten_thousand_damaged_messages_raise_nothing_but_codec_errors() -> None:
+    """Real messages with bits flipped, bytes cut, frames dropped, doubled, swapped or replaced by noise."""
+    rng = random.Random(1)
+    originals = [[bytes(frame) for frame in codec.encode(message)] for message in MESSAGES]
+    for _ in range(10_000):
+        frames = list(rng.choice(originals))
+        for _ in range(rng.randint(1, 3)):
+            if not frames:
+                break
+            index = rng.randrange(len(frames))
+            frame = bytearray(frames[index])
+            kind = rng.randrange(6)
+            if kind == 0 and frame:
+                frame[rng.randrange(len(frame))] ^= 1 << rng.randrange(8)
+                frames[index] = bytes(frame)
+            elif kind == 1:
+                frames[index] = bytes(frame[: rng.randrange(len(frame) + 1)])
+            elif kind == 2:
+                del frames[index]
+            elif kind == 3:
+                frames.insert(rng.randrange(len(frames) + 1), bytes(frame))
+            elif kind == 4:
+                frames[index] = rng.randbytes(rng.randrange(64))
+            else:
+                rng.shuffle(frames)
+        _only_codec_errors(frames)
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats()
+    | st.text(max_size=6)
+    | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+kinds = st.sampled_from(sorted(codec._DECODERS))
+keys = st.sampled_from(list("ribcpsmkntwoqexza"))
+
+
+@settings(max_examples=3000, deadline=None)
+@given(kinds, st.dictionaries(keys, plain, max_size=8), st.lists(st.binary(max_size=20), max_size=3))
+def test_well_formed_headers_with_absurd_fields_raise_nothing_else(
+    kind: str, fields: dict[str, Any], rest: list[bytes]
+) -> None:
+    try:
+        header = msgpack.packb({**fields, "v": m.SCHEMA_VERSION, "t": kind})
+    except (ValueError, OverflowError):
+        return  # not encodable, so nobody can send it
+    _only_codec_errors([header, *rest])
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(st.binary(max_size=200), max_size=4))
+def test_noise_raises_nothing_else(frames: list[bytes]) -> None:
+    _only_codec_errors(frames)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.sampled_from(["jpeg", "png", "rgb8"]),
+    st.binary(max_size=400),
+    st.integers(-1, 5000),
+    st.integers(-1, 5000),
+)
+def test_no_image_bytes_raise_anything_else(encoding: str, data: bytes, height: int, width: int) -> None:
+    try:
+        decode_image(EncodedImage(encoding, height, width, data))
+    except CodecError as error:
+        assert str(error)

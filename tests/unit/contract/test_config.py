@@ -1,0 +1,145 @@
+"""The factory file: what loads, and what a mistake looks like to the person who made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.robot import load_robot
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+GOOD = """
+server_cluster: {num_servers: 2}
+robot_fleet: [{task: pick, num_robots: 1}]
+pick:
+  pipeline: {action_period_ms: 400}
+  components:
+    system1: {model: a, slo_ms: 200}
+    monitor: {model: b, slo_ms: 1000, freq_hz: 1}
+"""
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_factory(text)
+    return caught.value.problems
+
+
+def test_figure_3_of_the_paper_loads_unchanged() -> None:
+    factory = load_factory(CONFIGS / "factory.yaml")
+    assert factory.server_cluster.num_servers == 8
+    assert [(entry.task, entry.num_robots) for entry in factory.robot_fleet] == [
+        ("pick_and_place_simple", 16),
+        ("inspect_product", 16),
+    ]
+    inspect = factory.tasks["inspect_product"]
+    assert inspect.pipeline.system2_to_system1_call_ratio == 1
+    assert inspect.components["safety"].fallback == "stop_and_replan"
+    assert inspect.components["safety"].freq_hz == 2
+    assert inspect.safety_and_slo_violation.max_consecutive_safety_replan == 10
+    assert factory.tasks["pick_and_place_simple"].components["system1"].slo_ms == 200
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+def test_every_shipped_factory_loads(path: Path) -> None:
+    assert load_factory(path).tasks
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("robots/*.yaml")), ids=lambda path: path.name)
+def test_every_shipped_robot_loads(path: Path) -> None:
+    assert load_robot(path).joints
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("slo_ms: 200", "slo_ms: -5", "pick.components.system1.slo_ms: must be > 0, got -5"),
+        ("slo_ms: 200", "slo: 200", "pick.components.system1.slo: unknown key (did you mean 'slo_ms'?)"),
+        ("slo_ms: 200", "slo_ms: .nan", "pick.components.system1.slo_ms: must be finite, got nan"),
+        ("slo_ms: 200", "slo_ms: true", "pick.components.system1.slo_ms: expected a number, got True"),
+        ("slo_ms: 200", "slo_ms: 2e2", "pick.components.system1.slo_ms: expected a number, got '2e2'"),
+        ("num_servers: 2", "num_servers: 0", "server_cluster.num_servers: must be >= 1, got 0"),
+        ("num_servers: 2", "num_servers: 1", "server_cluster.num_servers: 1 servers cannot host 2 workers"),
+        ("num_robots: 1", "num_robots: 1.5", "robot_fleet[0].num_robots: expected a whole number, got 1.5"),
+        (
+            "task: pick,",
+            "task: pik,",
+            "robot_fleet[0].task: no task 'pik' in this file (did you mean 'pick'?)",
+        ),
+        ("robot_fleet:", "robot_flet:", "robot_fleet: is missing (did you mean 'robot_flet'?)"),
+        ("freq_hz: 1", "fallback: stop", "must be one of use_last_plan, stop_and_resend"),
+        (
+            "    monitor: {model: b, slo_ms: 1000, freq_hz: 1}",
+            "    monitor: {model: b, slo_ms: 1}",
+            "freq_hz: is missing",
+        ),
+        ("system1:", "sistem1:", "needs a component system1, the action model (did you mean 'sistem1'?)"),
+        ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "needs a component system2"),
+        ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "is set by pipeline.action_period_ms"),
+        ("slo_ms: 200", "slo_ms: 200, slo_ms: 300", "'slo_ms' stands twice"),
+    ],
+)
+def test_a_mistake_is_named_by_path_value_and_expectation(old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    found = problems(GOOD.replace(old, new, 1))
+    assert any(expected in line for line in found), found
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    text = GOOD.replace("slo_ms: 200", "slo_ms: -5").replace("action_period_ms: 400", "action_period_ms: x")
+    assert len(problems(text)) == 2
+
+
+def test_an_alias_bomb_is_refused_and_does_not_hang() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    assert "expands to over" in problems("\n".join(lines))[0]
+
+
+def test_a_recursive_alias_is_refused() -> None:
+    assert "nested deeper" in problems("a: &a [*a]")[0]
+
+
+def test_a_missing_file_says_so() -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        load_factory("/nowhere/factory.yaml")
+
+
+def test_tags_that_would_run_code_are_refused() -> None:
+    assert "could not determine a constructor" in problems("a: !!python/object/apply:os.getcwd []")[0]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
+def test_no_text_raises_anything_but_the_contracts_own_error(text: str) -> None:
+    try:
+        parse_factory(text)
+    except ConfigError as error:
+        assert error.problems
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.sampled_from(["server_cluster", "robot_fleet", "pick", "models", "gateway"]), values)
+def test_no_value_in_any_section_raises_anything_else(section: str, value: object) -> None:
+    from rosa_contract.config import factory_from
+    from rosa_contract.strict import parse_yaml
+
+    document = parse_yaml(GOOD)
+    document[section] = value
+    try:
+        factory_from(document, "generated")
+    except ConfigError as error:
+        assert all(line for line in error.problems)
