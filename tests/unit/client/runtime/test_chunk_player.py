@@ -1,0 +1,156 @@
+"""The arm plays the newest order within limits, refuses impossible ones, and holds when there is nothing to play."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play, PlayerState
+from rosa_client.runtime.setpoint_filter import JointLimits
+
+RATE_HZ = 100.0
+LIMITS = JointLimits((-2.0, -2.0), (2.0, 2.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0))
+GRIPPER_M = (0.0, 0.08)
+
+
+@pytest.fixture
+def player() -> ChunkPlayer:
+    made = ChunkPlayer(LIMITS, GRIPPER_M, RATE_HZ)
+    made.reset([0.0, 0.0], 0.08)
+    return made
+
+
+def run(player: ChunkPlayer, begin_s: float, seconds: float) -> np.ndarray:
+    """Setpoints (n, 3) of the control periods in [begin_s, begin_s + seconds)."""
+    rows = []
+    for i in range(round(seconds * RATE_HZ)):
+        setpoint = player.update(begin_s + i / RATE_HZ)
+        rows.append([*setpoint.q_rad, setpoint.gripper_m])
+    return np.array(rows)
+
+
+def ramp_chunk(to_rad: float, horizon: int = 16) -> np.ndarray:
+    """(horizon, 3): both joints go to `to_rad` in equal steps while the gripper closes."""
+    part = np.linspace(1 / horizon, 1, horizon)[:, None]
+    return np.hstack([part * to_rad, part * to_rad, 0.08 * (1 - part)])
+
+
+def test_a_chunk_is_played_to_its_end_and_then_held(player: ChunkPlayer) -> None:
+    assert player.order(10.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)) == ""
+    assert player.state is PlayerState.PLAYING
+    assert player.remaining_s(10.0) == pytest.approx(0.8)
+    run(player, 10.0, 0.81)
+    assert player.state is PlayerState.HOLDING
+    end = run(player, 10.81, 0.5)[-1]
+    assert end == pytest.approx([0.2, 0.2, 0.0], abs=1e-6)
+    assert player.settled
+
+
+def test_only_the_part_to_be_executed_is_played(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05, execute_s=0.4))
+    assert run(player, 0.0, 1.5)[-1] == pytest.approx([0.1, 0.1, 0.04], abs=1e-6)
+
+
+def test_a_chunk_that_is_joined_late_starts_where_time_says(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05, skip_s=0.6))
+    assert player.remaining_s(0.0) == pytest.approx(0.2)
+    assert run(player, 0.0, 1.0)[-1] == pytest.approx([0.2, 0.2, 0.0], abs=1e-6)
+
+
+def test_a_hold_in_mid_chunk_stops_soon_and_goes_nowhere_after(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.4), step_s=0.05))
+    run(player, 0.0, 0.4)
+    player.order(0.4, OrderId(1, 2), Hold())
+    assert player.state is PlayerState.HOLDING
+    stopping = run(player, 0.4, 2.0)
+    velocity = np.diff(stopping[:, 0]) * RATE_HZ
+    assert velocity[0] > 0.1, "a stop from speed is smooth, not a jump"
+    assert np.abs(velocity[30:]).max() < 1e-9
+    assert stopping[-1, 0] < 0.3
+    assert player.settled
+
+
+def test_a_move_reaches_its_target_and_then_holds(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), MoveTo([1.0, -1.0], 0.02))
+    assert player.state is PlayerState.MOVING
+    assert math.isnan(player.remaining_s(0.0))
+    assert run(player, 0.0, 4.0)[-1] == pytest.approx([1.0, -1.0, 0.02], abs=1e-5)
+    assert player.state is PlayerState.HOLDING
+
+
+@pytest.mark.parametrize("number", [OrderId(5, 7), OrderId(5, 6), OrderId(4, 99)])
+def test_a_repeated_or_older_order_changes_nothing(player: ChunkPlayer, number: OrderId) -> None:
+    player.order(0.0, OrderId(5, 7), Hold())
+    assert "is not newer than 5:7" in player.order(0.0, number, MoveTo([1.0, 1.0], 0.0))
+    assert player.state is PlayerState.HOLDING
+    assert player.last == OrderId(5, 7)
+
+
+def test_a_restarted_sender_begins_to_count_again(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(5, 900), Hold())
+    assert player.order(0.1, OrderId(6, 1), MoveTo([0.1, 0.1], 0.0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (Play(np.array([[0.0, math.nan, 0.0]]), 0.05), "waypoint 0, joint 2 is nan"),
+        (
+            Play(np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]), 0.05),
+            "waypoint 1, joint 1 is 9, expected -2.05..2.05",
+        ),
+        (Play(np.array([[0.0, 0.0, 0.5]]), 0.05), "gripper is 0.5"),
+        (Play(np.zeros((0, 3)), 0.05), "got (0, 3)"),
+        (Play(np.zeros((4, 2)), 0.05), "got (4, 2)"),
+        (Play(np.zeros((4, 3)), 0.0), "step_s > 0"),
+        (Play(np.zeros((4, 3)), math.inf), "finite step_s"),
+        (Play(np.zeros((4, 3)), 0.05, skip_s=0.2), "0.2 s long"),
+        (MoveTo([0.0, math.inf], 0.0), "joint 2 is inf"),
+        (MoveTo([0.0], 0.0), "got 2 numbers"),
+    ],
+)
+def test_an_impossible_order_is_refused_with_its_reason_and_the_arm_holds(
+    player: ChunkPlayer, order: Play | MoveTo, says: str
+) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
+    run(player, 0.0, 0.2)
+    assert says in player.order(0.2, OrderId(1, 2), order)
+    assert player.state is PlayerState.HOLDING
+    assert run(player, 0.2, 1.0)[-1, 0] < 0.15
+
+
+def test_a_value_just_beyond_a_limit_is_clipped(player: ChunkPlayer) -> None:
+    assert player.order(0.0, OrderId(1, 1), Play(np.array([[2.04, 0.0, -0.001]]), 0.05)) == ""
+    setpoints = run(player, 0.0, 8.0)
+    assert setpoints[:, 0].max() <= 2.0
+    assert setpoints[-1, 2] == 0.0
+
+
+targets = st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=2)
+orders = st.one_of(
+    st.just(Hold()),
+    targets.map(lambda q: MoveTo(q, 0.05)),
+    st.lists(targets, min_size=1, max_size=6).map(lambda rows: Play([[*q, 0.01] for q in rows], 0.05)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(orders, st.integers(1, 40)), min_size=1, max_size=8))
+def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Play | MoveTo | Hold, int]]) -> None:
+    player = ChunkPlayer(LIMITS, GRIPPER_M, RATE_HZ)
+    player.reset([0.0, 0.0], 0.08)
+    now_s, rows = 0.0, [np.zeros(2)] * 3
+    for seq, (order, periods) in enumerate(story, start=1):
+        assert player.order(now_s, OrderId(1, seq), order) == ""
+        for _ in range(periods):
+            rows.append(player.update(now_s).q_rad)
+            now_s += 1 / RATE_HZ
+    q = np.array(rows)
+    velocity, acceleration = np.diff(q, axis=0) * RATE_HZ, np.diff(q, n=2, axis=0) * RATE_HZ**2
+    jerk = np.diff(q, n=3, axis=0) * RATE_HZ**3
+    assert np.abs(q).max() <= 2.0
+    assert np.abs(velocity).max() <= 2.0 + 1e-9
+    assert np.abs(acceleration).max() <= 10.0 + 1e-6
+    assert np.abs(jerk).max() <= 500.0 + 1e-3
