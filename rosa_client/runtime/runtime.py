@@ -391,9 +391,10 @@ class RobotRuntime:
         if action >= FallbackAction.STOP_AND_REPLAN:
             self._plan, self._plan_credit = None, 1.0
         if action is FallbackAction.RETURN_TO_SAFE_STATE:
+            there = self._holds.get(lane.name) is action  # at the safe pose, or on the way to it
             self._holds[lane.name] = action
             self._drop_chain()
-            if self.state is not State.RETURNING:
+            if not there and self.state is not State.RETURNING:
                 self._decide(action.key, cause, reason, lane.name)
                 self._go(Event.RETURN, now_s)
                 self._move("safe")

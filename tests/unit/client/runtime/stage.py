@@ -1,0 +1,158 @@
+"""A stage for the robot's core: time that moves by hand, sensors that deliver, an arm that obeys, no server at all.
+
+The test plays the server: it answers, or it does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rosa_client.runtime.commands import (
+    HOLDING,
+    MOVING,
+    PLAYING,
+    Answer,
+    Command,
+    Decision,
+    Hold,
+    Inputs,
+    MoveTo,
+    Play,
+    Send,
+)
+from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
+from rosa_contract.config import parse_factory
+from rosa_contract.messages import OK, Output
+from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
+
+PERIOD_S = 0.01
+
+ROBOT = RobotSpec(
+    name="two_joints",
+    joints=("a", "b"),
+    limits=JointLimits((-1.0, -1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
+    cameras={"front": CameraSpec(96, 96)},
+    home_rad=(0.0, 0.0),
+    safe_rad=(0.5, 0.5),
+)
+
+FILE = """
+server_cluster: {{num_servers: 4}}
+robot_fleet: [{{task: pick, num_robots: 1}}]
+pick:
+  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
+  task_retry: {{max_task_retries: 1}}
+  components:
+    system1: {{model: a, slo_ms: 200, prompt: default}}
+{more}
+"""
+MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 2, confirmations: 2}"
+SYSTEM2 = "    system2: {model: p, slo_ms: 500, fallback: use_last_plan, prompt: plan}"
+SAFETY = "    safety: {model: s, slo_ms: 200, freq_hz: 5, fallback: return_to_safe_state}"
+
+
+class Stage:
+    """One robot on a stage. `events` keeps every command with its time."""
+
+    def __init__(self, *components: str, ratio: float = 1.0) -> None:
+        factory = parse_factory(FILE.format(ratio=ratio, more="\n".join(components)))
+        self.core = RobotRuntime("robot", factory.tasks["pick"], ROBOT)
+        self.now_s = 100.0
+        self.events: list[tuple[float, Command]] = []
+        self.link_ready = True
+        self.silent: set[str] = set()
+        self.good: dict[str, str] = {}  # components that answer at once -> their verdict
+        self.arm_fault = ""
+        self.arm_state = HOLDING
+        self.arm_sequence = 0
+        self._arm_until_s = 0.0
+        self._stamps: dict[str, float] = {}
+
+    # -- time --
+
+    def run(self, seconds: float) -> list[Command]:
+        """Let time pass, one control period after another; returns what the core commanded meanwhile."""
+        first = len(self.events)
+        for _ in range(round(seconds / PERIOD_S)):
+            self.now_s += PERIOD_S
+            for name in (*ROBOT.cameras, JOINT_STATE):
+                if name not in self.silent:
+                    self._stamps[name] = self.now_s
+            if self.now_s >= self._arm_until_s:
+                self.arm_state = HOLDING
+            inputs = Inputs(
+                dict(self._stamps),
+                self.link_ready,
+                "the cable is cut",
+                self.arm_state,
+                self.arm_sequence,
+                self.arm_fault,
+            )
+            for command in self._note(self.core.tick(self.now_s, inputs)):
+                if isinstance(command, Send) and command.component in self.good:
+                    self.answer(command, self.good[command.component])
+        return [command for _, command in self.events[first:]]
+
+    def run_until(self, kind: type[Command], limit_s: float = 30.0) -> Command:
+        """Let time pass until the core commands a `kind`; fails when that takes over `limit_s`."""
+        for _ in range(round(limit_s / PERIOD_S)):
+            found = [command for command in self.run(PERIOD_S) if isinstance(command, kind)]
+            if found:
+                return found[0]
+        raise AssertionError(
+            f"no {kind.__name__} within {limit_s} s; state {self.core.state}, last {self.events[-5:]}"
+        )
+
+    # -- the people and the server --
+
+    def start(self, timeout_s: float = 0.0) -> None:
+        self._note(self.core.start(self.now_s, timeout_s))
+
+    def send_of(self, component: str, limit_s: float = 30.0) -> Send:
+        """The next request for `component`."""
+        for _ in range(round(limit_s / PERIOD_S)):
+            for command in self.run(PERIOD_S):
+                if isinstance(command, Send) and command.component == component:
+                    return command
+        raise AssertionError(f"nothing sent to {component} within {limit_s} s; state {self.core.state}")
+
+    def answer(
+        self, request: Send, verdict: str = "", text: str = "", actions: object = None
+    ) -> list[Command]:
+        arrays = {"actions": np.zeros((4, 3), np.float32)} if request.component == "system1" else {}
+        if actions is not None:
+            arrays = {"actions": np.asarray(actions, np.float32)}
+        return self._note(
+            self.core.answer(self.now_s, Answer(request.request_id, OK, "", Output(arrays, verdict, text)))
+        )
+
+    def refuse(self, request: Send, status: str) -> list[Command]:
+        return self._note(self.core.answer(self.now_s, Answer(request.request_id, status, "because")))
+
+    def decide(self, choice: str, alert_id: int | None = None) -> str:
+        if alert_id is None:
+            alert_id = self.core.alert.alert_id if self.core.alert else 0
+        refusal, commands = self.core.decide(self.now_s, alert_id, choice)
+        self._note(commands)
+        return refusal
+
+    # -- what happened --
+
+    def of(self, kind: type[Command]) -> list[Command]:
+        return [command for _, command in self.events if isinstance(command, kind)]
+
+    @property
+    def actions_taken(self) -> list[tuple[str, str]]:
+        """(action, cause) of every decision."""
+        return [(c.action, c.cause) for _, c in self.events if isinstance(c, Decision)]
+
+    def _note(self, commands: list[Command]) -> list[Command]:
+        for command in commands:
+            self.events.append((self.now_s, command))
+            if isinstance(command, Play | Hold | MoveTo):
+                assert command.sequence > self.arm_sequence, "arm commands must be numbered upwards"
+                self.arm_sequence = command.sequence
+                lasts_s = {Play: getattr(command, "duration_s", 0.0), MoveTo: 1.0, Hold: 0.0}[type(command)]
+                self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(command)]
+                self._arm_until_s = self.now_s + lasts_s
+        return commands

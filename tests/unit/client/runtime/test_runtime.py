@@ -1,0 +1,330 @@
+"""The robot's core as stories: what it does when all is well, and what it does when something is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rosa_client.runtime.commands import Alert, ClearAlert, Hold, MoveTo, Play, Send, TaskEnded
+from rosa_client.runtime.task_machine import TRANSITIONS, Event, IllegalEvent, State, advance
+from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
+
+
+def test_a_round_is_look_infer_play_and_look_again() -> None:
+    stage = Stage()
+    stage.start()
+    request = stage.send_of("system1")
+    assert (request.budget_ms, request.prompt) == (200, "default")
+    [*_, play] = stage.answer(request)
+    assert isinstance(play, Play)
+    assert play.duration_s == pytest.approx(0.4)
+    played_at = stage.now_s
+    stage.send_of("system1")
+    assert stage.now_s >= played_at + 0.4, "synchronous execution: nothing is inferred while the chunk plays"
+
+
+def test_the_next_observation_was_taken_after_the_motion_ended() -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage.silent.add("front")
+    sent = [c for c in stage.run(0.48) if isinstance(c, Send)]
+    assert not sent, "the newest frame is older than the end of the motion"
+
+
+def test_a_missed_deadline_stops_the_arm_and_sends_again() -> None:
+    stage = Stage()
+    stage.start()
+    first = stage.send_of("system1")
+    commands = stage.run(0.25)
+    assert [type(c) for c in commands if isinstance(c, Hold | Send)] == [Hold, Send]
+    assert ("stop_and_resend", "slo_missed") in stage.actions_taken
+    second = stage.of(Send)[-1]
+    assert second.request_id > first.request_id
+
+
+def test_the_stop_comes_within_one_control_period_of_the_deadline() -> None:
+    stage = Stage(MONITOR)
+    stage.start()
+    monitor = stage.send_of("monitor")
+    stage.answer(
+        stage.of(Send)[-1] if stage.of(Send)[-1].component == "system1" else stage.send_of("system1")
+    )
+    sent_at = next(t for t, c in stage.events if isinstance(c, Send) and c.request_id == monitor.request_id)
+    stage.run_until(Hold)
+    assert stage.now_s - (sent_at + 0.3) <= 2 * PERIOD_S
+
+
+def test_a_late_answer_is_never_executed() -> None:
+    stage = Stage()
+    stage.start()
+    request = stage.send_of("system1")
+    stage.run(0.25)
+    commands = stage.answer(request)
+    assert not any(isinstance(c, Play) for c in commands)
+    assert stage.core.lanes["system1"].late_discarded == 1
+
+
+def test_an_answer_that_arrives_before_the_tick_but_after_the_deadline_is_late_too() -> None:
+    stage = Stage()
+    stage.start()
+    request = stage.send_of("system1")
+    stage.now_s += 0.2001
+    commands = stage.answer(request)
+    assert not any(isinstance(c, Play) for c in commands)
+    assert stage.core.lanes["system1"].missed == 1
+
+
+def test_an_answer_counts_once() -> None:
+    stage = Stage()
+    stage.start()
+    request = stage.send_of("system1")
+    stage.answer(request)
+    assert not any(isinstance(c, Play) for c in stage.answer(request))
+
+
+def test_three_misses_in_a_row_call_a_human_and_then_nothing_moves() -> None:
+    stage = Stage()
+    stage.start()
+    stage.send_of("system1")
+    stage.link_ready = False
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "max_consecutive_slo_violation"
+    assert "the cable is cut" in alert.reason
+    assert stage.core.lanes["system1"].missed == 3
+    moved = [c for c in stage.run(60) if isinstance(c, Play | MoveTo | Send)]
+    assert not moved
+
+
+def test_a_result_in_time_resets_the_count() -> None:
+    stage = Stage()
+    stage.start()
+    for _ in range(3):
+        stage.send_of("system1")
+        stage.run(0.25)
+        stage.answer(stage.of(Send)[-1])
+    assert not stage.of(Alert)
+
+
+@pytest.mark.parametrize("choice", ["resume", "retry"])
+def test_after_the_decision_the_task_goes_on(choice: str) -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Alert)
+    assert stage.decide(choice) == ""
+    assert isinstance(stage.events[-1][1], ClearAlert | MoveTo)
+    stage.answer(stage.send_of("system1"))
+    assert isinstance(stage.events[-1][1], Play)
+
+
+def test_returning_to_the_safe_state_still_waits_for_a_decision() -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Alert)
+    assert stage.decide("return_to_safe_state") == ""
+    stage.run(3)
+    assert stage.of(MoveTo)[-1].pose == "safe"
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+    assert stage.decide("abort") == ""
+    assert stage.of(TaskEnded)[-1].outcome == "aborted"
+
+
+def test_a_decision_on_nothing_on_a_settled_alert_or_of_an_unknown_kind_is_refused_in_words() -> None:
+    stage = Stage()
+    assert "nothing to decide" in stage.decide("resume", 1)
+    stage.start()
+    stage.run_until(Alert)
+    assert "expected one of resume, retry" in stage.decide("dance")
+    assert stage.decide("resume", 1) == ""
+    assert "nothing to decide" in stage.decide("resume", 1)
+    stage.run_until(Alert)
+    assert "alert 1 is settled; the open one is 2" in stage.decide("resume", 1)
+
+
+def test_a_server_that_is_absent_at_the_start_is_waited_for_and_then_reported() -> None:
+    stage = Stage()
+    stage.link_ready = False
+    stage.start()
+    assert not [c for c in stage.run(30) if isinstance(c, Send | Alert)]
+    alert = stage.run_until(Alert, limit_s=60)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "not_ready"
+    assert "the cable is cut" in alert.reason
+
+
+def test_the_monitor_ends_the_task_after_two_equal_verdicts() -> None:
+    stage = Stage(MONITOR)
+    stage.start()
+    stage.answer(stage.send_of("monitor"), verdict="done")
+    assert not stage.of(TaskEnded)
+    stage.answer(stage.send_of("monitor"), verdict="done")
+    assert stage.of(TaskEnded)[-1].outcome == "done"
+    assert isinstance([c for _, c in stage.events if isinstance(c, Hold | Play)][-1], Hold)
+
+
+def test_a_failed_attempt_is_reset_and_retried_and_then_escalated() -> None:
+    stage = Stage(MONITOR)
+    stage.good["system1"] = ""
+    stage.start()
+    for _ in range(2):
+        stage.answer(stage.send_of("monitor"), verdict="failed")
+    assert stage.of(MoveTo)[-1].pose == "home"
+    assert stage.core.state is State.RESETTING
+    for _ in range(2):
+        stage.answer(stage.send_of("monitor"), verdict="failed")
+    assert stage.of(Alert)[-1].cause == "max_task_retries"
+
+
+def test_the_plan_becomes_the_prompt_of_system_1() -> None:
+    stage = Stage(SYSTEM2, ratio=0.5)
+    stage.start()
+    stage.answer(stage.send_of("system2"), text="open the drawer")
+    prompts = []
+    for _ in range(2):
+        request = stage.send_of("system1")
+        prompts.append(request.prompt)
+        stage.answer(request)
+    assert prompts == ["open the drawer"] * 2
+    assert [c.component for c in stage.of(Send)] == ["system2", "system1", "system1"]
+    stage.send_of("system2")
+
+
+def test_a_late_plan_is_replaced_by_the_last_one() -> None:
+    stage = Stage(SYSTEM2)
+    stage.start()
+    stage.answer(stage.send_of("system2"), text="open the drawer")
+    stage.answer(stage.send_of("system1"))
+    stage.send_of("system2")
+    assert stage.send_of("system1").prompt == "open the drawer"
+    assert ("use_last_plan", "slo_missed") in stage.actions_taken
+
+
+def test_without_any_plan_yet_a_late_plan_stops_the_robot() -> None:
+    stage = Stage(SYSTEM2)
+    stage.start()
+    stage.send_of("system2")
+    stage.run(0.6)
+    assert ("stop_and_resend", "slo_missed") in stage.actions_taken
+    assert [c.component for c in stage.of(Send)] == ["system2", "system2"]
+
+
+def test_an_unsafe_verdict_drives_to_the_safe_pose_and_safe_clears_it() -> None:
+    stage = Stage(SAFETY)
+    stage.start()
+    stage.answer(stage.send_of("safety"), verdict="unsafe")
+    assert stage.of(MoveTo)[-1].pose == "safe"
+    stage.good["safety"] = "unsafe"
+    stage.run(1.3)
+    assert stage.core.state is State.HOLDING
+    assert not stage.of(Play)
+    stage.good.update(safety="safe", system1="")
+    stage.run(0.5)
+    assert stage.of(Play)
+
+
+@pytest.mark.parametrize("sensor", ["front", "joint_state"])
+def test_a_silent_sensor_stops_the_arm_and_then_calls_a_human(sensor: str) -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage.silent.add(sensor)
+    stage.run_until(Hold, limit_s=1)
+    assert ("stop_and_resend", "sensor_stale") in stage.actions_taken
+    alert = stage.run_until(Alert, limit_s=5)
+    assert isinstance(alert, Alert)
+    assert sensor in alert.reason
+
+
+def test_a_sensor_that_comes_back_in_time_clears_by_itself() -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage.silent.add("front")
+    stage.run(1.5)
+    stage.silent.clear()
+    stage.answer(stage.send_of("system1"))
+    assert not stage.of(Alert)
+
+
+def test_an_arm_fault_calls_a_human_at_once() -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage.arm_fault = "joint 3: cartesian reflex"
+    stage.run(0.02)
+    assert "cartesian reflex" in stage.of(Alert)[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        (np.zeros((4, 8)), "expected (1..1024, 3), got (4, 8)"),
+        (np.full((4, 3), np.nan), "NaN"),
+        (np.full((4, 3), 1.5), "outside -1.000..1.000"),
+        (np.zeros(3), "got (3,)"),
+        ([[0, 0, 0.5]], "gripper width outside"),
+    ],
+)
+def test_an_impossible_chunk_is_refused_and_counts_as_a_miss(actions: object, words: str) -> None:
+    stage = Stage()
+    stage.start()
+    commands = stage.answer(stage.send_of("system1"), actions=actions)
+    assert not any(isinstance(c, Play) for c in commands)
+    assert words in stage.core.last_decision.reason
+    assert stage.core.lanes["system1"].missed == 1
+
+
+@pytest.mark.parametrize("status", ["expired", "overloaded", "unavailable", "failed", "invalid", "replaced"])
+def test_a_negative_answer_stops_at_once_but_is_not_resent_before_its_deadline(status: str) -> None:
+    stage = Stage()
+    stage.start()
+    request = stage.send_of("system1")
+    sent_at = stage.now_s
+    commands = stage.refuse(request, status)
+    assert any(isinstance(c, Hold) for c in commands)
+    stage.send_of("system1")
+    assert stage.now_s >= sent_at + 0.2 - 1e-9, (
+        "a server that says no at once must not use up all tries at once"
+    )
+
+
+def test_a_task_that_takes_too_long_ends_as_failed() -> None:
+    stage = Stage()
+    stage.start(timeout_s=2.0)
+    while not stage.of(TaskEnded):
+        stage.answer(stage.send_of("system1")) if stage.core.state is State.INFERRING else stage.run(0.1)
+    assert stage.of(TaskEnded)[-1].outcome == "failed"
+
+
+def test_cancelling_holds_and_ends() -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage._note(stage.core.cancel(stage.now_s, "enough"))
+    assert [type(c) for c in (stage.of(Hold)[-1], stage.of(TaskEnded)[-1])] == [Hold, TaskEnded]
+    assert stage.core.state is State.IDLE
+
+
+def test_a_second_start_is_illegal_and_changes_nothing() -> None:
+    stage = Stage()
+    stage.start()
+    state = stage.core.state
+    with pytest.raises(IllegalEvent, match="event 'start' is not allowed in state"):
+        stage.start()
+    assert stage.core.state is state
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("event", list(Event))
+def test_what_is_not_in_the_table_raises(state: State, event: Event) -> None:
+    if (state, event) in TRANSITIONS:
+        assert advance(state, event) is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(IllegalEvent):
+            advance(state, event)
+
+
+def test_from_waiting_only_an_operator_leads_to_motion() -> None:
+    leaving = {event for (state, event) in TRANSITIONS if state is State.WAITING_FOR_HUMAN}
+    assert leaving == {Event.RESUME, Event.RETRY, Event.CLEAR_THE_CELL, Event.FINISH}
