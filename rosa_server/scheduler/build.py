@@ -1,0 +1,95 @@
+"""From a placement to a schedule: names for servers, a route for every (robot, component), predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from rosa_server.scheduler.catalog import Catalog
+from rosa_server.scheduler.placement import Worker, fastest_rate_hz
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.schedule import RobotCounter, Schedule, ServerPlan
+
+
+def build_schedule(
+    catalog: Catalog, problem: Problem, workers: Sequence[Worker], rates_hz: Mapping[str, float], scheduler: str
+) -> Schedule:
+    """A feasible schedule of these workers. Robots of a task are routed in order, so neighbours share servers."""
+    counter = RobotCounter()
+    routing: dict[str, dict[str, str]] = {f"{c.name}/{i}": {} for c in problem.classes for i in range(c.robots)}
+    servers = []
+    for index, worker in enumerate(workers):
+        server = server_plan(f"gpu{index}", worker)
+        servers.append(server)
+        for load in worker.loads:
+            for robot in counter.take(load.task, load.component, load.streams):
+                routing[f"{load.task}/{robot}"][load.component] = server.id
+    return Schedule(
+        scheduler=scheduler,
+        gpu_type=problem.gpu_type,
+        feasible=True,
+        servers=tuple(servers),
+        robots={cls.name: cls.robots for cls in problem.classes},
+        rates_hz=component_rates(problem, rates_hz),
+        routing=routing,
+        action_throughput_hz=sum(cls.robots * rates_hz[cls.name] for cls in problem.classes),
+        objective=sum(cls.weight * cls.robots * rates_hz[cls.name] for cls in problem.classes),
+        limits=limits(catalog, problem, workers, rates_hz),
+        idle_servers=problem.servers - len(servers),
+    )
+
+
+def server_plan(server_id: str, worker: Worker) -> ServerPlan:
+    """What a worker is expected to do."""
+    state = worker.state
+    streams: dict[str, int] = {}
+    for load in worker.loads:
+        key = f"{load.task}/{load.component}"
+        streams[key] = streams.get(key, 0) + load.streams
+    return ServerPlan(
+        id=server_id,
+        models=(worker.kind.model,),
+        components=tuple(c for c in worker.kind.components if c in {load.component for load in worker.loads}),
+        batching=state.configuration.batching,
+        batch=state.configuration.batch,
+        streams=streams,
+        rate_hz=sum(load.streams * load.rate_hz for load in worker.loads),
+        utilisation=state.utilisation,
+        mean_ms=state.mean_ms,
+        p99_ms=state.p99_ms,
+    )
+
+
+def component_rates(problem: Problem, rates_hz: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """task -> component -> calls per second of one robot."""
+    return {c.name: {need.component: need.rate_hz(rates_hz[c.name]) for need in c.needs} for c in problem.classes}
+
+
+def limits(
+    catalog: Catalog, problem: Problem, workers: Sequence[Worker], rates_hz: Mapping[str, float]
+) -> tuple[str, ...]:
+    """What binds each class: its own round (equation (4)), or a component whose servers are full."""
+    found = []
+    for cls in problem.classes:
+        rate = rates_hz[cls.name]
+        fastest = fastest_rate_hz(catalog, cls)
+        if rate >= 0.97 * fastest:
+            found.append(f"{cls.name}: {rate:.2f} Hz is all its round allows (at most {fastest:.2f} Hz on an idle server)")
+            continue
+        fullest, component = 0.0, ""
+        for worker in workers:
+            for load in worker.loads:
+                goal = any(n.is_goal and n.component == load.component for n in cls.needs)
+                if load.task == cls.name and goal:
+                    slo = min(other.slo_ms for other in worker.loads)
+                    capacity = catalog.capacity_hz(worker.kind.model, load.component, slo)
+                    share = sum(x.streams * x.rate_hz for x in worker.loads) / capacity if capacity else inf
+                    if share > fullest:
+                        fullest, component = share, load.component
+        why = (
+            f"{component} servers run at {fullest:.0%} of what their SLO allows"
+            if fullest > 0.9
+            else f"waiting for {component} takes the rest of its round (servers at {fullest:.0%} of what the SLO allows)"
+        )
+        found.append(f"{cls.name}: {rate:.2f} Hz of at most {fastest:.2f} Hz; {why}")
+    return tuple(found)

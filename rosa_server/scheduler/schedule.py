@@ -1,0 +1,126 @@
+"""The schedule: placement, routing, batching and rates (ROSA 3.4.1), with what it predicts and why it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rosa_contract.strict import Reader, setting
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """One server: what it hosts and what it is expected to do."""
+
+    id: str = setting("server name")
+    models: tuple[str, ...] = setting("hosted models; one, except on a standby and in two baselines")
+    components: tuple[str, ...] = setting("components it answers")
+    batching: str = setting("static, dynamic or continuous", "static")
+    batch: int = setting("largest batch", 1)
+    standby: bool = setting("weights loaded, nothing routed", False)
+    covers: tuple[str, ...] = setting("servers that this standby can replace", tuple)
+    streams: Mapping[str, int] = setting("'task/component' -> robots routed here", dict)
+    rate_hz: float = setting("requests per second expected", 0.0)
+    utilisation: float = setting("of the maximum throughput", 0.0)
+    mean_ms: Mapping[str, float] = setting("component -> predicted mean latency", dict)
+    p99_ms: Mapping[str, float] = setting("component -> predicted latency at the SLO's percentile", dict)
+
+    @property
+    def model(self) -> str:
+        """The hosted model; several are joined by ' + '."""
+        return " + ".join(self.models)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A full schedule, or a refusal with its reasons. Robots are named `task/0`, `task/1`, ..."""
+
+    scheduler: str = setting("who made it")
+    gpu_type: str = setting("hardware")
+    feasible: bool = setting("every SLO and rate is expected to hold")
+    servers: tuple[ServerPlan, ...] = setting("one per GPU in use", tuple)
+    robots: Mapping[str, int] = setting("task -> robots", dict)
+    rates_hz: Mapping[str, Mapping[str, float]] = setting("task -> component -> calls per second of a robot", dict)
+    routing: Mapping[str, Mapping[str, str]] = setting("robot -> component -> server", dict)
+    capped: bool = setting("robots keep to rates_hz; false: they send as fast as they can", True)
+    action_throughput_hz: float = setting("actions per second of the fleet", 0.0)
+    objective: float = setting("equation (1): weighted action throughput", 0.0)
+    reasons: tuple[str, ...] = setting("why it is refused", tuple)
+    limits: tuple[str, ...] = setting("what keeps the rates from being higher", tuple)
+    idle_servers: int = setting("servers of the cluster left unused", 0)
+    schema: int = setting("format version", SCHEMA)
+
+    def server(self, server_id: str) -> ServerPlan:
+        """A server by name; raises KeyError that lists the known ones."""
+        for server in self.servers:
+            if server.id == server_id:
+                return server
+        raise KeyError(f"no server {server_id!r} in the schedule; it has {', '.join(s.id for s in self.servers)}")
+
+    def servers_by_component(self) -> dict[str, int]:
+        """Component -> active servers that answer it, as in ROSA Table 3."""
+        counts: dict[str, int] = {}
+        for server in self.servers:
+            if not server.standby:
+                for component in server.components:
+                    counts[component] = counts.get(component, 0) + 1
+        return counts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `model` is added to every server for readers that expect one."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        for entry, server in zip(plain["servers"], self.servers, strict=True):
+            entry["model"] = server.model
+        return plain
+
+
+def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
+    """A `Schedule` from `to_dict`'s plain values. Raises `ConfigError`."""
+    reader = Reader(source)
+    entries = reader.mapping("", document)
+    reader.finish()
+    assert entries is not None
+    entries = dict(entries)
+    servers = entries.pop("servers", [])
+    cleaned = [{k: v for k, v in s.items() if k != "model"} if isinstance(s, dict) else s for s in servers]
+    schedule = reader.section(Schedule, "", {**entries, "servers": cleaned})
+    reader.finish()
+    assert isinstance(schedule, Schedule)
+    _check(reader, schedule)
+    reader.finish()
+    return schedule
+
+
+def _check(reader: Reader, schedule: Schedule) -> None:
+    known = {server.id: server for server in schedule.servers}
+    if len(known) != len(schedule.servers):
+        reader.fail("servers", "two servers have the same id")
+    for robot, routes in schedule.routing.items():
+        for component, server_id in routes.items():
+            if server_id not in known:
+                reader.fail(f"routing.{robot}.{component}", f"no server {server_id!r} in this schedule")
+            elif component not in known[server_id].components:
+                reader.fail(f"routing.{robot}.{component}", f"{server_id} does not answer {component}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+@dataclass
+class RobotCounter:
+    """Hands out robot names of each task in order, per component."""
+
+    _next: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def take(self, task: str, component: str, count: int) -> range:
+        start = self._next.get((task, component), 0)
+        self._next[(task, component)] = start + count
+        return range(start, start + count)
