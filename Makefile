@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
-PYTHON ?= $(shell command -v $$(test -n "$$ROS_DISTRO" && echo python3 || echo python3.11) || command -v python3)
+PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || echo python3.11) || command -v python3)
 VENV ?= .venv
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/

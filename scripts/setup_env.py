@@ -105,7 +105,8 @@ def check_machine(with_ros: bool) -> None:
         raise SetupError(
             f"without an installed ROS 2, ROSA uses the ROS 2 wheels, which are for Python 3.11 on Linux x86_64; "
             f"this is Python {text} on {platform.system()} {platform.machine()}. "
-            "Give another Python (make PYTHON=python3.11 ...) or source a ROS 2 first (source /opt/ros/kilted/setup.bash)."
+            "Give another Python (make PYTHON=python3.11 ...) or source a ROS 2 first: "
+            "source /opt/ros/kilted/setup.bash"
         )
 
 

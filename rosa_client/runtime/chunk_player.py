@@ -1,8 +1,9 @@
 """What the arm does at each control period: plays the newest command, within limits, and holds when it ends.
 
-Pure: orders and the time go in, setpoints come out. Waypoint i of a chunk is due (i + 1) * step_s after the order was
-received (minus the part that it skips); between two waypoints the target is interpolated, and `SetpointFilter` keeps
-position, velocity, acceleration and jerk within the limits whatever the targets are.
+Pure: orders and the time go in, setpoints come out. Waypoint i of a chunk is the target from i * step_s to
+(i + 1) * step_s after the order was received (minus the part that it skips), as in training and evaluation
+(`rosa_sim/rollout.py`); `SetpointFilter` makes it smooth and keeps position, velocity, acceleration and jerk within the
+limits whatever the targets are.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class ChunkPlayer:
         self._gripper_m = gripper_range_m[1]
         self._target = Setpoint(np.zeros(limits.dof), self._gripper_m)
         self._stopping = True  # holding where the ramp was frozen, rather than at _target
-        self._times_s: Array = np.zeros(1)  # of the waypoints of the chunk that plays, from its start
-        self._waypoints: Array = np.zeros((1, limits.dof + 1))
+        self._waypoints: Array = np.zeros((1, limits.dof + 1))  # of the chunk that plays
+        self._step_s = 1.0
         self._begin_s = 0.0  # when the chunk's time 0 is or would have been
         self._end_s = 0.0
 
@@ -130,10 +131,10 @@ class ChunkPlayer:
     def update(self, now_s: float) -> Setpoint:
         """The setpoint of this control period; call it once per period."""
         if self.state is PlayerState.PLAYING:
-            at_s = min(now_s, self._end_s) - self._begin_s
-            row = np.array([np.interp(at_s, self._times_s, column) for column in self._waypoints.T])
-            self._target = Setpoint(row[:-1], self._clip_gripper(float(row[-1])))
-            if now_s >= self._end_s:
+            if now_s < self._end_s:
+                waypoint = self._waypoints[int((now_s - self._begin_s) / self._step_s + 1e-6)]
+                self._target = Setpoint(waypoint[:-1], self._clip_gripper(float(waypoint[-1])))
+            else:  # the last waypoint of the part that was to be executed stays the target
                 self.state = PlayerState.HOLDING
         if self._stopping:
             return Setpoint(self._filter.hold(), self._gripper_m)
@@ -144,13 +145,10 @@ class ChunkPlayer:
         return Setpoint(q, self._gripper_m)
 
     def _play(self, now_s: float, play: Play) -> None:
-        actions = np.asarray(play.actions, dtype=np.float64)
-        # Continue from the target that the filter still follows, so that a chunk replacing another makes no step back.
-        start = np.append(self._filter.setpoint if self._stopping else self._target.q_rad, self._gripper_m)
-        self._waypoints = np.vstack([start, actions])
-        self._times_s = np.arange(len(self._waypoints), dtype=np.float64) * play.step_s
+        self._waypoints = np.asarray(play.actions, dtype=np.float64)
+        self._step_s = play.step_s
         self._begin_s = now_s - play.skip_s
-        self._end_s = self._begin_s + float(self._times_s[-1])
+        self._end_s = self._begin_s + play.step_s * len(self._waypoints)
         if play.execute_s > 0:
             self._end_s = min(self._end_s, now_s + play.execute_s)
         self._stopping = False

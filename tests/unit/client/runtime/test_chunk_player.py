@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play, PlayerState
-from rosa_client.runtime.setpoint_filter import JointLimits
+from rosa_client.runtime.setpoint_filter import JointLimits, SetpointFilter
 
 RATE_HZ = 100.0
 LIMITS = JointLimits((-2.0, -2.0), (2.0, 2.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0))
@@ -154,3 +154,14 @@ def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Play | MoveT
     assert np.abs(velocity).max() <= 2.0 + 1e-9
     assert np.abs(acceleration).max() <= 10.0 + 1e-6
     assert np.abs(jerk).max() <= 500.0 + 1e-3
+
+
+def test_the_robot_plays_a_chunk_as_the_evaluation_does(player: ChunkPlayer) -> None:
+    """One waypoint after the other is the filter's target for step_s, then the last one stays (rosa_sim/rollout.py)."""
+    reference = SetpointFilter(LIMITS, RATE_HZ)
+    reference.reset([0.0, 0.0])
+    chunk = ramp_chunk(0.2)
+    expected = [reference.step(row[:2]) for row in chunk[:8] for _ in range(5)]
+    expected += [reference.step(chunk[7, :2]) for _ in range(10)]
+    player.order(0.0, OrderId(1, 1), Play(chunk, step_s=0.05, execute_s=0.4))
+    assert run(player, 0.0, 0.5)[:, :2] == pytest.approx(np.array(expected), abs=1e-12)
