@@ -1,0 +1,119 @@
+"""`rosa plan FACTORY.yaml`: compute and show a schedule; no server needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.config import load_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import nearest
+from rosa_server.scheduler.baselines import BASELINES, solve_baseline
+from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.picture import draw
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.solve import servers_needed, solve
+from rosa_server.scheduler.table import render
+
+INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
+WRONG_INPUT = 2
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `plan` to a command line's sub-commands."""
+    parser = subparsers.add_parser(
+        "plan", help="show the schedule of a factory", description="Placement, routing, batching and rates of a factory."
+    )
+    parser.add_argument("factory", type=Path, help="factory description (YAML)")
+    parser.add_argument("--json", action="store_true", help="print the schedule as JSON")
+    parser.add_argument("--picture", type=Path, help="also draw it (.png, .svg, .pdf)")
+    parser.add_argument("--what-if", nargs="+", default=[], metavar="NAME=N",
+                        help="robots=64, servers=12, or TASK=N: plan with these numbers instead")  # fmt: skip
+    parser.add_argument("--min-servers", action="store_true", help="only say how many servers the factory needs")
+    parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
+    parser.add_argument("--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml")
+    parser.add_argument("--scheduler", choices=("rosa", "paper", *BASELINES), default="rosa",
+                        help="rosa: all of ours; paper: as published; others: the paper's baselines")  # fmt: skip
+    parser.add_argument("--dynamic-batching", action="store_true", help="workers run what waits, up to a batch")
+    parser.add_argument("--share-components", action="store_true", help="components of one model may share a server")
+    parser.add_argument("--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round")
+    parser.set_defaults(main=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input."""
+    try:
+        problem = changed(problem_from(load_factory(args.factory)), args.what_if)
+        library = ProfileLibrary(args.profiles)
+        options = options_from(args)
+        if args.min_servers:
+            return _min_servers(problem, library, options, args.json)
+        schedule = plan(problem, library, options, args.scheduler)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule))
+    if args.picture and schedule.servers:
+        draw(schedule, args.picture)
+    return 0 if schedule.feasible else INFEASIBLE
+
+
+def options_from(args: argparse.Namespace) -> Options:
+    if args.standby < 0:
+        raise ConfigError("--standby", [f"expected 0 or more, got {args.standby}"])
+    make = Options.paper if args.scheduler == "paper" else Options
+    return make(
+        standby=args.standby,
+        dynamic_batching=args.dynamic_batching,
+        share_components=args.share_components,
+        loop_statistic="p99" if args.p99_loop else "mean",
+    )
+
+
+def plan(problem: Problem, library: ProfileLibrary, options: Options, scheduler: str) -> Schedule:
+    """The schedule by the named scheduler."""
+    if scheduler in BASELINES:
+        return solve_baseline(problem, library, scheduler)
+    return solve(problem, library, options)
+
+
+def changed(problem: Problem, changes: list[str]) -> Problem:
+    """The problem with `robots=N`, `servers=N` or `TASK=N` applied; robots=N keeps the mix of tasks."""
+    tasks = {cls.name: cls.robots for cls in problem.classes}
+    known = ["robots", "servers", *tasks]
+    for change in changes:
+        name, _, text = change.partition("=")
+        if name not in known:
+            raise ConfigError("--what-if", [f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"])
+        if not text.isascii() or not text.isdigit() or not (0 if name in tasks else 1) <= int(text) <= 1_000_000:
+            raise ConfigError("--what-if", [f"{change}: expected NAME=N with a whole number N of 1 or more"])
+        count = int(text)
+        if name == "servers":
+            problem = problem.with_servers(count)
+        elif name == "robots":
+            problem = problem.scaled_to(count)
+        else:
+            problem = problem.with_robots({name: count})
+    if not problem.classes:
+        raise ConfigError("--what-if", ["no robots are left"])
+    return problem
+
+
+def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as_json: bool) -> int:
+    steps = (0.0, 0.5, 0.9, 0.95)
+    needed = {share: servers_needed(problem, library, options, share) for share in steps}
+    if needed[0.0] is None:
+        print("\n".join(solve(problem, library, options).reasons), file=sys.stderr)
+        return INFEASIBLE
+    if as_json:
+        print(json.dumps({"min_servers": needed[0.0], "for_share_of_fastest": {str(k): v for k, v in needed.items()}}))
+        return 0
+    print(f"{needed[0.0]} servers keep every SLO and minimum rate of {problem.robots} robots.")
+    for share in steps[1:]:
+        print(f"{needed[share]} servers let every robot act at {share:.0%} of its fastest rate.")
+    return 0

@@ -1,0 +1,84 @@
+"""A schedule as text that a factory engineer can read on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.scheduler.standby import failover_table
+
+
+def as_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows, the first being the header, in aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def render(schedule: Schedule) -> str:
+    """The whole schedule, or the refusal."""
+    robots = sum(schedule.robots.values())
+    if not schedule.feasible and not schedule.servers:
+        lines = [f"NOT FEASIBLE: {robots} robots on {schedule.gpu_type}"]
+        return "\n".join(lines + [f"  - {reason}" for reason in schedule.reasons])
+    active = [server for server in schedule.servers if not server.standby]
+    standby = len(schedule.servers) - len(active)
+    split = ", ".join(f"{name} {count}" for name, count in schedule.servers_by_component().items())
+    parts = [
+        f"{robots} robots on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
+        f" {schedule.idle_servers} unused, by {schedule.scheduler}",
+        f"{schedule.action_throughput_hz:.1f} actions/s"
+        + ("" if schedule.objective == schedule.action_throughput_hz else f", weighted {schedule.objective:.1f}")
+        + ("" if schedule.capped else ", robots send as fast as they can"),
+    ]
+    if schedule.reasons:
+        parts.append("PROBLEMS\n" + "\n".join(f"  - {reason}" for reason in schedule.reasons))
+    parts += [_rates(schedule), as_table([SERVER_COLUMNS, *[_server_row(s) for s in schedule.servers]])]
+    if schedule.limits:
+        parts.append("What limits the rates\n" + "\n".join(f"  - {line}" for line in schedule.limits))
+    if standby:
+        rows = [(name, " then ".join(covers) or "nobody: its robots fall back locally")
+                for name, covers in failover_table(schedule).items()]  # fmt: skip
+        parts.append(as_table([("if it fails", "its streams go to"), *rows]))
+    return "\n\n".join(parts)
+
+
+def _rates(schedule: Schedule) -> str:
+    rows = [("task", "robots", "component", "calls/s per robot", "period ms", "mean ms", "p99 ms")]
+    for task, rates in schedule.rates_hz.items():
+        for index, (component, rate) in enumerate(rates.items()):
+            mean, p99 = _latency(schedule, task, component)
+            first = (task, str(schedule.robots[task])) if index == 0 else ("", "")
+            period = f"{1000 / rate:.0f}" if rate > 0 else "-"
+            rows.append((*first, component, f"{rate:.3g}", period, mean, p99))
+    return as_table(rows)
+
+
+def _latency(schedule: Schedule, task: str, component: str) -> tuple[str, str]:
+    """Stream-weighted mean of the means, and the worst p99, over the servers of a component."""
+    key = f"{task}/{component}"
+    total, streams, worst = 0.0, 0, 0.0
+    for server in schedule.servers:
+        count = server.streams.get(key, 0)
+        if count and component in server.mean_ms:
+            total += count * server.mean_ms[component]
+            streams += count
+            worst = max(worst, server.p99_ms[component])
+    return (f"{total / streams:.0f}", f"{worst:.0f}") if streams else ("-", "-")
+
+
+SERVER_COLUMNS = ("server", "model", "answers", "batching", "robots", "req/s", "used", "mean ms", "p99 ms")
+
+
+def _server_row(server: ServerPlan) -> tuple[str, ...]:
+    if server.standby:
+        return (server.id, server.model, "standby for " + ", ".join(server.covers), "", "", "", "", "", "")
+    batching = "continuous" if server.batching == "continuous" else f"{server.batching} {server.batch}"
+    streams = ", ".join(f"{count} {key}" for key, count in server.streams.items())
+    mean = "/".join(f"{value:.0f}" for value in server.mean_ms.values())
+    p99 = "/".join(f"{value:.0f}" for value in server.p99_ms.values())
+    return (
+        server.id, server.model, "+".join(server.components), batching, streams, f"{server.rate_hz:.1f}",
+        f"{server.utilisation:.0%}", mean, p99,
+    )  # fmt: skip
