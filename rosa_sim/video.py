@@ -1,0 +1,90 @@
+"""The film of a run, rendered after it from the recorded states, so that filming costs the running robot nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_sim.render import SceneRenderer
+
+SIZE = (640, 480)  # width, height
+RATE_HZ = 15
+INSET = 144  # px, side of the robot's own camera pictures
+WHITE, GREEN, AMBER, RED = (255, 255, 255), (120, 230, 120), (255, 190, 60), (255, 90, 80)
+COLOURS = {"executing": GREEN, "inferring": WHITE, "waiting_for_human": RED, "holding": AMBER}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One recorded instant: the state of the cell and what the robot said about itself."""
+
+    time_s: float
+    seed: int
+    qpos: NDArray[np.float64]
+    title: str
+    state: str
+    note: str
+
+
+def film(
+    shots: Sequence[Shot], path: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Path:
+    """Write `shots` as an H.264 film at `RATE_HZ`; `progress(done, total)` is called for each picture."""
+    picked = _resample(shots)
+    renderer = SceneRenderer({"overview": SIZE, "front": (INSET, INSET), "wrist": (INSET, INSET)})
+    try:
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream(
+                "libx264", rate=RATE_HZ, options={"crf": "26", "preset": "veryfast"}
+            )
+            stream.width, stream.height = SIZE
+            stream.pix_fmt = "yuv420p"
+            for index, shot in enumerate(picked):
+                picture = _compose(renderer, shot)
+                for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
+                    container.mux(packet)
+                progress(index + 1, len(picked))
+            for packet in stream.encode():
+                container.mux(packet)
+    finally:
+        renderer.close()
+    return path
+
+
+def _resample(shots: Sequence[Shot]) -> list[Shot]:
+    """The newest shot at each tick of the film; a pause between two episodes is not filmed."""
+    picked: list[Shot] = []
+    next_s = -np.inf
+    for shot in shots:
+        if shot.time_s >= next_s:
+            picked.append(shot)
+            behind = shot.time_s - next_s
+            next_s = (next_s if behind < 1 / RATE_HZ else shot.time_s) + 1 / RATE_HZ
+    return picked
+
+
+def _compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
+    pictures = renderer.render(shot.seed, shot.qpos)
+    picture = pictures["overview"].copy()
+    for index, name in enumerate(("front", "wrist")):
+        top = 8 + index * (INSET + 8)
+        picture[top : top + INSET, SIZE[0] - INSET - 8 : SIZE[0] - 8] = pictures[name]
+        _text(picture, name, (SIZE[0] - INSET - 4, top + 14), 0.42, WHITE)
+    cv2.rectangle(picture, (0, SIZE[1] - 52), SIZE, (20, 20, 20), -1)
+    _text(picture, shot.title, (10, SIZE[1] - 32), 0.5, WHITE)
+    _text(picture, shot.state, (SIZE[0] - 170, SIZE[1] - 32), 0.5, COLOURS.get(shot.state, WHITE))
+    _text(picture, shot.note[:86], (10, SIZE[1] - 11), 0.42, (200, 200, 200))
+    return picture
+
+
+def _text(
+    picture: NDArray[np.uint8], text: str, at: tuple[int, int], size: float, colour: tuple[int, int, int]
+) -> None:
+    cv2.putText(picture, text, at, cv2.FONT_HERSHEY_SIMPLEX, size, (0, 0, 0), 3, cv2.LINE_AA)
+    cv2.putText(picture, text, at, cv2.FONT_HERSHEY_SIMPLEX, size, colour, 1, cv2.LINE_AA)

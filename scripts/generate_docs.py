@@ -1,0 +1,128 @@
+"""Writes the pages of docs/ that are made from the code: the configuration reference and the state machine.
+
+`python scripts/generate_docs.py --check` exits 1 when a page is older than the code; the test suite calls it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from rosa_client.runtime.task_machine import State, diagram
+from rosa_contract import config, robot
+from rosa_contract.fallbacks import FallbackAction
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+FACTORY_SECTIONS = (
+    ("`server_cluster`", config.ServerCluster),
+    ("`robot_fleet`, a list of", config.FleetEntry),
+    ("A task, under a name of its own", config.Task),
+    ("`<task>.pipeline`", config.Pipeline),
+    ("`<task>.components.<name>`", config.Component),
+    ("`<task>.task_retry`", config.TaskRetry),
+    ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
+    ("`models.<name>`", config.Model),
+    ("`gateway`", config.Gateway),
+)
+ROBOT_SECTIONS = (
+    ("Top level", robot.RobotSpec),
+    ("`cameras.<name>`", robot.CameraSpec),
+    ("`limits`", robot.JointLimits),
+    ("`gripper`", robot.GripperSpec),
+)
+
+
+def configuration() -> str:
+    lines = [
+        "# Configuration reference",
+        "",
+        "Made from the dataclasses in `rosa_contract/config.py` and `rosa_contract/robot.py` by `make docs`.",
+        "`rosa check FILE` checks a file and prints what it understood; a mistake is named by its dotted path.",
+        "",
+        "## The factory file",
+        "",
+        "The descriptor of Figure 3 of the ROSA paper loads unchanged (`configs/factory.yaml`). Everything else is optional.",
+    ]
+    for title, cls in FACTORY_SECTIONS:
+        lines += ["", f"### {title}", "", *_table(cls)]
+    lines += ["", "### Fallbacks, in order of severity", ""]
+    lines += [f"{action.value}. `{action.key}`" for action in FallbackAction]
+    lines += ["", "When several hold at once, the most severe wins.", "", "## The robot file", ""]
+    lines += ["`configs/robots/*.yaml` says what a robot is, apart from its tasks."]
+    for title, cls in ROBOT_SECTIONS:
+        lines += ["", f"### {title}", "", *_table(cls)]
+    return "\n".join(lines) + "\n"
+
+
+def state_machine() -> str:
+    return (
+        "# The robot's state machine\n\n"
+        "Made from the transition table in `rosa_client/runtime/task_machine.py` by `make docs`. An event that is not in\n"
+        "the table raises, names the state and the event, and changes nothing.\n\n"
+        f"```mermaid\n{diagram()}\n```\n\nThe arm may play a chunk in `{State.EXECUTING.value}` only. From"
+        f" `{State.WAITING_FOR_HUMAN.value}` only an operator's decision, or the end of the task, leads out.\n"
+    )
+
+
+def _table(cls: type[Any]) -> list[str]:
+    hints = typing.get_type_hints(cls)
+    rows = ["| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
+    for field in dataclasses.fields(cls):
+        limits = field.metadata
+        cells = (f"`{field.name}`", _type(hints[field.name]), _default(field), _limits(limits), limits["doc"])
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def _type(hint: Any) -> str:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return _type(next(arg for arg in args if arg is not type(None)))
+    if origin is tuple:
+        return f"list of {_type(args[0])}"
+    if origin is not None:
+        return "mapping"
+    names = {str: "text", int: "whole number", float: "number", bool: "true/false"}
+    return names.get(hint, f"see `{getattr(hint, '__name__', hint)}`")
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return "none" if field.default is None else f"`{field.default!r}`" if field.default != "" else "empty"
+    return "**required**" if field.default_factory is dataclasses.MISSING else "defaults of the section"
+
+
+def _limits(limits: typing.Mapping[str, Any]) -> str:
+    signs = (("above", "> {:g}"), ("at_least", ">= {:g}"), ("at_most", "<= {:g}"))
+    parts = [text.format(limits[name]) for name, text in signs if limits.get(name) is not None]
+    if limits.get("choices"):
+        parts.append(", ".join(f"`{choice}`" for choice in limits["choices"]))
+    return ", ".join(parts)
+
+
+PAGES = {"configuration.md": configuration, "state_machine.md": state_machine}
+
+
+def main() -> int:
+    stale = []
+    for name, make in PAGES.items():
+        path, text = DOCS / name, make()
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(text)
+            print(f"wrote docs/{name}")
+    if stale and "--check" in sys.argv:
+        print(f"older than the code: {', '.join(stale)}; run `make docs`")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""The house keeps its shape: who may import whom, which libraries stay where they are named, and generated pages are fresh."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
+MAY_IMPORT = {
+    "rosa_contract": {"rosa_contract"},
+    "rosa_client": {"rosa_contract", "rosa_client"},
+    "rosa_server": {"rosa_contract", "rosa_server"},
+    "rosa_sim": set(ROOMS),
+}
+# Drivers of the simulated cell live in rosa_sim and are imported only when a configuration names them.
+NAMED_DRIVERS = {"rosa_client/drivers"}
+PURE = ("rosa_client/runtime", "rosa_contract")
+IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}
+ONLY_IN = {
+    "torch": ("rosa_server/models", "rosa_server/engines", "rosa_sim/training"),
+    "ortools": ("rosa_server/scheduler",),
+    "ray": ("rosa_server/cluster",),
+    "rclpy": ("rosa_client", "rosa_sim"),
+    "transformers": ("rosa_server/models", "rosa_server/engines"),
+}
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Every imported module's first name, with its line, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.split(".")[0], node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module.split(".")[0], node.lineno
+
+
+FILES = [(room, path) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_dependencies_run_one_way(room: str) -> None:
+    assert any(name == room for name, _ in FILES)
+    for owner, path in FILES:
+        where = path.relative_to(ROOT)
+        if owner != room or str(where.parent).startswith(tuple(NAMED_DRIVERS)):
+            continue
+        for module, line in imports_of(path):
+            allowed = module not in ROOMS or module in MAY_IMPORT[room]
+            assert allowed, f"{where}:{line}: {room} must not import {module}"
+
+
+def test_decisions_do_no_io() -> None:
+    for _, path in FILES:
+        where = path.relative_to(ROOT)
+        if str(where).startswith(PURE):
+            found = IMPURE & {module for module, _ in imports_of(path)}
+            assert not found, f"{where} decides, so it must not import {', '.join(found)}"
+
+
+def test_heavy_libraries_stay_where_they_are_named() -> None:
+    for _, path in FILES:
+        where = str(path.relative_to(ROOT))
+        for module, line in imports_of(path):
+            homes = ONLY_IN.get(module)
+            assert homes is None or where.startswith(homes), (
+                f"{where}:{line}: {module} belongs in {', '.join(homes)}"
+            )
+
+
+def test_the_contract_loads_without_ros_and_without_torch() -> None:
+    code = "import rosa_contract.config, rosa_contract.codec, rosa_contract.robot, sys; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert not {"rclpy", "torch", "zmq"} & set(loaded.stdout.split())
+
+
+def test_nothing_received_is_unpickled_or_evaluated() -> None:
+    for _, path in FILES:
+        where = path.relative_to(ROOT)
+        assert "pickle" not in {module for module, _ in imports_of(path)}, f"{where} imports pickle"
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            assert called not in ("eval", "exec"), f"{where}:{getattr(node, 'lineno', 0)} calls {called}"
+
+
+def test_generated_pages_are_fresh() -> None:
+    command = [sys.executable, "scripts/generate_docs.py", "--check"]
+    checked = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
