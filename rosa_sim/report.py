@@ -96,7 +96,7 @@ def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
         "late_results_discarded": sum(episode.late_results_discarded for episode in episodes),
         "retries": sum(episode.retries for episode in episodes),
         "alerts": sum(len(episode.alerts) for episode in episodes),
-        "machine": f"{platform.machine()}, {platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {platform.platform()}, Python {platform.python_version()}",
         "rows": [{**asdict(episode), "success": episode.success} for episode in episodes],
     }
 
@@ -107,7 +107,8 @@ def footer(episodes: Sequence[Episode]) -> str:
     deadlines = total["deadlines_met"] + total["deadlines_missed"]
     return (
         f"{total['successes']} of {total['episodes']} episodes succeeded; System 1 p50 {p50:.0f} ms, p99 {p99:.0f} ms;"
-        f" {total['deadlines_met']} of {deadlines} deadlines met; {total['late_results_discarded']} late results discarded"
+        f" {total['deadlines_met']} of {deadlines} deadlines met;"
+        f" {total['late_results_discarded']} late results discarded"
     )
 
 
