@@ -46,7 +46,8 @@ def configuration() -> str:
         "",
         "## The factory file",
         "",
-        "The descriptor of Figure 3 of the ROSA paper loads unchanged (`configs/factory.yaml`). Everything else is optional.",
+        "The descriptor of Figure 3 of the ROSA paper loads unchanged (`configs/factory.yaml`).",
+        "Everything else is optional.",
     ]
     for title, cls in FACTORY_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
@@ -62,8 +63,8 @@ def configuration() -> str:
 def state_machine() -> str:
     return (
         "# The robot's state machine\n\n"
-        "Made from the transition table in `rosa_client/runtime/task_machine.py` by `make docs`. An event that is not in\n"
-        "the table raises, names the state and the event, and changes nothing.\n\n"
+        "Made from the transition table in `rosa_client/runtime/task_machine.py` by `make docs`. An event that is not\n"
+        "in the table raises, names the state and the event, and changes nothing.\n\n"
         f"```mermaid\n{diagram()}\n```\n\nThe arm may play a chunk in `{State.EXECUTING.value}` only. From"
         f" `{State.WAITING_FOR_HUMAN.value}` only an operator's decision, or the end of the task, leads out.\n"
     )

@@ -1,4 +1,4 @@
-"""The house keeps its shape: who may import whom, which libraries stay where they are named, and generated pages are fresh."""
+"""The house keeps its shape: who may import whom, where libraries may live, and generated pages are fresh."""
 
 from __future__ import annotations
 
