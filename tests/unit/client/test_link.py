@@ -1,0 +1,156 @@
+"""The robot's line to the gateway, over real sockets; the test is the gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import msgpack
+import pytest
+import zmq
+
+from rosa_client.link import GatewayLink
+from rosa_contract import codec
+from rosa_contract import messages as m
+
+HELLO = m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 96, "jpeg")}, {"joint_position": 7})
+PATIENCE_S = 10.0
+
+
+class Gateway:
+    """A ROUTER socket that a test speaks through."""
+
+    def __init__(self) -> None:
+        self.socket = zmq.Context.instance().socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.identity = b""
+
+    @property
+    def endpoint(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def heard(self) -> m.Message | None:
+        if not self.socket.poll(5):
+            return None
+        self.identity, *frames = self.socket.recv_multipart()
+        return codec.decode(frames)
+
+    def say(self, message: m.Message) -> None:
+        self.raw(*codec.encode(message))
+
+    def raw(self, *frames: bytes) -> None:
+        self.socket.send_multipart([self.identity, *frames])
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    it = Gateway()
+    yield it
+    it.close()
+
+
+@pytest.fixture
+def link(gateway: Gateway) -> Iterator[GatewayLink]:
+    it = GatewayLink(gateway.endpoint, HELLO)
+    yield it
+    it.close()
+
+
+def until(link: GatewayLink, gateway: Gateway, kind: type[m.Message]) -> m.Message:
+    """Let both sides run until the gateway hears a `kind`."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        link.poll(0.005, time.monotonic())
+        message = gateway.heard()
+        if isinstance(message, kind):
+            return message
+    raise AssertionError(f"the gateway heard no {kind.__name__}")
+
+
+def settle(link: GatewayLink, ready: bool) -> list[m.Response]:
+    """Let the link run until `ready` is as expected; returns the answers that came meanwhile."""
+    answers = []
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        answers += link.poll(0.005, time.monotonic())
+        if link.ready is ready:
+            return answers
+    raise AssertionError(f"ready is still {link.ready}: {link.reason}")
+
+
+def test_it_says_hello_and_is_ready_when_welcomed(link: GatewayLink, gateway: Gateway) -> None:
+    assert not link.ready
+    assert gateway.endpoint in link.reason
+    assert until(link, gateway, m.Hello) == HELLO
+    gateway.say(m.Welcome({"system1": "rosa/policy"}))
+    settle(link, True)
+    assert link.models == {"system1": "rosa/policy"}
+
+
+def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    assert link.send(m.Request(5, "system1", 100.0), time.monotonic())
+    heard = until(link, gateway, m.Request)
+    assert isinstance(heard, m.Request)
+    gateway.say(m.Response(heard.request_id, m.EXPIRED, "too late"))
+    answers: list[m.Response] = []
+    end_s = time.monotonic() + PATIENCE_S
+    while not answers and time.monotonic() < end_s:
+        answers = link.poll(0.01, time.monotonic())
+    assert [(a.request_id, a.status) for a in answers] == [(5, m.EXPIRED)]
+
+
+def test_after_the_gateway_forgot_it_the_robot_says_hello_again(link: GatewayLink, gateway: Gateway) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    gateway.say(m.Refuse("hello_required", "this gateway has restarted"))
+    settle(link, False)
+    assert "hello_required" in link.reason
+    assert until(link, gateway, m.Hello) == HELLO
+
+
+def test_silence_makes_it_unready_and_says_for_how_long(link: GatewayLink, gateway: Gateway) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    link.poll(0.0, time.monotonic() + 3.5)
+    assert not link.ready
+    assert "nothing heard" in link.reason
+
+
+def test_another_schema_version_is_named_not_guessed(link: GatewayLink, gateway: Gateway) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    gateway.raw(msgpack.packb({"v": 2, "t": "welcome", "m": {}}))
+    settle(link, False)
+    assert "the peer speaks 2, this side speaks 1" in link.reason
+
+
+@pytest.mark.parametrize("frames", [(b"\xc1garbage",), (b"",), (b"\x81", b"x" * 1000)])
+def test_garbage_from_the_network_is_dropped_and_the_link_lives(
+    link: GatewayLink, gateway: Gateway, frames: tuple[bytes, ...]
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.raw(*frames)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+
+
+def test_without_a_server_a_request_is_dropped_not_queued() -> None:
+    vacant = Gateway()
+    endpoint = vacant.endpoint
+    vacant.close()
+    link = GatewayLink(endpoint, HELLO)
+    try:
+        assert not link.send(m.Request(1, "system1", 100.0), time.monotonic())
+        assert link.poll(0.02, time.monotonic()) == []
+    finally:
+        link.close()
