@@ -38,7 +38,9 @@ def equal_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
 
 def weighted_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
     """Baseline 4: GPUs in proportion to model sizes."""
-    return _partition(catalog, problem, name, lambda k: next((u for s, u in SIZE_UNITS.items() if s in k.model[3:]), 1))
+    return _partition(
+        catalog, problem, name, lambda k: next((u for s, u in SIZE_UNITS.items() if s in k.model[3:]), 1)
+    )
 
 
 def gpu_per_model(catalog: Catalog, problem: Problem, name: str) -> Schedule:
@@ -84,8 +86,10 @@ def gpu_per_robot(catalog: Catalog, problem: Problem, name: str) -> Schedule:
             others = [ms for component, ms in alone.items() if component != need.component]
             p99 = alone[need.component] + max(others, default=0.0)
             if p99 > need.slo_ms:
-                problems.append(f"{cls.name}.{need.component}: waits for another model on its GPU, p99 {p99:.0f} ms"
-                                f" against slo_ms {need.slo_ms:g}")  # fmt: skip
+                problems.append(
+                    f"{cls.name}.{need.component}: waits for another model on its GPU, p99 {p99:.0f} ms"
+                    f" against slo_ms {need.slo_ms:g}"
+                )
     return replace(schedule, reasons=tuple(problems), feasible=not problems)
 
 
@@ -141,13 +145,19 @@ def _uncapped(
     ]
     lacking = asked.robots - problem.robots
     if lacking:
-        problems.append(f"{lacking} of {asked.robots} robots are not served: {asked.servers} servers are too few")
+        problems.append(
+            f"{lacking} of {asked.robots} robots are not served: {asked.servers} servers are too few"
+        )
     schedule = build_schedule(catalog, problem, workers, rates, name)
     unserved = {f"{c.name}/{i}" for c in asked.classes for i in range(c.robots)} - set(schedule.routing)
     return replace(
-        schedule, capped=False, limits=(), feasible=not problems, reasons=tuple(dict.fromkeys(problems)),
+        schedule,
+        capped=False,
+        limits=(),
+        feasible=not problems,
+        reasons=tuple(dict.fromkeys(problems)),
         routing={**schedule.routing, **{robot: {} for robot in sorted(unserved)}},
-    )  # fmt: skip
+    )
 
 
 def _latencies(
@@ -178,7 +188,9 @@ def _worker(
         waiting = sum(load.streams for load in loads)
         mean = max(choice.latency[-1].mean_ms, 1000 * waiting / choice.max_throughput_hz)
         p99 = max(choice.latency[-1].p99_ms, mean)
-    state = Assessment(choice, total / choice.max_throughput_hz, {component: mean}, {component: mean}, {component: p99})
+    state = Assessment(
+        choice, total / choice.max_throughput_hz, {component: mean}, {component: mean}, {component: p99}
+    )
     return Worker(kind, loads, state)
 
 

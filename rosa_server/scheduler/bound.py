@@ -1,20 +1,24 @@
-"""An upper bound on equation (1), and rates near its optimum: a linear relaxation with a whole number of servers per kind.
+"""An upper bound on equation (1), and rates near its optimum: a linear relaxation with a whole number of
+servers per kind.
 
-What is relaxed: streams may be split over servers, servers of a kind share their load evenly, and the closed loop of
-equation (4) holds for the fleet in sum, not for every class. By Little's law a kind with load x per server holds x * l(x)
-requests; the lower convex hull of that over all batchings is a set of tangents, so waiting is linear from below:
+What is relaxed: streams may be split over servers, servers of a kind share their load evenly, and the closed
+loop of equation (4) holds for the fleet in sum, not for every class. By Little's law a kind with load x per
+server holds x * l(x) requests; the lower convex hull of that over all batchings is a set of tangents, so
+waiting is linear from below:
 
     sum_c K_c t_c f_c + sum_k (requests held by kind k) <= sum_c K_c .
 
-Every schedule satisfies these constraints (the hull is sampled densely; see HULL_MARGIN), so no schedule exceeds the bound.
+Every schedule satisfies these constraints (the hull is sampled densely; see HULL_MARGIN), so no schedule
+exceeds the bound.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ortools.linear_solver import pywraplp
+from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 from rosa_server.scheduler.catalog import Catalog
 from rosa_server.scheduler.packing import Kind
@@ -126,7 +130,7 @@ def tangents(catalog: Catalog, model: str, component: str) -> list[tuple[float, 
             hull.pop()
         hull.append(point)
     lines = []
-    for (x0, y0), (x1, y1) in zip(hull, hull[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(hull):
         slope = (y1 - y0) / (x1 - x0)
         lines.append((slope, y0 - slope * x0))
     return _thinned(lines)

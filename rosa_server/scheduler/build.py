@@ -12,11 +12,17 @@ from rosa_server.scheduler.schedule import RobotCounter, Schedule, ServerPlan
 
 
 def build_schedule(
-    catalog: Catalog, problem: Problem, workers: Sequence[Worker], rates_hz: Mapping[str, float], scheduler: str
+    catalog: Catalog,
+    problem: Problem,
+    workers: Sequence[Worker],
+    rates_hz: Mapping[str, float],
+    scheduler: str,
 ) -> Schedule:
     """A feasible schedule of these workers. Robots of a task are routed in order, so neighbours share servers."""
     counter = RobotCounter()
-    routing: dict[str, dict[str, str]] = {f"{c.name}/{i}": {} for c in problem.classes for i in range(c.robots)}
+    routing: dict[str, dict[str, str]] = {
+        f"{c.name}/{i}": {} for c in problem.classes for i in range(c.robots)
+    }
     servers = []
     for index, worker in enumerate(workers):
         server = server_plan(f"gpu{index}", worker)
@@ -62,7 +68,9 @@ def server_plan(server_id: str, worker: Worker) -> ServerPlan:
 
 def component_rates(problem: Problem, rates_hz: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """task -> component -> calls per second of one robot."""
-    return {c.name: {need.component: need.rate_hz(rates_hz[c.name]) for need in c.needs} for c in problem.classes}
+    return {
+        c.name: {need.component: need.rate_hz(rates_hz[c.name]) for need in c.needs} for c in problem.classes
+    }
 
 
 def limits(
@@ -74,7 +82,9 @@ def limits(
         rate = rates_hz[cls.name]
         fastest = fastest_rate_hz(catalog, cls)
         if rate >= 0.97 * fastest:
-            found.append(f"{cls.name}: {rate:.2f} Hz is all its round allows (at most {fastest:.2f} Hz on an idle server)")
+            found.append(
+                f"{cls.name}: {rate:.2f} Hz is all its round allows (at most {fastest:.2f} Hz on an idle server)"
+            )
             continue
         fullest, component = 0.0, ""
         for worker in workers:
@@ -89,7 +99,7 @@ def limits(
         why = (
             f"{component} servers run at {fullest:.0%} of what their SLO allows"
             if fullest > 0.9
-            else f"waiting for {component} takes the rest of its round (servers at {fullest:.0%} of what the SLO allows)"
+            else f"waiting for {component} takes the rest of its round (at {fullest:.0%} of what its SLO allows)"
         )
         found.append(f"{cls.name}: {rate:.2f} Hz of at most {fastest:.2f} Hz; {why}")
     return tuple(found)

@@ -29,7 +29,9 @@ class Options:
     packing: str = "level"  # "isolated": ROSA 3.4.3's isolated packing and compaction; "level": ours
     search: str = "guided"  # "frontier": ROSA 3.4.3's search; "guided": from the relaxation's optimum
     fair_share: float = 0.5  # least part of the common rate for a class without min_action_rate_hz
-    network_ms: float = 0.0  # taken from every SLO and added to every round for the way to the server and back
+    network_ms: float = (
+        0.0  # taken from every SLO and added to every round for the way to the server and back
+    )
     tolerance: float = 0.005  # relative to the objective
     time_budget_s: float = 20.0
     standby: int = 0  # servers kept as hot standby
@@ -68,7 +70,9 @@ class Catalog:
     def __init__(self, problem: Problem, library: ProfileLibrary, options: Options) -> None:
         self.options = options
         self._profiles = {
-            need.model: library.get(need.model, problem.gpu_type) for cls in problem.classes for need in cls.needs
+            need.model: library.get(need.model, problem.gpu_type)
+            for cls in problem.classes
+            for need in cls.needs
         }
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
@@ -120,7 +124,9 @@ class Catalog:
                     best, best_ms = choice, latency
         return None if best is None else self._assessment({component: best}, rate / best.max_throughput_hz)
 
-    def _assess_shared(self, model: str, rates: dict[str, float], slos: dict[str, float]) -> Assessment | None:
+    def _assess_shared(
+        self, model: str, rates: dict[str, float], slos: dict[str, float]
+    ) -> Assessment | None:
         best: Assessment | None = None
         by_label = [{c.label: c for c in self.configurations(model, component)} for component in rates]
         for label in set.intersection(*(set(choices) for choices in by_label)):
@@ -139,5 +145,9 @@ class Catalog:
             return {k: c.latency_ms(statistic, used * c.max_throughput_hz) + extra for k, c in chosen.items()}
 
         return Assessment(
-            next(iter(chosen.values())), used, at("mean"), at(self.options.loop_statistic), at(self.options.slo_statistic)
+            next(iter(chosen.values())),
+            used,
+            at("mean"),
+            at(self.options.loop_statistic),
+            at(self.options.slo_statistic),
         )

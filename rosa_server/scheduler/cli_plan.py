@@ -27,21 +27,42 @@ WRONG_INPUT = 2
 def add_parser(subparsers: Any) -> None:
     """Add `plan` to a command line's sub-commands."""
     parser = subparsers.add_parser(
-        "plan", help="show the schedule of a factory", description="Placement, routing, batching and rates of a factory."
+        "plan",
+        help="show the schedule of a factory",
+        description="Placement, routing, batching and rates of a factory.",
     )
     parser.add_argument("factory", type=Path, help="factory description (YAML)")
     parser.add_argument("--json", action="store_true", help="print the schedule as JSON")
     parser.add_argument("--picture", type=Path, help="also draw it (.png, .svg, .pdf)")
-    parser.add_argument("--what-if", nargs="+", default=[], metavar="NAME=N",
-                        help="robots=64, servers=12, or TASK=N: plan with these numbers instead")  # fmt: skip
-    parser.add_argument("--min-servers", action="store_true", help="only say how many servers the factory needs")
+    parser.add_argument(
+        "--what-if",
+        nargs="+",
+        default=[],
+        metavar="NAME=N",
+        help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
+    )
+    parser.add_argument(
+        "--min-servers", action="store_true", help="only say how many servers the factory needs"
+    )
     parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
-    parser.add_argument("--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml")
-    parser.add_argument("--scheduler", choices=("rosa", "paper", *BASELINES), default="rosa",
-                        help="rosa: all of ours; paper: as published; others: the paper's baselines")  # fmt: skip
-    parser.add_argument("--dynamic-batching", action="store_true", help="workers run what waits, up to a batch")
-    parser.add_argument("--share-components", action="store_true", help="components of one model may share a server")
-    parser.add_argument("--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round")
+    parser.add_argument(
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=("rosa", "paper", *BASELINES),
+        default="rosa",
+        help="rosa: all of ours; paper: as published; others: the paper's baselines",
+    )
+    parser.add_argument(
+        "--dynamic-batching", action="store_true", help="workers run what waits, up to a batch"
+    )
+    parser.add_argument(
+        "--share-components", action="store_true", help="components of one model may share a server"
+    )
+    parser.add_argument(
+        "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
+    )
     parser.set_defaults(main=main)
 
 
@@ -89,8 +110,14 @@ def changed(problem: Problem, changes: list[str]) -> Problem:
     for change in changes:
         name, _, text = change.partition("=")
         if name not in known:
-            raise ConfigError("--what-if", [f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"])
-        if not text.isascii() or not text.isdigit() or not (0 if name in tasks else 1) <= int(text) <= 1_000_000:
+            raise ConfigError(
+                "--what-if", [f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"]
+            )
+        if (
+            not text.isascii()
+            or not text.isdigit()
+            or not (0 if name in tasks else 1) <= int(text) <= 1_000_000
+        ):
             raise ConfigError("--what-if", [f"{change}: expected NAME=N with a whole number N of 1 or more"])
         count = int(text)
         if name == "servers":
@@ -111,7 +138,11 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
         print("\n".join(solve(problem, library, options).reasons), file=sys.stderr)
         return INFEASIBLE
     if as_json:
-        print(json.dumps({"min_servers": needed[0.0], "for_share_of_fastest": {str(k): v for k, v in needed.items()}}))
+        print(
+            json.dumps(
+                {"min_servers": needed[0.0], "for_share_of_fastest": {str(k): v for k, v in needed.items()}}
+            )
+        )
         return 0
     print(f"{needed[0.0]} servers keep every SLO and minimum rate of {problem.robots} robots.")
     for share in steps[1:]:

@@ -33,7 +33,9 @@ from rosa_server.scheduler.queueing import TokenModel, batch_latencies_ms, conti
 HARDWARE = "NVIDIA H200"
 COMMAND = "python -m rosa_server.scheduler.derive_h200"
 GPU_MEMORY_MB = 141_000.0  # data sheet: 141 GB HBM3e
-RATE_SHARES = tuple(step / 10 for step in range(1, 11))  # ROSA 3.4.2: ten rates, 10 % to 100 % of maximum throughput
+RATE_SHARES = tuple(
+    step / 10 for step in range(1, 11)
+)  # ROSA 3.4.2: ten rates, 10 % to 100 % of maximum throughput
 S1_JITTER = 0.03
 
 # --- System 1: published points (ROSA 4.2, 4.3), all with an execution of 200 ms between inferences
@@ -59,9 +61,13 @@ VERDICT_TOKENS = {"monitor": 3, "safety": 2}
 def system1_service_ms() -> tuple[dict[int, float], float]:
     """(batch size -> ms of one run, System 2 latency alone in ms), solved together from the published points."""
     plan_share_s = 0.0225
-    for _ in range(20):  # System 2 is called once per 10 actions and enters each round with a tenth of its latency
+    for _ in range(
+        20
+    ):  # System 2 is called once per 10 actions and enters each round with a tenth of its latency
         rounds = [ACTION_S + median + plan_share_s for _, median in (EQUAL_32, WEIGHTED_16)]
-        saturated_hz = sum(robots / s for (robots, _), s in zip((EQUAL_32, WEIGHTED_16), rounds, strict=True)) / 2
+        saturated_hz = (
+            sum(robots / s for (robots, _), s in zip((EQUAL_32, WEIGHTED_16), rounds, strict=True)) / 2
+        )
         plan_share_s = 1 / DEDICATED_HZ - ACTION_S - 1 / saturated_hz
     one = 1000 / saturated_hz
     two = 2000 / UNCAPPED_64_HZ
@@ -103,36 +109,81 @@ def system1(requests: int) -> Profile:
                 points.append(summarise(maximum_hz * share, latencies))
             known = [batch] if batching == STATIC else [size for size in table if size <= batch]
             service = tuple(ServiceTime(size, service_ms(size)) for size in known)
-            configurations.append(Configuration(batching, batch, maximum_hz, tuple(points), service, ("system1",)))
+            configurations.append(
+                Configuration(batching, batch, maximum_hz, tuple(points), service, ("system1",))
+            )
     return Profile(
-        SCHEMA, "nvidia/GR00T-N1.6-3B", HARDWARE, "derived", 9_000.0, GPU_MEMORY_MB, tuple(configurations), COMMAND,
+        SCHEMA,
+        "nvidia/GR00T-N1.6-3B",
+        HARDWARE,
+        "derived",
+        9_000.0,
+        GPU_MEMORY_MB,
+        tuple(configurations),
+        COMMAND,
         system1_facts(table, plan_ms),
-    )  # fmt: skip
+    )
 
 
 def system1_facts(table: dict[int, float], plan_ms: float) -> tuple[Fact, ...]:
     return (
-        Fact("one run, batch 1", f"{table[1]:.1f} ms", "derived",
-             "ROSA 4.3: saturated closed loops of 16 robots per System 1 server at batch one, medians 534.5 and 520.8 ms:"
-             " service = (200 ms + median + share of System 2) / 16, mean of the two"),
-        Fact("System 2 alone, used for the share above", f"{plan_ms:.0f} ms", "derived",
-             "ROSA 4.2: one GPU per model, 2 robots, 7.4 actions/s: 1/3.7 Hz - 200 ms - batch-1 run = a tenth of System 2"),
-        Fact("one run, batch 2", f"{table[2]:.1f} ms", "derived",
-             "ROSA 4.3: 145.5 raw actions/s from 4 System 1 servers, uncapped, read as batch 2 saturated: 2 / 36.4 Hz."
-             " Check, not fitted: median 83.8 ms at 17.9 req/s per server (4.3), ours about 80"),
-        Fact("one run, batch 16", f"{table[16]:.0f} ms", "published",
-             "ROSA Figure 13: throughput rises 'roughly 3-4x' at batch 16; 4x taken, as Figure 14's 2.46x needs it"),
-        Fact("one run, batch 8", f"{table[8]:.0f} ms", "derived",
-             "no published point; about the least for which batch 16 beats batch 8 at 16 robots and 50 ms, as in ROSA"
-             " Figure 14. A power law between 2 and 16 would say 125 ms, and batch 8 would then be chosen there"),
+        Fact(
+            "one run, batch 1",
+            f"{table[1]:.1f} ms",
+            "derived",
+            "ROSA 4.3: saturated closed loops, 16 robots a System 1 server, batch one, medians 534.5 and 520.8 ms:"
+            " service = (200 ms + median + share of System 2) / 16, mean of the two",
+        ),
+        Fact(
+            "System 2 alone, used for the share above",
+            f"{plan_ms:.0f} ms",
+            "derived",
+            "ROSA 4.2: one GPU per model, 2 robots, 7.4 actions/s: 1/3.7 Hz - 200 ms - one run = System 2 / 10",
+        ),
+        Fact(
+            "one run, batch 2",
+            f"{table[2]:.1f} ms",
+            "derived",
+            "ROSA 4.3: 145.5 raw actions/s from 4 System 1 servers, uncapped, read as batch 2 saturated: 2 / 36.4 Hz."
+            " Check, not fitted: median 83.8 ms at 17.9 req/s per server (4.3), ours about 80",
+        ),
+        Fact(
+            "one run, batch 16",
+            f"{table[16]:.0f} ms",
+            "published",
+            "ROSA Figure 13: throughput rises 'roughly 3-4x' at batch 16; 4x taken, as Figure 14's 2.46x needs it",
+        ),
+        Fact(
+            "one run, batch 8",
+            f"{table[8]:.0f} ms",
+            "derived",
+            "no published point; about the least for which batch 16 beats batch 8 at 16 robots and 50 ms, as in ROSA"
+            " Figure 14. A power law between 2 and 16 would say 125 ms, and batch 8 would then be chosen there",
+        ),
         Fact("one run, batch 4", f"{table[4]:.0f} ms", "derived", "geometric mean of batch 2 and batch 8"),
-        Fact("variation of one run", f"{S1_JITTER:.0%}", "assumed", "CUDA Graphs run in nearly constant time"),
-        Fact("batching", "padded", "assumed",
-             "ROSA 4.1: torch.compile and CUDA Graphs, so one shape per batch size: a smaller batch costs a full one;"
-             " configurations marked dynamic keep a graph per size and run what is there"),
-        Fact("latency under load", "per rate", "derived", "simulation: Poisson arrivals, one worker (queueing.py)"),
-        Fact("memory", "9 GB", "derived", "3.3 G parameters in 16 bit and 2.4 GB of graphs and buffers (assumed)"),
-    )  # fmt: skip
+        Fact(
+            "variation of one run", f"{S1_JITTER:.0%}", "assumed", "CUDA Graphs run in nearly constant time"
+        ),
+        Fact(
+            "batching",
+            "padded",
+            "assumed",
+            "ROSA 4.1: torch.compile and CUDA Graphs, so one shape per batch size: a smaller batch costs a full one;"
+            " configurations marked dynamic keep a graph per size and run what is there",
+        ),
+        Fact(
+            "latency under load",
+            "per rate",
+            "derived",
+            "simulation: Poisson arrivals, one worker (queueing.py)",
+        ),
+        Fact(
+            "memory",
+            "9 GB",
+            "derived",
+            "3.3 G parameters in 16 bit and 2.4 GB of graphs and buffers (assumed)",
+        ),
+    )
 
 
 def token_model(model: str, tokens: int, spread: float) -> TokenModel:
@@ -170,34 +221,78 @@ def vlm(model: str, tokens: dict[str, int], memory_mb: float, requests: int) -> 
             if component == "system2"
             else "one-word verdict"
         )
-        facts.append(Fact(f"answer length of {component}", f"{count} tokens +-30 %",
-                          "derived" if component == "system2" else "assumed", source))  # fmt: skip
+        facts.append(
+            Fact(
+                f"answer length of {component}",
+                f"{count} tokens +-30 %",
+                "derived" if component == "system2" else "assumed",
+                source,
+            )
+        )
     worker = token_model(model, 1, 0.0)
     facts += [
-        Fact("prefill of one request", f"{worker.prefill_ms:.1f} ms", "derived",
-             f"2 x parameters x tokens (language {LANGUAGE_PARAMETERS_G[model]} G x {IMAGE_TOKENS + PROMPT_TOKENS}, vision"
-             f" {VISION_PARAMETERS_G} G x {4 * IMAGE_TOKENS} patches) at {EFFICIENCY_COMPUTE:.0%} of 989 TFLOPS"),
-        Fact("one decoding iteration", f"{worker.step_ms:.1f} ms", "derived",
-             f"16-bit weights read once at {EFFICIENCY_BANDWIDTH:.0%} of 4.8 TB/s, and {STEP_OVERHEAD_MS:g} ms for vLLM"),
-        Fact("per request outside the GPU loop", f"{REQUEST_OVERHEAD_MS:g} ms", "assumed", "preprocessing, HTTP"),
+        Fact(
+            "prefill of one request",
+            f"{worker.prefill_ms:.1f} ms",
+            "derived",
+            f"2 x parameters x tokens ({LANGUAGE_PARAMETERS_G[model]} G x {IMAGE_TOKENS + PROMPT_TOKENS}, vision"
+            f" {VISION_PARAMETERS_G} G x {4 * IMAGE_TOKENS} patches) at {EFFICIENCY_COMPUTE:.0%} of 989 TFLOPS",
+        ),
+        Fact(
+            "one decoding iteration",
+            f"{worker.step_ms:.1f} ms",
+            "derived",
+            f"16-bit weights read once at {EFFICIENCY_BANDWIDTH:.0%} of 4.8 TB/s, and {STEP_OVERHEAD_MS:g} ms for vLLM",
+        ),
+        Fact(
+            "per request outside the GPU loop",
+            f"{REQUEST_OVERHEAD_MS:g} ms",
+            "assumed",
+            "preprocessing, HTTP",
+        ),
         Fact("image", "640 x 480", "assumed", "391 tokens of 28 x 28 pixels; prompt 60 tokens"),
-        Fact("efficiencies", "40 % of compute, 70 % of bandwidth", "assumed", "usual for dense 16-bit inference"),
-        Fact("latency under load", "per rate", "derived", "simulation of continuous batching, Poisson (queueing.py)"),
-    ]  # fmt: skip
+        Fact(
+            "efficiencies",
+            "40 % of compute, 70 % of bandwidth",
+            "assumed",
+            "usual for dense 16-bit inference",
+        ),
+        Fact(
+            "latency under load",
+            "per rate",
+            "derived",
+            "simulation of continuous batching, Poisson (queueing.py)",
+        ),
+    ]
     return Profile(
-        SCHEMA, model, HARDWARE, "derived", memory_mb, GPU_MEMORY_MB, tuple(configurations), COMMAND, tuple(facts)
+        SCHEMA,
+        model,
+        HARDWARE,
+        "derived",
+        memory_mb,
+        GPU_MEMORY_MB,
+        tuple(configurations),
+        COMMAND,
+        tuple(facts),
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=DEFAULT_ROOT / "h200")
     parser.add_argument("--requests", type=int, default=40_000, help="simulated requests per System 1 point")
     args = parser.parse_args()
     big, small = "Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-3B-Instruct"
     profiles = (
         system1(args.requests),
-        vlm(big, {"system2": plan_tokens(big), "monitor": VERDICT_TOKENS["monitor"]}, 24_000.0, args.requests // 5),
+        vlm(
+            big,
+            {"system2": plan_tokens(big), "monitor": VERDICT_TOKENS["monitor"]},
+            24_000.0,
+            args.requests // 5,
+        ),
         vlm(small, {"safety": VERDICT_TOKENS["safety"]}, 12_000.0, args.requests // 2),
     )
     for profile in profiles:

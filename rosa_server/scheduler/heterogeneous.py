@@ -1,11 +1,11 @@
 """Heterogeneous task scheduling (ROSA 3.4.3): adaptive frontier search over class rates, and a guided start (ours).
 
-The frontier search is the paper's: pick the class with the largest possible weighted gain, try the rate halfway between
-its feasible rate and its optimistic bound; feasible moves the frontier, infeasible prunes every vector that is larger in
-all components, which, as the frontier only moves up, lowers that class's bound for good. It ends on the frontier, but not
-at its best point. The guided search also starts it from a second point: as far from the floors towards the optimum of the
-relaxation (bound.py) as is feasible, where the relaxation is told the latencies that its own loads cause. The better end
-is kept, so guiding never loses.
+The frontier search is the paper's: pick the class with the largest possible weighted gain, try the rate
+halfway between its feasible rate and its optimistic bound; feasible moves the frontier, infeasible prunes
+every vector that is larger in all components, which, as the frontier only moves up, lowers that class's bound
+for good. It ends on the frontier, but not at its best point. The guided search also starts it from a second
+point: as far from the floors towards the optimum of the relaxation (bound.py) as is feasible, where the
+relaxation is told the latencies that its own loads cause. The better end is kept, so guiding never loses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def solve_heterogeneous(
             starts.append(furthest(floors, ideal, oracle, starts[0]))
     ends = []
     for start in starts:
-        ends.append(frontier(problem, start, top, oracle, catalog.options.tolerance, lambda: clock() < deadline))
+        ends.append(
+            frontier(problem, start, top, oracle, catalog.options.tolerance, lambda: clock() < deadline)
+        )
         if clock() >= deadline:
             break
     rates, workers = max(ends, key=lambda end: objective(problem, end[0]))
@@ -65,7 +67,9 @@ def objective(problem: Problem, rates: Mapping[str, float]) -> float:
 def targets(
     catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, floors: Rates
 ) -> list[Rates]:
-    """Rates near the optimum: the relaxation, each class bounded by its round at the latencies the last answer causes."""
+    """Rates near the optimum: the relaxation, each class bounded by its round at the latencies the last
+    answer causes.
+    """
     tops: Rates = {}
     found: list[Rates] = []
     for _ in range(TARGET_STEPS):
@@ -83,7 +87,9 @@ def targets(
 def raised_floors(
     catalog: Catalog, problem: Problem, floors: Rates, top: Rates, oracle: Oracle, workers: list[Worker]
 ) -> tuple[Rates, list[Worker]]:
-    """Floors so that no class starves: `fair_share` of the rate it has when all run at one fraction of their fastest."""
+    """Floors so that no class starves: `fair_share` of the rate it has when all run at one fraction of their
+    fastest.
+    """
     low, high = 0.0, 1.0
     for _ in range(8):
         share = (low + high) / 2
@@ -97,7 +103,9 @@ def raised_floors(
     return (floors, workers) if found is None else (raised, found)
 
 
-def furthest(start: Rates, goal: Rates, oracle: Oracle, best: tuple[Rates, list[Worker]]) -> tuple[Rates, list[Worker]]:
+def furthest(
+    start: Rates, goal: Rates, oracle: Oracle, best: tuple[Rates, list[Worker]]
+) -> tuple[Rates, list[Worker]]:
     """The last feasible point on the way from `start` to `goal`, by bisection."""
     low, high = 0.0, 2.0  # the first trial is the goal itself
     for _ in range(RAY_STEPS):
@@ -116,9 +124,13 @@ def furthest(start: Rates, goal: Rates, oracle: Oracle, best: tuple[Rates, list[
 
 
 def frontier(
-    problem: Problem, start: tuple[Rates, list[Worker]], top: Rates, oracle: Oracle, tolerance: float,
+    problem: Problem,
+    start: tuple[Rates, list[Worker]],
+    top: Rates,
+    oracle: Oracle,
+    tolerance: float,
     has_time: Callable[[], bool],
-) -> tuple[Rates, list[Worker]]:  # fmt: skip
+) -> tuple[Rates, list[Worker]]:
     """Greedy adaptive frontier search from a feasible point; `tolerance` is relative to the objective."""
     rates, workers = dict(start[0]), start[1]
     upper = {name: max(top[name], rates[name]) for name in rates}

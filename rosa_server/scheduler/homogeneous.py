@@ -13,7 +13,9 @@ from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, TaskClass
 
-SERVER_COST_MS = 1.0  # tie-breaking: a server must lower the sum of stream latencies by more than this to be used
+SERVER_COST_MS = (
+    1.0  # tie-breaking: a server must lower the sum of stream latencies by more than this to be used
+)
 RATE_STEPS = 12  # binary search down to f_max / 4096
 ILP_SECONDS = 5.0
 
@@ -65,7 +67,10 @@ def enumerate_configurations(
 def pack_ilp(configurations: Sequence[ServerConfiguration], cls: TaskClass, servers: int) -> list[int] | None:
     """Step 2.2, equation (3): how many servers take each configuration; None when the streams cannot be covered."""
     model = cp_model.CpModel()
-    counts = [model.new_int_var(0, min(servers, cls.robots // p.streams), f"y{i}") for i, p in enumerate(configurations)]
+    counts = [
+        model.new_int_var(0, min(servers, cls.robots // p.streams), f"y{i}")
+        for i, p in enumerate(configurations)
+    ]
     model.add(sum(counts) <= servers)
     for need in cls.goals:
         covered = [y * p.streams for y, p in zip(counts, configurations, strict=True) if p.need is need]

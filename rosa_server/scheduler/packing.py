@@ -1,4 +1,5 @@
-"""Putting request streams on workers of one kind: isolated packing with compaction (ROSA 3.4.3), and level packing (ours).
+"""Putting request streams on workers of one kind: isolated packing with compaction (ROSA 3.4.3), and level
+packing (ours).
 
 A kind of worker hosts one model for one component (or, as an option, for several components). Streams of one demand are
 alike, so a worker's content is a list of `Load`. Sizes and limits are request rates; for a worker of several components
@@ -38,18 +39,24 @@ class Packer:
         """Component -> (what a size is divided by, batching label), so that sizes of several components add up."""
         names = sorted({d.component for d in self.demands})
         if len(names) <= 1:
-            return {name: (1.0, None) for name in names}
+            return dict.fromkeys(names, (1.0, None))
         tables = [{c.label: c for c in self.catalog.configurations(self.kind.model, name)} for name in names]
         labels = sorted(set.intersection(*(set(table) for table in tables)))
 
         def worst(label: str) -> float:
-            return min(self.catalog.cap(t[label], d.slo_ms) / t[label].max_throughput_hz
-                       for t, n in zip(tables, names, strict=True) for d in self.demands if d.component == n)  # fmt: skip
+            return min(
+                self.catalog.cap(t[label], d.slo_ms) / t[label].max_throughput_hz
+                for t, n in zip(tables, names, strict=True)
+                for d in self.demands
+                if d.component == n
+            )
 
         if not labels:
-            return {name: (1.0, "") for name in names}
+            return dict.fromkeys(names, (1.0, ""))
         best = max(labels, key=worst)
-        return {name: (table[best].max_throughput_hz, best) for name, table in zip(names, tables, strict=True)}
+        return {
+            name: (table[best].max_throughput_hz, best) for name, table in zip(names, tables, strict=True)
+        }
 
     def size(self, demand: Load) -> float:
         """Load of one stream."""
@@ -97,7 +104,11 @@ class Packer:
             return []
         if self.least() > workers:
             return None
-        return self._pack_isolated(workers) if self.catalog.options.packing == "isolated" else self._pack_level(workers)
+        return (
+            self._pack_isolated(workers)
+            if self.catalog.options.packing == "isolated"
+            else self._pack_level(workers)
+        )
 
     # --- the paper's: each class by itself, then merge what fits together
 
@@ -106,15 +117,21 @@ class Packer:
         if sum(counts) > workers:
             merged = self.compacted()
             return merged if len(merged) <= workers else None
-        for _ in range(workers - sum(counts)):  # what is left goes where a worker carries most, to lower latency
-            shares = [d.streams * self.size(d) / n if n < d.streams else -1.0
-                      for d, n in zip(self.demands, counts, strict=True)]  # fmt: skip
+        for _ in range(
+            workers - sum(counts)
+        ):  # what is left goes where a worker carries most, to lower latency
+            shares = [
+                d.streams * self.size(d) / n if n < d.streams else -1.0
+                for d, n in zip(self.demands, counts, strict=True)
+            ]
             widest = max(range(len(counts)), key=shares.__getitem__)
             if shares[widest] < 0:
                 break
             counts[widest] += 1
         return [
-            [replace(d, streams=k)] for d, n in zip(self.demands, counts, strict=True) for k in balanced(d.streams, n)
+            [replace(d, streams=k)]
+            for d, n in zip(self.demands, counts, strict=True)
+            for k in balanced(d.streams, n)
         ]
 
     def compacted(self) -> list[Bin]:
@@ -176,28 +193,29 @@ class Packer:
         Classes with a low limit come first, so that few of them force theirs on classes with a high one.
         """
         order = sorted(self.demands, key=lambda d: (self.limits[id(d)], -self.size(d)))
-        left = [[d, d.streams, self.size(d), self.limits[id(d)]] for d in order]
+        left = [d.streams for d in order]
+        sizes, limits = [self.size(d) for d in order], [self.limits[id(d)] for d in order]
         bins: list[Bin] = []
-        while left:
+        while any(left):
             if len(bins) >= workers:
                 return None
             content: Bin = []
-            limit, used = left[0][3], 0.0
-            for entry in left:
-                demand, streams, size, _ = entry
+            first = next(i for i, streams in enumerate(left) if streams)
+            limit, used = limits[first], 0.0
+            for i in range(first, len(order)):
                 room = level * limit - used
                 if content and room <= 0:
                     break
-                take = streams if size <= 0 else min(streams, floor(room / size * (1 + SLACK)))
+                size = sizes[i]
+                take = left[i] if size <= 0 else min(left[i], floor(room / size * (1 + SLACK)))
                 if not content and take < 1 and size <= limit * (1 + SLACK):
                     take = 1  # a worker holds at least one stream, however low the level
                 if take >= 1:
-                    content.append(replace(demand, streams=int(take)))
-                    entry[1] -= take
+                    content.append(replace(order[i], streams=take))
+                    left[i] -= take
                     used += take * size
             if not content:
                 return None
-            left = [entry for entry in left if entry[1] > 0]
             bins.append(content)
         return bins
 

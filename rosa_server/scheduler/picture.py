@@ -26,29 +26,58 @@ def draw(schedule: Schedule, path: str | Path) -> None:
     axes.axis("off")
     spot = {task: height * (1 - (i + 0.5) / len(tasks)) for i, task in enumerate(tasks)}
     for task, y in spot.items():
-        axes.add_patch(FancyBboxPatch((0.1, y - 0.45), 2.3, 0.9, boxstyle="round,pad=0.02", fc="#eeeeee", ec="#444444"))
+        axes.add_patch(
+            FancyBboxPatch((0.1, y - 0.45), 2.3, 0.9, boxstyle="round,pad=0.02", fc="#eeeeee", ec="#444444")
+        )
         rate = schedule.rates_hz.get(task, {}).get("system1", 0.0)
-        axes.text(1.25, y, f"{schedule.robots[task]} x {task}\n{rate:.2f} actions/s each", ha="center", va="center", fontsize=8)
+        axes.text(
+            1.25,
+            y,
+            f"{schedule.robots[task]} x {task}\n{rate:.2f} actions/s each",
+            ha="center",
+            va="center",
+            fontsize=8,
+        )
     widest = max((sum(s.streams.values()) for s in servers), default=1) or 1
     for i, server in enumerate(servers):
         y = height * (1 - (i + 0.5) / len(servers))
         colour = STANDBY if server.standby else COLOURS.get(server.components[0], OTHER)
-        axes.add_patch(FancyBboxPatch((5.6, y - 0.28), 4.3, 0.56, boxstyle="round,pad=0.02", fc=colour, ec="#333333", alpha=0.35))
+        axes.add_patch(
+            FancyBboxPatch(
+                (5.6, y - 0.28), 4.3, 0.56, boxstyle="round,pad=0.02", fc=colour, ec="#333333", alpha=0.35
+            )
+        )
         if not server.standby:
-            axes.add_patch(FancyBboxPatch((5.6, y - 0.28), 4.3 * min(1.0, server.utilisation), 0.56,
-                                          boxstyle="round,pad=0.02", fc=colour, ec="none", alpha=0.45))  # fmt: skip
+            axes.add_patch(
+                FancyBboxPatch(
+                    (5.6, y - 0.28),
+                    4.3 * min(1.0, server.utilisation),
+                    0.56,
+                    boxstyle="round,pad=0.02",
+                    fc=colour,
+                    ec="none",
+                    alpha=0.45,
+                )
+            )
         worst = "/".join(f"{value:.0f}" for value in server.p99_ms.values())
         words = (
             f"{server.id}: standby for {len(server.covers)} servers"
             if server.standby
-            else f"{server.id}: {'+'.join(server.components)}, {server.rate_hz:.1f} req/s, batch {server.batch}, p99 {worst} ms"
+            else f"{server.id}: {'+'.join(server.components)}, {server.rate_hz:.1f} req/s,"
+            f" batch {server.batch}, p99 {worst} ms"
         )
         axes.text(7.75, y + 0.08, words, ha="center", va="center", fontsize=8)
         axes.text(7.75, y - 0.14, server.model, ha="center", va="center", fontsize=6.5, color="#333333")
         for key, count in server.streams.items():
             task, component = key.rsplit("/", 1)
-            axes.plot([2.45, 5.55], [spot[task], y], color=COLOURS.get(component, OTHER), alpha=0.6,
-                      linewidth=0.8 + 6 * count / widest, solid_capstyle="round")  # fmt: skip
+            axes.plot(
+                [2.45, 5.55],
+                [spot[task], y],
+                color=COLOURS.get(component, OTHER),
+                alpha=0.6,
+                linewidth=0.8 + 6 * count / widest,
+                solid_capstyle="round",
+            )
     axes.set_title(
         f"{sum(schedule.robots.values())} robots, {len(servers)} x {schedule.gpu_type},"
         f" {schedule.action_throughput_hz:.1f} actions/s (box fill: share of maximum throughput; line width: robots)",

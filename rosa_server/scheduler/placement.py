@@ -1,4 +1,6 @@
-"""A placement at given action rates: which worker holds which streams, and whether equation (4) holds for every class."""
+"""A placement at given action rates: which worker holds which streams, and whether equation (4) holds for
+every class.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def latencies_ms(workers: Sequence[Worker]) -> dict[tuple[str, str], float]:
 
 def loop_rate_hz(cls: TaskClass, latency_ms: Mapping[tuple[str, str], float]) -> float:
     """Equation (4): f_loop = 1 / (t_act + l_S1 + l_S2 / H)."""
-    waiting = sum(need.calls_per_action * latency_ms.get((cls.name, need.component), inf) for need in cls.goals)
+    waiting = sum(
+        need.calls_per_action * latency_ms.get((cls.name, need.component), inf) for need in cls.goals
+    )
     return 1 / (cls.action_s + waiting / 1000)
 
 
@@ -98,13 +102,18 @@ def fastest_rate_hz(catalog: Catalog, cls: TaskClass) -> float:
 
 
 def place_goals(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], rates_hz: Mapping[str, float], servers: int,
+    catalog: Catalog,
+    problem: Problem,
+    kinds: Sequence[Kind],
+    rates_hz: Mapping[str, float],
+    servers: int,
     use_all: bool = False,
-) -> list[Worker] | None:  # fmt: skip
+) -> list[Worker] | None:
     """Workers of the goal-coupled kinds that carry these rates within every SLO and equation (4), or None.
 
-    Starts with the fewest workers of each kind; servers to spare go, a few at a time, to the kind that brings the slowest
-    classes nearest to their rate. With `use_all` they go on lowering latency after every class has its rate.
+    Starts with the fewest workers of each kind; servers to spare go, a few at a time, to the kind that brings
+    the slowest classes nearest to their rate. With `use_all` they go on lowering latency after every class
+    has its rate.
     """
     packers = [Packer(catalog, kind, demands_of(problem, kind, rates_hz)) for kind in kinds]
     if sum(packer.least() for packer in packers) > servers:

@@ -1,9 +1,9 @@
 """Serving profiles: what one GPU does with one model, measured or derived (ROSA 3.4.2, step 1).
 
-A profile file belongs to one model on one hardware. For every batching configuration b it holds the latency distribution
-L(b, rate) at request rates up to the measured maximum throughput. Between measured rates latency is interpolated linearly
-and never falls as the rate rises; below the lowest rate it is that of the lowest rate; beyond the highest it is infinite,
-because nothing is known there.
+A profile file belongs to one model on one hardware. For every batching configuration b it holds the latency
+distribution L(b, rate) at request rates up to the measured maximum throughput. Between measured rates latency
+is interpolated linearly and never falls as the rate rises; below the lowest rate it is that of the lowest
+rate; beyond the highest it is infinite, because nothing is known there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,10 @@ class Configuration:
 
     @cached_property
     def _curves(self) -> dict[str, list[float]]:
-        return {name: list(accumulate((getattr(p, f"{name}_ms") for p in self.latency), max)) for name in STATISTICS}
+        return {
+            name: list(accumulate((getattr(p, f"{name}_ms") for p in self.latency), max))
+            for name in STATISTICS
+        }
 
     def latency_ms(self, statistic: str, rate_hz: float) -> float:
         """Latency statistic at `rate_hz` requests per second; infinite beyond the measured range."""
@@ -104,7 +107,9 @@ class Fact:
 
     name: str = setting("what the number is")
     value: str = setting("the number with its unit")
-    kind: str = setting("measured, published, derived or assumed", choices=("measured", "published", "derived", "assumed"))
+    kind: str = setting(
+        "measured, published, derived or assumed", choices=("measured", "published", "derived", "assumed")
+    )
     source: str = setting("paper and section, or how it was derived")
 
 
@@ -170,9 +175,11 @@ def _check(reader: Reader, profile: Profile) -> None:
         rates = [point.rate_hz for point in configuration.latency]
         if len(rates) < 2:
             reader.fail(where, f"expected at least two rates, got {len(rates)}")
-        if any(low >= high for low, high in zip(rates, rates[1:], strict=False)):
+        if any(low >= high for low, high in pairwise(rates)):
             reader.fail(where, f"rate_hz must rise from point to point, got {rates}")
         for number, point in enumerate(configuration.latency):
             ladder = [point.p50_ms, point.p90_ms, point.p95_ms, point.p99_ms, point.p99_9_ms]
             if ladder != sorted(ladder):
-                reader.fail(f"{where}[{number}]", f"percentiles must not fall from p50 to p99_9, got {ladder}")
+                reader.fail(
+                    f"{where}[{number}]", f"percentiles must not fall from p50 to p99_9, got {ladder}"
+                )

@@ -1,7 +1,7 @@
 """Queueing simulation of one worker under open-loop Poisson arrivals: from service times to latency under load.
 
-Used to derive profiles where no measurement exists. Times are in milliseconds, from arrival at the worker's queue to the
-answer. Every function is deterministic for its `seed`.
+Used to derive profiles where no measurement exists. Times are in milliseconds, from arrival at the worker's
+queue to the answer. Every function is deterministic for its `seed`.
 """
 
 from __future__ import annotations
@@ -69,12 +69,16 @@ class TokenModel:
 
     def max_throughput_hz(self) -> float:
         """Throughput with `max_running` requests always running."""
-        per_request = self.prefill_ms + self.tokens * (self.step_ms / self.max_running + self.step_per_request_ms)
+        per_request = self.prefill_ms + self.tokens * (
+            self.step_ms / self.max_running + self.step_per_request_ms
+        )
         return 1000 / per_request
 
 
 def continuous_latencies_ms(rate_hz: float, model: TokenModel, count: int, seed: int) -> list[float]:
-    """Latencies of a continuously batched worker: a request joins at the next iteration, its prefill delays that iteration."""
+    """Latencies of a continuously batched worker: a request joins at the next iteration, its prefill delays
+    that iteration.
+    """
     rng = Random(seed)
     arrivals = deque(poisson_arrivals_ms(rate_hz, count, rng))
     running: list[list[float]] = []  # [tokens left, arrival]
@@ -104,4 +108,6 @@ def summarise(rate_hz: float, latencies_ms: Sequence[float]) -> LatencyPoint:
     """The profile's statistics of latencies in order of answering, without the warm-up."""
     values = np.asarray(latencies_ms[int(len(latencies_ms) * WARM_UP_SHARE) :])
     p50, p90, p95, p99, p99_9 = np.percentile(values, [50, 90, 95, 99, 99.9])
-    return LatencyPoint(rate_hz, float(values.mean()), float(p50), float(p90), float(p95), float(p99), float(p99_9))
+    return LatencyPoint(
+        rate_hz, float(values.mean()), float(p50), float(p90), float(p95), float(p99), float(p99_9)
+    )

@@ -43,7 +43,9 @@ def impossible(catalog: Catalog, problem: Problem) -> list[str]:
             rate = need.rate_hz(cls.min_rate_hz)
             capacity = catalog.capacity_hz(need.model, need.component, need.slo_ms)
             statistic = catalog.options.slo_statistic
-            best = min((c.latency_ms(statistic, 0.0) for c in choices), default=inf) + catalog.options.network_ms
+            best = (
+                min((c.latency_ms(statistic, 0.0) for c in choices), default=inf) + catalog.options.network_ms
+            )
             if capacity <= 0:
                 found.append(
                     f"{cls.name}.{need.component}: slo_ms {need.slo_ms:g} cannot be kept: {need.model} on {hardware}"
@@ -57,8 +59,9 @@ def impossible(catalog: Catalog, problem: Problem) -> list[str]:
         fastest = fastest_rate_hz(catalog, cls)
         if cls.min_rate_hz > fastest:
             found.append(
-                f"{cls.name}: min_action_rate_hz {cls.min_rate_hz:g} cannot be reached: a round of {cls.action_s * 1000:g} ms"
-                f" action and {1000 / fastest - cls.action_s * 1000:.0f} ms inference allows {fastest:.2f} Hz"
+                f"{cls.name}: min_action_rate_hz {cls.min_rate_hz:g} cannot be reached: a round of"
+                f" {cls.action_s * 1000:g} ms action and {1000 / fastest - cls.action_s * 1000:.0f} ms inference allows"
+                f" {fastest:.2f} Hz"
             )
     return found
 

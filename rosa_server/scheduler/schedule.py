@@ -43,7 +43,9 @@ class Schedule:
     feasible: bool = setting("every SLO and rate is expected to hold")
     servers: tuple[ServerPlan, ...] = setting("one per GPU in use", tuple)
     robots: Mapping[str, int] = setting("task -> robots", dict)
-    rates_hz: Mapping[str, Mapping[str, float]] = setting("task -> component -> calls per second of a robot", dict)
+    rates_hz: Mapping[str, Mapping[str, float]] = setting(
+        "task -> component -> calls per second of a robot", dict
+    )
     routing: Mapping[str, Mapping[str, str]] = setting("robot -> component -> server", dict)
     capped: bool = setting("robots keep to rates_hz; false: they send as fast as they can", True)
     action_throughput_hz: float = setting("actions per second of the fleet", 0.0)
@@ -58,7 +60,9 @@ class Schedule:
         for server in self.servers:
             if server.id == server_id:
                 return server
-        raise KeyError(f"no server {server_id!r} in the schedule; it has {', '.join(s.id for s in self.servers)}")
+        raise KeyError(
+            f"no server {server_id!r} in the schedule; it has {', '.join(s.id for s in self.servers)}"
+        )
 
     def servers_by_component(self) -> dict[str, int]:
         """Component -> active servers that answer it, as in ROSA Table 3."""

@@ -75,7 +75,8 @@ def servers_needed(
     if impossible(catalog, problem):
         return None
     rates = {
-        cls.name: max(cls.min_rate_hz, share_of_fastest * fastest_rate_hz(catalog, cls)) for cls in problem.classes
+        cls.name: max(cls.min_rate_hz, share_of_fastest * fastest_rate_hz(catalog, cls))
+        for cls in problem.classes
     }
     obligations = provision_obligations(catalog, problem)
     if obligations is None:

@@ -37,9 +37,13 @@ def with_standby(schedule: Schedule, problem: Problem, library: ProfileLibrary, 
         components = sorted({component for server in covered for component in server.components})
         standbys.append(
             ServerPlan(
-                id=f"standby{index}", models=tuple(chosen), components=tuple(components), batch=1, standby=True,
+                id=f"standby{index}",
+                models=tuple(chosen),
+                components=tuple(components),
+                batch=1,
+                standby=True,
                 covers=tuple(server.id for server in covered),
-            )  # fmt: skip
+            )
         )
     idle = schedule.idle_servers - count
     return replace(schedule, servers=(*schedule.servers, *standbys), idle_servers=idle)
@@ -66,14 +70,18 @@ class Failover:
     reason: str
 
 
-def fail_over(schedule: Schedule, failed: str, table: dict[str, tuple[str, ...]], down: Collection[str] = ()) -> Failover:
+def fail_over(
+    schedule: Schedule, failed: str, table: dict[str, tuple[str, ...]], down: Collection[str] = ()
+) -> Failover:
     """Redirect the streams of `failed` to its first standby that is not itself `down`; nothing else changes.
 
     The standby takes over model, batch and streams, so every prediction of the schedule still holds. Without a standby
     the streams lose their route: robots fall back locally and the caller reschedules.
     """
     server = schedule.server(failed)
-    moved = tuple((r, c) for r, routes in schedule.routing.items() for c, target in routes.items() if target == failed)
+    moved = tuple(
+        (r, c) for r, routes in schedule.routing.items() for c, target in routes.items() if target == failed
+    )
     free = {s.id for s in schedule.servers if s.standby} - set(down) - {failed}
     replacement = next((s for s in table.get(failed, ()) if s in free), None)
     touched = {robot for robot, _ in moved}
@@ -88,8 +96,13 @@ def fail_over(schedule: Schedule, failed: str, table: dict[str, tuple[str, ...]]
     rest = [s for s in schedule.servers if s.id not in (failed, replacement)]
     if replacement is None:
         reason = f"{failed} ({server.model}) failed and no standby holds its model; {len(moved)} streams have no route"
-        after = replace(schedule, servers=tuple(rest), routing=routing, feasible=server.standby and schedule.feasible,
-                        reasons=(*schedule.reasons, reason) if not server.standby else schedule.reasons)  # fmt: skip
+        after = replace(
+            schedule,
+            servers=tuple(rest),
+            routing=routing,
+            feasible=server.standby and schedule.feasible,
+            reasons=(*schedule.reasons, reason) if not server.standby else schedule.reasons,
+        )
         return Failover(failed, None, moved, after, reason)
     taking = replace(server, id=replacement, standby=False, covers=())
     reason = f"{failed} ({server.model}) failed; {replacement} takes its {len(moved)} streams"

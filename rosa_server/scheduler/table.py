@@ -11,7 +11,9 @@ from rosa_server.scheduler.standby import failover_table
 def as_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows, the first being the header, in aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 
@@ -29,7 +31,11 @@ def render(schedule: Schedule) -> str:
         f"{robots} robots on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
         f" {schedule.idle_servers} unused, by {schedule.scheduler}",
         f"{schedule.action_throughput_hz:.1f} actions/s"
-        + ("" if schedule.objective == schedule.action_throughput_hz else f", weighted {schedule.objective:.1f}")
+        + (
+            ""
+            if schedule.objective == schedule.action_throughput_hz
+            else f", weighted {schedule.objective:.1f}"
+        )
         + ("" if schedule.capped else ", robots send as fast as they can"),
     ]
     if schedule.reasons:
@@ -38,8 +44,10 @@ def render(schedule: Schedule) -> str:
     if schedule.limits:
         parts.append("What limits the rates\n" + "\n".join(f"  - {line}" for line in schedule.limits))
     if standby:
-        rows = [(name, " then ".join(covers) or "nobody: its robots fall back locally")
-                for name, covers in failover_table(schedule).items()]  # fmt: skip
+        rows = [
+            (name, " then ".join(covers) or "nobody: its robots fall back locally")
+            for name, covers in failover_table(schedule).items()
+        ]
         parts.append(as_table([("if it fails", "its streams go to"), *rows]))
     return "\n\n".join(parts)
 
@@ -79,6 +87,13 @@ def _server_row(server: ServerPlan) -> tuple[str, ...]:
     mean = "/".join(f"{value:.0f}" for value in server.mean_ms.values())
     p99 = "/".join(f"{value:.0f}" for value in server.p99_ms.values())
     return (
-        server.id, server.model, "+".join(server.components), batching, streams, f"{server.rate_hz:.1f}",
-        f"{server.utilisation:.0%}", mean, p99,
-    )  # fmt: skip
+        server.id,
+        server.model,
+        "+".join(server.components),
+        batching,
+        streams,
+        f"{server.rate_hz:.1f}",
+        f"{server.utilisation:.0%}",
+        mean,
+        p99,
+    )

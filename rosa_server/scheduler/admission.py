@@ -1,0 +1,203 @@
+"""Placement-preserving admission and removal of one robot (ROSA 3.4.4).
+
+No weights move. The new robot is routed to servers that run already; batching may change, and where needed
+the action rates of the classes it shares servers with, down to their minimum. Lower rates only lower loads
+and latencies elsewhere, so checking the servers that the robot joins is enough: this is why admission is
+fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rosa_server.scheduler.catalog import Load
+from rosa_server.scheduler.deployment import Deployment, at_rates, committed, need_of, plus, with_loads
+from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+
+RATE_TRIALS = 7
+Joined = tuple[dict[str, str], dict[str, Worker], dict[str, float]]  # routes, changed workers, rates
+POOR_EFFICIENCY = (
+    0.05  # a loss of more than this of equation (1) asks for global rescheduling in the background
+)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The answer to one robot. Refused: nothing changed, and global rescheduling is the next step."""
+
+    admitted: bool
+    robot: str
+    deployment: Deployment
+    reason: str
+    reschedule: bool  # worth a global rescheduling in the background (or the only way, when refused)
+
+
+def admit(deployment: Deployment, task: str) -> Admission:
+    """Admit one more robot of `task` without moving weights, or say what stands in the way.
+
+    Raises KeyError for an unknown task.
+    """
+    classes = deployment.classes
+    if task not in classes:
+        raise KeyError(f"no task {task!r}; known: {', '.join(classes)}")
+    cls = replace(classes[task], robots=classes[task].robots + 1)
+    problem = _replaced(deployment.problem, cls)
+    robot = _new_name(deployment, task)
+    full = dict(deployment.rates_hz)
+    if cls.robots == 1:
+        full[task] = fastest_rate_hz(deployment.catalog, cls)
+    low, high, blocked = 0.0, 2.0, ""
+    best: Joined | None = None
+    for _ in range(RATE_TRIALS):  # the first trial keeps all rates
+        share = (low + high) / 2
+        if share > 1:
+            break
+        routes = _joined(deployment, cls, full, share)
+        if isinstance(routes, str):
+            blocked, high = routes, share
+        else:
+            best, low = routes, share
+            if share == 1:
+                break
+    if best is None:
+        lowest = _joined(deployment, cls, full, 0.0)
+        if isinstance(lowest, str):
+            return Admission(False, robot, deployment, f"{task}: {lowest}; needs global rescheduling", True)
+        best = lowest
+    before = deployment.schedule.objective
+    targets, changed, rates = best
+    routing = {**deployment.schedule.routing, robot: targets}
+    after = committed(deployment, problem, changed, rates, routing)
+    poor = after.schedule.objective < before * (1 - POOR_EFFICIENCY)
+    reason = f"{robot} joins {', '.join(f'{c}: {s}' for c, s in targets.items())}"
+    if blocked:
+        reason += f"; rates fall: {blocked}"
+    return Admission(True, robot, after, reason, poor)
+
+
+def _joined(deployment: Deployment, cls: TaskClass, full: dict[str, float], share: float) -> Joined | str:
+    """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
+    rates = {**full, cls.name: max(cls.min_rate_hz, share * full[cls.name])}
+    targets: dict[str, str] = {}
+    changed: dict[str, Worker] = {}
+    lowered = share < 1
+    for need in cls.needs:
+        found = _least_loaded(deployment, cls, need, rates, full, share if lowered else 1.0, changed)
+        if found is None:
+            capacity = deployment.catalog.capacity_hz(need.model, need.component, need.slo_ms)
+            return (
+                f"no server with {need.component} has room for {need.rate_hz(rates[cls.name]):.3g} req/s more at"
+                f" {deployment.catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
+            )
+        targets[need.component], workers, rates = found
+        changed.update(workers)
+    if lowered:  # a class lowered for a later component is lowered for the earlier ones too
+        contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in changed.items()}
+        again = with_loads(deployment, contents)
+        if again is None:
+            return "a lower rate raised a load"  # cannot happen: capacities are monotone
+        changed = again
+    everything = [changed.get(key, worker) for key, worker in deployment.workers.items()]
+    latency = latencies_ms([worker for worker in everything if worker.loads])
+    touched = {load.task for worker in changed.values() for load in worker.loads}
+    for name in touched:
+        other = cls if name == cls.name else deployment.classes[name]
+        loop = loop_rate_hz(other, latency)
+        if rates[name] > loop * (1 + 1e-9):
+            return f"{name} would need {rates[name]:.3f} Hz, its longer rounds allow {loop:.3f} Hz"
+    return targets, changed, rates
+
+
+def _least_loaded(
+    deployment: Deployment,
+    cls: TaskClass,
+    need: Need,
+    rates: dict[str, float],
+    full: dict[str, float],
+    share: float,
+    changed: dict[str, Worker],
+) -> tuple[str, dict[str, Worker], dict[str, float]] | None:
+    """The server of a component that is least used after the stream joins, with the rates this takes."""
+    best: tuple[float, str, dict[str, Worker], dict[str, float]] | None = None
+    classes = deployment.classes
+    for server_id, before in deployment.workers.items():
+        worker = changed.get(server_id, before)
+        if worker.kind.model != need.model or need.component not in worker.kind.components:
+            continue
+        now = dict(rates)
+        if share < 1 and need.is_goal:
+            for load in worker.loads:
+                if load.task != cls.name:
+                    now[load.task] = min(
+                        now[load.task], max(classes[load.task].min_rate_hz, share * full[load.task])
+                    )
+        stream = Load(cls.name, need.component, 1, need.rate_hz(now[cls.name]), need.slo_ms)
+        loads = plus(at_rates(worker.loads, deployment, now), stream)
+        if best is not None and sum(x.streams * x.rate_hz for x in loads) >= best[0]:
+            continue
+        assessed = with_loads(deployment, {server_id: loads})
+        if assessed is not None:
+            best = (sum(x.streams * x.rate_hz for x in loads), server_id, assessed, now)
+    return None if best is None else best[1:]
+
+
+def remove(deployment: Deployment, robot: str) -> Deployment:
+    """The deployment without `robot`. Never infeasible: loads only fall, and no class's mean latency rises.
+
+    If the robot leaves a fast server, a robot of its task on the slowest server takes the free place, so that
+    the mean of equation (4) falls for every class. Raises KeyError for an unknown robot.
+    """
+    if robot not in deployment.schedule.routing:
+        raise KeyError(f"no robot {robot!r} is routed")
+    task = robot.rsplit("/", 1)[0]
+    old = deployment.classes[task]
+    cls = replace(old, robots=old.robots - 1)
+    routing = {name: routes for name, routes in deployment.schedule.routing.items() if name != robot}
+    routes = deployment.schedule.routing[robot]
+    changed: dict[str, Worker] = {}
+    for component, server_id in routes.items():
+        need = need_of(old, component)
+        leaving = server_id
+        if need.is_goal and cls.robots:
+            leaving = _slowest(deployment, changed, task, component, server_id)
+            if leaving != server_id:
+                mover = next(
+                    name
+                    for name, other in routing.items()
+                    if name.startswith(f"{task}/") and other.get(component) == leaving
+                )
+                routing[mover] = {**routing[mover], component: server_id}
+        worker = changed.get(leaving, deployment.workers[leaving])
+        stream = Load(task, component, -1, need.rate_hz(deployment.rates_hz[task]), need.slo_ms)
+        fewer = with_loads(deployment, {leaving: plus(worker.loads, stream)})
+        assert fewer is not None, "fewer streams cannot break an SLO"
+        changed.update(fewer)
+    problem = _replaced(deployment.problem, cls)
+    return committed(deployment, problem, changed, dict(deployment.rates_hz), routing)
+
+
+def _slowest(
+    deployment: Deployment, changed: dict[str, Worker], task: str, component: str, start: str
+) -> str:
+    slowest, most_ms = start, -1.0
+    for server_id, before in deployment.workers.items():
+        worker = changed.get(server_id, before)
+        if any(load.task == task and load.component == component for load in worker.loads):
+            latency = worker.state.loop_ms.get(component, 0.0)
+            if latency > most_ms + 1e-9 or (latency >= most_ms - 1e-9 and server_id == start):
+                slowest, most_ms = server_id, latency
+    return slowest
+
+
+def _replaced(problem: Problem, cls: TaskClass) -> Problem:
+    return replace(
+        problem, classes=tuple(cls if other.name == cls.name else other for other in problem.classes)
+    )
+
+
+def _new_name(deployment: Deployment, task: str) -> str:
+    index = deployment.classes[task].robots
+    while f"{task}/{index}" in deployment.schedule.routing:
+        index += 1
+    return f"{task}/{index}"
