@@ -132,7 +132,8 @@ class ChunkPlayer:
         """The setpoint of this control period; call it once per period."""
         if self.state is PlayerState.PLAYING:
             if now_s < self._end_s:
-                waypoint = self._waypoints[int((now_s - self._begin_s) / self._step_s + 1e-6)]
+                index = int((now_s - self._begin_s) / self._step_s + 1e-6)
+                waypoint = self._waypoints[min(index, len(self._waypoints) - 1)]
                 self._target = Setpoint(waypoint[:-1], self._clip_gripper(float(waypoint[-1])))
             else:  # the last waypoint of the part that was to be executed stays the target
                 self.state = PlayerState.HOLDING

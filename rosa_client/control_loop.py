@@ -1,0 +1,133 @@
+"""The thread that owns the arm: one setpoint per control period, on the monotonic clock, whatever ROS is doing."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rosa_client.drivers.arms import ArmDriver, ArmState
+from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play
+
+SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
+LATE_PERIODS = 5  # so far behind, the schedule starts anew instead of hurrying after lost time
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How regular the loop was over its last periods (at most a minute); ms."""
+
+    periods: int
+    jitter_p50_ms: float  # lateness of a period's begin
+    jitter_p99_ms: float
+    work_p99_ms: float  # time spent in a period
+    restarts: int  # times the schedule started anew
+
+
+class ControlLoop:
+    """Runs `after(now_s, state)` at the end of each period, in its own thread."""
+
+    def __init__(
+        self, arm: ArmDriver, player: ChunkPlayer, rate_hz: float, after: Callable[[float, ArmState], None]
+    ) -> None:
+        self._arm = arm
+        self._player = player
+        self._period_s = 1.0 / rate_hz
+        self._after = after
+        self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        kept = int(60 * rate_hz)
+        self._late_s: deque[float] = deque(maxlen=kept)
+        self._busy_s: deque[float] = deque(maxlen=kept)
+        self._restarts = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self.failure: BaseException | None = None  # why the loop ended by itself
+        self.reset()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop after the period that runs; the arm stands where it is."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def reset(self) -> None:
+        """Hold where the arm is now. Only before the start, or through `submit`."""
+        state = self._arm.read()
+        self._player.reset(state.q_rad, state.gripper_m)
+
+    def order(self, number: OrderId, what: Play | MoveTo | Hold) -> Future[str]:
+        """Give an order at the next period; the future has why it was refused, or the empty text."""
+        received_s = time.monotonic()
+        return self.submit(lambda: self._player.order(received_s, number, what))
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Have the loop's thread call something between two periods."""
+        future: Future[Any] = Future()
+        self._work.put((call, future))
+        return future
+
+    def pace(self) -> Pace:
+        # Copies of a deque that another thread appends to may fail; then the next one succeeds.
+        for _ in range(5):
+            try:
+                late, busy = np.array(self._late_s), np.array(self._busy_s)
+                break
+            except RuntimeError:
+                continue
+        else:
+            late = busy = np.zeros(0)
+        if not len(late) or not len(busy):
+            return Pace(0, 0.0, 0.0, 0.0, self._restarts)
+        p50, p99 = np.percentile(late, [50, 99]) * 1000
+        work = float(np.percentile(busy, 99)) * 1000
+        return Pace(len(late), float(p50), float(p99), work, self._restarts)
+
+    def _run(self) -> None:
+        next_s = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                next_s += self._period_s
+                next_s = self._wait(next_s)
+                begin_s = time.monotonic()
+                self._late_s.append(begin_s - next_s)
+                self._period(begin_s)
+                self._busy_s.append(time.monotonic() - begin_s)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _wait(self, until_s: float) -> float:
+        ahead_s = until_s - time.monotonic()
+        if ahead_s < -LATE_PERIODS * self._period_s:
+            self._restarts += 1
+            return time.monotonic()
+        if ahead_s > SPIN_S:
+            time.sleep(ahead_s - SPIN_S)
+        while time.monotonic() < until_s:
+            pass
+        return until_s
+
+    def _period(self, now_s: float) -> None:
+        while not self._work.empty():
+            call, future = self._work.get()
+            try:
+                future.set_result(call())
+            except Exception as error:
+                future.set_exception(error)
+        setpoint = self._player.update(now_s)
+        self._arm.track(setpoint.q_rad, setpoint.gripper_m, self._period_s)
+        self._after(now_s, self._arm.read())

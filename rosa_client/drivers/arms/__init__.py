@@ -1,0 +1,47 @@
+"""Arms. A driver tracks one setpoint per control period; playing chunks and keeping limits is not its business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rosa_client.drivers import load
+from rosa_contract.robot import RobotSpec
+
+Array = npt.NDArray[np.float64]
+
+ARM_DRIVERS = {
+    "mujoco": "rosa_client.drivers.arms.mujoco:MujocoArm",
+    "echo": "rosa_client.drivers.arms.echo:EchoArm",
+}
+
+
+@dataclass(frozen=True)
+class ArmState:
+    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, gripper width m."""
+
+    q_rad: Array
+    velocity_rad_s: Array
+    gripper_m: float
+
+
+class ArmDriver(Protocol):
+    """An arm. Called from one thread only, that of the control loop."""
+
+    def read(self) -> ArmState:
+        """The newest measurement."""
+
+    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+        """Be at `q_rad` (dof,) `period_s` from now. Never blocks longer than a fraction of the period."""
+
+    def close(self) -> None:
+        """Let go of the hardware."""
+
+
+def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:
+    """The arm driver called `name`; `seed` lays out the scene of a simulated one."""
+    arm: ArmDriver = load("arm", name, ARM_DRIVERS)(spec, seed)
+    return arm

@@ -1,0 +1,61 @@
+"""Cameras. A driver gives the newest frame of each of a robot's cameras; encoding and pacing are not its business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rosa_client.drivers import load
+from rosa_contract.robot import CameraSpec
+
+CAMERA_DRIVERS = {
+    "mujoco": "rosa_client.drivers.cameras.mujoco:MujocoCameras",
+    "replay": "rosa_client.drivers.cameras.replay:ReplayCameras",
+    "v4l2": "rosa_client.drivers.cameras.v4l2:V4l2Cameras",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture: `rgb` uint8 (height, width, 3); `age_s` since it was taken."""
+
+    rgb: npt.NDArray[np.uint8]
+    age_s: float = 0.0
+
+
+class CameraDriver(Protocol):
+    """The cameras of one robot. Called from one thread only."""
+
+    def frames(self) -> Mapping[str, Frame]:
+        """Cameras that have a frame newer than the one given before, with that frame."""
+
+    def focal_px(self, camera: str) -> float:
+        """Focal length in pixels of an ideal pinhole; 0 when the camera is not calibrated."""
+
+    def close(self) -> None:
+        """Let go of the devices."""
+
+
+def create_cameras(name: str, cameras: Mapping[str, CameraSpec], node: Any, source: str) -> CameraDriver:
+    """The camera driver called `name`; `source` says where the pictures come from (each driver says how)."""
+    driver: CameraDriver = load("camera", name, CAMERA_DRIVERS)(cameras, node, source)
+    return driver
+
+
+def fit(rgb: npt.NDArray[np.uint8], spec: CameraSpec) -> npt.NDArray[np.uint8]:
+    """`rgb` at the size of `spec`: the largest middle part of that shape, scaled."""
+    import cv2
+
+    height, width = rgb.shape[:2]
+    if (width, height) == (spec.width, spec.height):
+        return rgb
+    scale = min(width / spec.width, height / spec.height)
+    w, h = max(1, int(spec.width * scale)), max(1, int(spec.height * scale))
+    x, y = (width - w) // 2, (height - h) // 2
+    part = rgb[y : y + h, x : x + w]
+    fitted = cv2.resize(part, (spec.width, spec.height), interpolation=cv2.INTER_AREA)
+    return fitted.astype(np.uint8, copy=False)

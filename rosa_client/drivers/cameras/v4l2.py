@@ -1,0 +1,78 @@
+"""USB cameras through OpenCV. `source`: camera=device pairs, such as "front=/dev/video0,wrist=/dev/video2"."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+import cv2
+import numpy as np
+from rclpy.node import Node
+
+from rosa_client.drivers import DriverError
+from rosa_client.drivers.cameras import Frame, fit
+from rosa_contract.robot import CameraSpec
+
+RETRY_S = 1.0
+
+
+class V4l2Cameras:
+    """One reading thread per device; a device that goes away is opened again every second."""
+
+    def __init__(self, cameras: Mapping[str, CameraSpec], node: Node, source: str) -> None:
+        devices = parse_source(source, cameras)
+        self._cameras = cameras
+        self._newest: dict[str, tuple[np.ndarray, float]] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._log = node.get_logger()
+        self._threads = [
+            threading.Thread(target=self._read, args=(name, devices[name], spec), daemon=True)
+            for name, spec in cameras.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def frames(self) -> Mapping[str, Frame]:
+        with self._lock:
+            newest, self._newest = self._newest, {}
+        now_s = time.monotonic()
+        return {
+            name: Frame(fit(rgb, self._cameras[name]), now_s - taken_s)
+            for name, (rgb, taken_s) in newest.items()
+        }
+
+    def focal_px(self, camera: str) -> float:
+        return 0.0
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=2.0)
+
+    def _read(self, name: str, device: str, spec: CameraSpec) -> None:
+        while not self._stop.is_set():
+            capture = cv2.VideoCapture(int(device) if device.isdigit() else device, cv2.CAP_V4L2)
+            capture.set(cv2.CAP_PROP_FPS, spec.rate_hz)
+            capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)
+            while not self._stop.is_set():
+                got, bgr = capture.read()
+                if not got:
+                    break
+                rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+                with self._lock:
+                    self._newest[name] = rgb.astype(np.uint8, copy=False), time.monotonic()
+            capture.release()
+            if not self._stop.is_set():
+                self._log.error(f"camera {name}: {device} gives no picture; trying again every {RETRY_S:g} s")
+                self._stop.wait(RETRY_S)
+
+
+def parse_source(source: str, cameras: Mapping[str, CameraSpec]) -> dict[str, str]:
+    """Camera -> device. Raises `DriverError` unless it names exactly the robot's cameras."""
+    pairs = dict(part.strip().partition("=")[::2] for part in source.split(",") if part.strip())
+    if set(pairs) != set(cameras) or not all(pairs.values()):
+        wanted = ",".join(f"{name}=/dev/video{i}" for i, name in enumerate(cameras))
+        raise DriverError(f"v4l2: expected source like {wanted!r}, got {source!r}")
+    return pairs

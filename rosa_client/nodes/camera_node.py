@@ -1,0 +1,146 @@
+"""The camera node: all cameras of one robot, as pictures, compressed pictures and camera_info.
+
+A camera that gives no new picture publishes nothing: its silence is what the runtime's sensor age watches.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import rclpy.duration
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+
+from rosa_client.drivers import DriverError
+from rosa_client.drivers.cameras import Frame, create_cameras
+from rosa_client.nodes.shell import declare, run_node
+from rosa_contract.errors import ConfigError
+from rosa_contract.images import encode_image
+from rosa_contract.robot import CameraSpec, load_robot
+
+PARAMETERS = {
+    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
+    "driver": ("", "camera driver; empty: the robot file's"),
+    "source": ("", "replay: folder with <camera>.mp4 or <camera>/*.png; v4l2: front=/dev/video0,..."),
+    "rate_hz": (0.0, "frames per second; 0: the greatest of the robot file's cameras"),
+    "raw": (True, "publish uncompressed pictures too"),
+}
+
+
+class CameraNode(Node):
+    """Frames from a driver, at a rate, to topics."""
+
+    def __init__(self) -> None:
+        super().__init__("camera_node")
+        declare(self, PARAMETERS)
+        spec = load_robot(self.get_parameter("robot").value)
+        driver = self.get_parameter("driver").value or spec.camera_driver
+        self._driver = create_cameras(driver, spec.cameras, self, self.get_parameter("source").value)
+        prefix = self.get_namespace().strip("/").replace("/", "_") or spec.name
+        raw = self.get_parameter("raw").value
+        self._cameras = [
+            Camera(self, name, camera, f"{prefix}_{name}_optical_frame", self._driver.focal_px(name), raw)
+            for name, camera in spec.cameras.items()
+        ]
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
+        wanted_hz = self.get_parameter("rate_hz").value
+        rate_hz = wanted_hz or max(camera.rate_hz for camera in spec.cameras.values())
+        self.create_timer(1 / rate_hz, self._tick)
+        self.create_timer(1.0, self._diagnose)
+        names = ", ".join(f"{n} {c.width}x{c.height}" for n, c in spec.cameras.items())
+        self.get_logger().info(f"camera driver {driver}: {names} at {rate_hz:g} Hz")
+
+    def close(self) -> None:
+        self._driver.close()
+
+    def _tick(self) -> None:
+        frames = self._driver.frames()
+        for camera in self._cameras:
+            if camera.name in frames:
+                camera.publish(frames[camera.name])
+
+    def _diagnose(self) -> None:
+        array = DiagnosticArray(status=[camera.diagnose() for camera in self._cameras])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(array)
+
+
+class Camera:
+    """The topics of one camera: `<name>/image_raw`, `<name>/image_raw/compressed`, `<name>/camera_info`."""
+
+    def __init__(
+        self, node: Node, name: str, spec: CameraSpec, frame_id: str, focal_px: float, raw: bool
+    ) -> None:
+        self.name = name
+        self._node = node
+        self._spec = spec
+        self._frame_id = frame_id
+        self._info = camera_info(spec, focal_px)
+        self._raw = spec.encoding == "rgb8" or raw
+        self._images = self._publisher(Image, "image_raw") if self._raw else None
+        compressed = spec.encoding != "rgb8"
+        self._compressed = self._publisher(CompressedImage, "image_raw/compressed") if compressed else None
+        self._infos = self._publisher(CameraInfo, "camera_info")
+        self._count = 0
+        self._since_s = time.monotonic()
+
+    def publish(self, frame: Frame) -> None:
+        """Everything of one frame carries the one stamp at which it was taken."""
+        taken = self._node.get_clock().now() - rclpy.duration.Duration(seconds=frame.age_s)
+        self._info.header.stamp = taken.to_msg()
+        self._info.header.frame_id = self._frame_id
+        header = self._info.header
+        height, width = frame.rgb.shape[:2]
+        if self._compressed is not None:
+            encoded = encode_image(frame.rgb, self._spec.encoding, self._spec.quality)
+            text = f"rgb8; {self._spec.encoding} compressed bgr8"  # as image_transport writes and reads it
+            self._compressed.publish(CompressedImage(header=header, format=text, data=encoded.data))
+        if self._images is not None:
+            image = Image(header=header, height=height, width=width, encoding="rgb8", step=width * 3)
+            image.data = frame.rgb.tobytes()
+            self._images.publish(image)
+        self._infos.publish(self._info)
+        self._count += 1
+
+    def diagnose(self) -> DiagnosticStatus:
+        """Frames since the last call, against the rate that the robot file wants."""
+        now_s = time.monotonic()
+        rate_hz = self._count / (now_s - self._since_s)
+        self._count, self._since_s = 0, now_s
+        wanted_hz = self._spec.rate_hz
+        status = DiagnosticStatus(name=f"{self._node.get_fully_qualified_name()}: {self.name}")
+        if rate_hz == 0:
+            status.level, status.message = DiagnosticStatus.ERROR, "no new picture"
+        elif rate_hz < 0.7 * wanted_hz:
+            status.level, status.message = DiagnosticStatus.WARN, f"slow: {rate_hz:.1f} of {wanted_hz:g} Hz"
+        else:
+            status.level, status.message = DiagnosticStatus.OK, f"{rate_hz:.1f} Hz"
+        status.values = [KeyValue(key="rate_hz", value=f"{rate_hz:.2f}")]
+        return status
+
+    def _publisher(self, kind: Any, topic: str) -> Any:
+        return self._node.create_publisher(kind, f"{self.name}/{topic}", qos_profile_sensor_data)
+
+
+def camera_info(spec: CameraSpec, focal_px: float) -> CameraInfo:
+    """An ideal pinhole with its centre in the middle; all zero for an uncalibrated camera, as REP 104 says."""
+    info = CameraInfo(height=spec.height, width=spec.width)
+    if focal_px > 0:
+        cx, cy = spec.width / 2, spec.height / 2
+        info.distortion_model = "plumb_bob"
+        info.d = [0.0] * 5
+        info.k = [focal_px, 0.0, cx, 0.0, focal_px, cy, 0.0, 0.0, 1.0]
+        info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+        info.p = [focal_px, 0.0, cx, 0.0, 0.0, focal_px, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
+    return info
+
+
+def main() -> None:
+    run_node(CameraNode, (ConfigError, DriverError, RuntimeError))
+
+
+if __name__ == "__main__":
+    main()
