@@ -7,13 +7,9 @@ thread (`rosa_client/loop.py`).
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import rclpy
-from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
@@ -22,6 +18,7 @@ from rosa_interfaces.srv import OperatorDecision
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
 from rosa_client.nodes.ros_body import RosBody
+from rosa_client.nodes.shell import declare, run_node
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import load_factory
@@ -46,8 +43,7 @@ class RuntimeNode(LifecycleNode):
 
     def __init__(self) -> None:
         super().__init__("runtime_node")
-        for name, (default, text) in PARAMETERS.items():
-            self.declare_parameter(name, default, ParameterDescriptor(description=text))
+        declare(self, PARAMETERS)
         self._body: RosBody | None = None
         self._loop: RobotLoop | None = None
         self._ended: Future | None = None
@@ -213,19 +209,7 @@ def hello(robot_id: str, task: str, robot: RobotSpec) -> Hello:
 
 
 def main() -> None:
-    rclpy.init(args=sys.argv)
-    node = RuntimeNode()
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    try:
-        executor.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    finally:
-        node.close()
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
+    run_node(RuntimeNode, ())
 
 
 if __name__ == "__main__":
