@@ -9,7 +9,7 @@ _PACKAGES = {"egl": "libegl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
 
 
 def choose_backend() -> str:
-    """Sets `MUJOCO_GL` to what this machine has (egl, else osmesa) unless it is set; returns it, "" if there is none."""
+    """Sets `MUJOCO_GL` to what this machine has unless it is set: egl, else osmesa. Returns it, or ""."""
     chosen = os.environ.get("MUJOCO_GL", "")
     if not chosen:
         chosen = next(

@@ -1,6 +1,6 @@
 """The MuJoCo model of the cell: a Panda with its hand, a table, a bin, a cube and three distractors.
 
-The arm's geometry comes from the `dm-robotics-panda` wheel (Apache-2.0). Its visual meshes have some 190k faces, so they
+The arm's geometry comes from the `dm-robotics-panda` wheel (Apache-2.0). Its visual meshes have 134k faces, so they
 are decimated once into a cache: `python -m rosa_sim.scene`. What differs between seeds is in `variation.py`.
 """
 
@@ -100,7 +100,7 @@ def scene_xml() -> str:
     hand_body.set("quat", "0.9238795 0 0 -0.3826834")  # -45 degrees about z
     wrist = cell()["cameras"]["wrist"]
     hand_body.append(_camera("wrist", wrist))
-    box = dict(type="box", pos="0 0 0.033", size="0.03 0.1 0.032", group="5")
+    box = {"type": "box", "pos": "0 0 0.033", "size": "0.03 0.1 0.032", "group": "5"}
     ET.SubElement(hand_body, "geom", name="hand_collision", **box)
     flange.append(hand_body)
     world.append(base)
@@ -168,7 +168,7 @@ def _pieces() -> list[ET.Element]:
     table.set("material", "table")
     (x0, x1), (y0, y1) = c["mat"]["x"], c["mat"]["y"]
     mat = _box("mat", ((x0 + x1) / 2, (y0 + y1) / 2, 0.0), ((x1 - x0) / 2, (y1 - y0) / 2, 0.0006))
-    for key, value in dict(contype="0", conaffinity="0", material="mat").items():
+    for key, value in {"contype": "0", "conaffinity": "0", "material": "mat"}.items():
         mat.set(key, value)
     floor = ET.Element(
         "geom",
@@ -205,7 +205,7 @@ def _loose_objects() -> list[ET.Element]:
         ET.SubElement(body, "freejoint", name=name)
         kind = "sphere" if name == "sphere" else "cylinder"
         size = f"{shape['radius']}" + (f" {shape['half_height']}" if kind == "cylinder" else "")
-        rolling = dict(condim="6", friction="0.9 0.02 0.005")
+        rolling = {"condim": "6", "friction": "0.9 0.02 0.005"}
         ET.SubElement(body, "geom", name=name, type=kind, size=size, mass="0.04", **rolling)
         bodies.append(body)
     return bodies

@@ -1,0 +1,82 @@
+"""What every model looks like to a worker: declare, load, warm up, infer a batch, close."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What a model needs of an observation. The gateway refuses a robot that cannot deliver it."""
+
+    images: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # camera -> (height, width)
+    state: Mapping[str, int] = field(default_factory=dict)  # name -> length
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One request of a batch."""
+
+    component: str
+    prompt: str = ""
+    images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # camera -> (height, width, 3) RGB
+    state: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # name -> (length,)
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """`arrays["actions"]` of an action model, `verdict` of a monitor or safety checker, `text` of a planner."""
+
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    verdict: str = ""
+    text: str = ""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A model. Constructed cheaply; nothing heavy happens before `load()`."""
+
+    input_spec: InputSpec
+    max_batch: int
+    memory_mb: float
+
+    def load(self) -> None:
+        """Read weights. Raises with the path and the remedy when they are missing or do not fit."""
+
+    def warm_up(self) -> None:
+        """Run every batch size once, so that no request pays for first-call work."""
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        """One output per input, in order. Raises ValueError for an input that does not match `input_spec`."""
+
+    def close(self) -> None:
+        """Free everything. May be called twice."""
+
+
+def check_batch(spec: InputSpec, batch: Sequence[ModelInput], max_batch: int) -> None:
+    """Refuse what does not match `spec` and name what came and what was expected."""
+    if not 0 < len(batch) <= max_batch:
+        raise ValueError(f"a batch of {len(batch)} inputs came, expected 1 to {max_batch}")
+    for number, one in enumerate(batch):
+        for name, (height, width) in spec.images.items():
+            image = one.images.get(name)
+            if image is None:
+                raise ValueError(f"input {number}: image {name!r} is missing; there are {sorted(one.images)}")
+            if image.shape != (height, width, 3) or image.dtype != np.uint8:
+                raise ValueError(
+                    f"input {number}: image {name!r} is {image.dtype} {image.shape},"
+                    f" expected uint8 {(height, width, 3)}"
+                )
+        for name, length in spec.state.items():
+            state = one.state.get(name)
+            if state is None:
+                raise ValueError(f"input {number}: state {name!r} is missing; there are {sorted(one.state)}")
+            if state.shape != (length,) or not np.isfinite(state).all():
+                raise ValueError(
+                    f"input {number}: state {name!r} must be {length} finite numbers, got {state!r}"
+                )

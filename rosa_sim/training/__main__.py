@@ -1,0 +1,58 @@
+"""`python -m rosa_sim.training STEP`: the shipped weights and their figures, from nothing.
+
+Each step keeps what it has done below `--work` and continues there when it is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
+
+STEPS = ("collect", "policy", "monitor", "evaluate")
+
+
+def main() -> int:
+    """Exit status 0, or 1 when `evaluate` missed an aim."""
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(prog="python -m rosa_sim.training", description=__doc__)
+    parser.add_argument("step", choices=("all", *STEPS), help="what to do; all = one after the other")
+    parser.add_argument(
+        "--work", type=Path, default=root / ".cache" / "training", help="demonstrations, checkpoints"
+    )
+    parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes")
+    parser.add_argument("--episodes", type=int, default=900, help="demonstrations to train on")
+    parser.add_argument(
+        "--held-out-episodes", type=int, default=120, help="demonstrations to test the monitor on"
+    )
+    parser.add_argument("--policy-steps", type=int, default=POLICY_STEPS, help="training steps of the policy")
+    parser.add_argument(
+        "--monitor-steps", type=int, default=MONITOR_STEPS, help="training steps of the monitor"
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="unseen seeds to evaluate on")
+    parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
+    args = parser.parse_args()
+
+    from rosa_sim.training import collect, evaluate, fit
+
+    demos = args.work / "demos"
+    steps = STEPS if args.step == "all" else (args.step,)
+    if "collect" in steps:
+        collect.collect(demos, args.episodes, args.held_out_episodes, args.workers)
+    if "policy" in steps:
+        print(f"wrote {fit.fit_policy(collect.load(demos, held_out=False), args.policy_steps, args.work)}")
+    if "monitor" in steps:
+        print(f"wrote {fit.fit_monitor(collect.load(demos, held_out=False), args.monitor_steps, args.work)}")
+    if "evaluate" in steps:
+        return 0 if evaluate.evaluate(demos, args.seeds, args.blank_seeds, args.workers) else 1
+    return 0
+
+
+POLICY_STEPS, MONITOR_STEPS = 1600, 1000  # the shipped weights
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""Honest figures of the two shipped models: unseen seeds, blanked pictures, held-out frames, what failed and why."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from rosa_server.models.backend import ModelInput
+from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.task_monitor import VERDICTS, TaskMonitorBackend
+from rosa_sim.render import SceneRenderer
+from rosa_sim.rollout import SynchronousArm
+from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
+from rosa_sim.world import World
+
+MAX_ROUNDS = 60  # 30 s of the robot's time; a clean pick takes about 10 rounds
+ROUNDS_AFTER_DONE = 2
+JPEG_QUALITY = 90
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class Episode:
+    """How one seed went."""
+
+    seed: int
+    outcome: str  # "done", "failed" or "timeout"
+    rounds: int
+    grasps: int  # how often the gripper closed on something or nothing
+    monitor_at_end: str
+    false_alarms: int  # rounds in which the monitor said done or failed and neither was so
+    why: str
+
+
+def look(world: World, renderer: SceneRenderer, blank: bool = False) -> ModelInput:
+    """What the robot would send now."""
+    pictures = renderer.render(world.seed, world.qpos)
+    images = {
+        name: through_jpeg(picture * (0 if blank else 1), JPEG_QUALITY) for name, picture in pictures.items()
+    }
+    state = {
+        "joint_position": world.joint_position.astype(np.float32),
+        "gripper_width": np.array([world.gripper_width], np.float32),
+    }
+    return ModelInput("system1", images=images, state=state)
+
+
+def play(
+    seed: int,
+    world: World,
+    renderer: SceneRenderer,
+    policy: FlowPolicyBackend,
+    monitor: TaskMonitorBackend,
+    blank: bool = False,
+) -> Episode:
+    """One episode as the robot runs it: look, infer, play 400 ms, hold while the next inference runs."""
+    world.reset(seed)
+    arm = SynchronousArm(world)
+    arm.wait()
+    grasps, closed, false_alarms, left, verdict, ended = 0, False, 0, ROUNDS_AFTER_DONE, "", 0
+    for round_number in range(1, MAX_ROUNDS + 1):
+        seen = look(world, renderer, blank)
+        truth = world.outcome()
+        verdict = monitor.infer([seen])[0].verdict
+        false_alarms += verdict not in ("ongoing", truth)
+        if truth != "ongoing":
+            ended = ended or round_number - 1
+            left -= 1
+            if left < 0:
+                break
+        actions = policy.infer([seen])[0].arrays["actions"]
+        closes = bool(actions[7, 7] < 0.04)
+        grasps += closes and not closed
+        closed = closes
+        arm.play(actions)
+        arm.wait()
+    outcome = world.outcome()
+    name = "timeout" if outcome == "ongoing" else outcome
+    return Episode(seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, _why(world, name))
+
+
+def _why(world: World, outcome: str) -> str:
+    x, y, z = world.cube_position
+    if outcome == "done":
+        return ""
+    if z < -0.02:
+        return "the cube fell off the table"
+    if outcome == "failed":
+        return f"the cube lies off the mat at ({x:.2f}, {y:.2f})"
+    if world.cube_in_bin:
+        return "the cube is in the bin, the gripper did not leave"
+    off = world.tool_position - world.cube_position
+    return f"the cube is on the mat at ({x:.2f}, {y:.2f}), tool off by {np.round(off * 1000).astype(int).tolist()} mm"
+
+
+def _play_seeds(job: tuple[list[int], bool]) -> list[Episode]:
+    seeds, blank = job
+    policy, monitor = FlowPolicyBackend(), TaskMonitorBackend()
+    policy.load()
+    monitor.load()
+    world, renderer = World(seeds[0]), SceneRenderer(POLICY_CAMERAS)
+    try:
+        return [play(seed, world, renderer, policy, monitor, blank) for seed in seeds]
+    finally:
+        renderer.close()
+
+
+def play_many(seeds: list[int], blank: bool, workers: int) -> list[Episode]:
+    """All seeds, in `workers` processes, with progress."""
+    jobs = [(seeds[i : i + 4], blank) for i in range(0, len(seeds), 4)]
+    label = "blank images" if blank else "unseen seeds"
+    episodes: list[Episode] = []
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        for part in tqdm(pool.imap_unordered(_play_seeds, jobs), total=len(jobs), desc=label, unit="x4"):
+            episodes += part
+    return sorted(episodes, key=lambda episode: episode.seed)
+
+
+def monitor_confusion(data: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """`(3, 3)` counts over held-out frames: row = truth, column = verdict, in the order of `VERDICTS`."""
+    monitor = TaskMonitorBackend()
+    monitor.load()
+    confusion = np.zeros((3, 3), np.int64)
+    total = len(data["outcome"])
+    for start in tqdm(range(0, total, monitor.max_batch), desc="monitor", unit="batch"):
+        rows = range(start, min(start + monitor.max_batch, total))
+        batch = [
+            ModelInput(
+                "monitor",
+                images={"front": data["front"][i], "wrist": data["wrist"][i]},
+                state={
+                    "joint_position": data["joint_position"][i],
+                    "gripper_width": data["gripper_width"][i : i + 1],
+                },
+            )
+            for i in rows
+        ]
+        for i, answer in zip(rows, monitor.infer(batch), strict=True):
+            confusion[data["outcome"][i], VERDICTS.index(answer.verdict)] += 1
+    return confusion
+
+
+def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: Path = RESULTS) -> bool:
+    """Run everything, print it, write `policy.json` and `policy.png`; returns whether every aim holds."""
+    start = time.monotonic()
+    episodes = play_many(list(range(seeds)), False, workers)
+    blanked = play_many(list(range(blank_seeds)), True, workers)
+    confusion = monitor_confusion(load(demos, held_out=True))
+    success = float(np.mean([episode.outcome == "done" for episode in episodes]))
+    blank_success = float(np.mean([episode.outcome == "done" for episode in blanked]))
+    accuracy = float(np.trace(confusion) / confusion.sum())
+    alarms = int(confusion[0, 1:].sum())
+    rounds = [episode.rounds for episode in episodes if episode.outcome == "done"]
+    rows = [
+        {"what": f"success on {seeds} unseen seeds", "value": round(success, 4)},
+        {"what": f"success on {blank_seeds} unseen seeds, blank images", "value": round(blank_success, 4)},
+        {"what": "outcomes", "value": dict(Counter(episode.outcome for episode in episodes))},
+        {
+            "what": "rounds of a success, median and most",
+            "value": [float(np.median(rounds or [0])), max(rounds or [0])],
+        },
+        {
+            "what": "successes that needed a second grasp",
+            "value": sum(e.grasps > 1 for e in episodes if e.rounds in rounds),
+        },
+        {"what": f"monitor accuracy on {confusion.sum()} held-out frames", "value": round(accuracy, 4)},
+        {
+            "what": "monitor confusion (row truth, column verdict)",
+            "value": confusion.tolist(),
+            "order": VERDICTS,
+        },
+        {
+            "what": "monitor: done or failed said of an ongoing frame",
+            "value": alarms,
+            "of": int(confusion[0].sum()),
+        },
+        {
+            "what": "monitor: false alarms in the episodes, rounds",
+            "value": sum(e.false_alarms for e in episodes),
+        },
+        {
+            "what": "episodes that did not succeed",
+            "value": [asdict(e) for e in episodes if e.outcome != "done"],
+        },
+    ]
+    aims = [
+        {"aim": "at least 95 % of unseen seeds succeed", "value": success, "holds": success >= 0.95},
+        {
+            "aim": "at most 5 % succeed with blank images",
+            "value": blank_success,
+            "holds": blank_success <= 0.05,
+        },
+        {
+            "aim": "monitor right on at least 97 % of held-out frames",
+            "value": accuracy,
+            "holds": accuracy >= 0.97,
+        },
+    ]
+    for row in rows:
+        print(f"{row['what']:<58} {row['value']}")
+    for aim in aims:
+        print(f"{'holds' if aim['holds'] else 'MISSED':<7} {aim['aim']}: {aim['value']:.3f}")
+    results.mkdir(parents=True, exist_ok=True)
+    report = {
+        "name": "policy",
+        "command": "python -m rosa_sim.training evaluate",
+        "machine": f"{os.cpu_count()} cores {platform.machine()}, no GPU",
+        "date": time.strftime("%Y-%m-%d"),
+        "duration_s": round(time.monotonic() - start, 1),
+        "rows": rows,
+        "aims": aims,
+    }
+    (results / "policy.json").write_text(json.dumps(report, indent=1) + "\n")
+    cv2.imwrite(str(results / "policy.png"), contact_sheet(episodes)[:, :, ::-1])
+    return all(bool(aim["holds"]) for aim in aims)
+
+
+def contact_sheet(episodes: list[Episode]) -> NDArray[np.uint8]:
+    """Six unseen seeds (those that failed first) as rows of overview pictures over time, RGB."""
+    chosen = sorted(episodes, key=lambda episode: (episode.outcome == "done", episode.seed))[:6]
+    world = World(0)
+    policy, eyes = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
+    policy.load()
+    camera = SceneRenderer({"overview": (240, 180)})
+    strips = []
+    try:
+        for episode in chosen:
+            world.reset(episode.seed)
+            arm = SynchronousArm(world)
+            frames = []
+            for _ in range(12):
+                frames.append(camera.render(world.seed, world.qpos)["overview"])
+                arm.wait()
+                arm.play(policy.infer([look(world, eyes)])[0].arrays["actions"])
+            label = f"seed {episode.seed}: {episode.outcome}"
+            strip = np.hstack(frames[::2]).copy()
+            cv2.putText(strip, label, (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (20, 20, 20), 3)
+            cv2.putText(strip, label, (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1)
+            strips.append(strip)
+    finally:
+        camera.close()
+        eyes.close()
+    return np.vstack(strips)

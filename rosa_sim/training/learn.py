@@ -1,0 +1,111 @@
+"""The training loop of both models: batches with augmentation, AdamW, cosine rate, averaged weights, checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from rosa_server.models.vision import to_tensor
+
+CHECKPOINT_EVERY = 250
+EMA = 0.995
+
+
+def augmented(images: NDArray[np.uint8], rng: np.random.Generator, shift: int) -> Tensor:
+    """`(n, h, w, 3)` bytes -> pictures for the network, each shifted, brightened, tinted and made noisy a little."""
+    n, height, width, _ = images.shape
+    padded = np.pad(images, ((0, 0), (shift, shift), (shift, shift), (0, 0)), mode="edge")
+    moved = np.empty_like(images)
+    for i, (dy, dx) in enumerate(rng.integers(0, 2 * shift + 1, (n, 2))):
+        moved[i] = padded[i, dy : dy + height, dx : dx + width]
+    pictures = to_tensor(moved)
+    gain = torch.from_numpy(
+        (rng.uniform(0.8, 1.2, (n, 1, 1, 1)) * rng.uniform(0.95, 1.05, (n, 3, 1, 1))).astype("f4")
+    )
+    offset = torch.from_numpy(rng.uniform(-0.12, 0.12, (n, 1, 1, 1)).astype("f4"))
+    grain = _GRAIN[rng.integers(0, len(_GRAIN), n)]
+    return pictures.mul_(gain).add_(offset).add_(grain).clamp_(-1.0, 1.0)
+
+
+_GRAIN = 0.02 * torch.randn(
+    64, 3, 96, 96, generator=torch.Generator().manual_seed(0)
+)  # drawing it anew is slow
+
+
+def train(
+    network: nn.Module,
+    loss_of: Callable[[nn.Module, NDArray[np.int64], np.random.Generator], Tensor],
+    weights: NDArray[np.floating],
+    steps: int,
+    checkpoint: Path,
+    name: str,
+    batch: int = 64,
+    rate: float = 8e-4,
+) -> nn.Module:
+    """Train `network` on rows drawn with probability `weights`; resumes at `checkpoint`; returns the average.
+
+    `loss_of(network, rows, rng)` gives the loss of a batch of row numbers.
+    """
+    torch.set_num_threads(1)
+    average = copy.deepcopy(network)
+    start = _resume(network, average, checkpoint)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
+    rng = np.random.default_rng([3, start])
+    torch.manual_seed(start)
+    cumulative = np.cumsum(weights / weights.sum())
+    shown = math.nan
+    bar = tqdm(range(start, steps), initial=start, total=steps, desc=name, unit="step", mininterval=5.0)
+    for step in bar:
+        warm = min(1.0, (step - start + 1) / 100)
+        for group in optimiser.param_groups:
+            group["lr"] = rate * warm * (0.5 * (1.0 + math.cos(math.pi * step / steps)) * 0.98 + 0.02)
+        rows = np.minimum(np.searchsorted(cumulative, rng.random(batch)), len(weights) - 1)
+        loss = loss_of(network, rows, rng)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+        keep = min(EMA, (step + 1) / (step + 10))
+        with torch.no_grad():
+            for slow, fast in zip(average.parameters(), network.parameters(), strict=True):
+                slow.lerp_(fast, 1.0 - keep)
+        value = float(loss.detach())
+        shown = value if math.isnan(shown) else 0.98 * shown + 0.02 * value
+        if step % 25 == 0:
+            bar.set_postfix(loss=f"{shown:.4f}")
+        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
+            _save(network, average, checkpoint, step + 1)
+    return average.eval()
+
+
+def _save(network: nn.Module, average: nn.Module, path: Path, step: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors: dict[str, Tensor] = {f"network.{k}": v.contiguous() for k, v in network.state_dict().items()}
+    tensors |= {f"average.{k}": v.contiguous() for k, v in average.state_dict().items()}
+    scratch = path.with_suffix(".tmp")
+    save_file(tensors, str(scratch), metadata={"step": str(step)})
+    scratch.rename(path)
+
+
+def _resume(network: nn.Module, average: nn.Module, path: Path) -> int:
+    if not path.is_file():
+        return 0
+    tensors = load_file(str(path))
+    for prefix, target in (("network.", network), ("average.", average)):
+        target.load_state_dict(
+            {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        )
+    with safe_open(str(path), framework="pt") as file:
+        metadata: dict[str, Any] = file.metadata()
+    return int(metadata["step"])
