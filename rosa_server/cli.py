@@ -1,0 +1,171 @@
+"""The `rosa` command."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.config import SECTIONS, Factory, factory_from, load_factory
+from rosa_contract.errors import ConfigError, ContractError
+from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.strict import read_yaml
+
+PLUGINS = {"plan": "rosa_server.scheduler.cli_plan", "profile": "rosa_server.scheduler.cli_profile"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0, or 2 for a mistake of the user, which is explained on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_serve(commands)
+    _add_check(commands)
+    _add_keys(commands)
+    _add_plugins(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except ContractError as error:
+        print(f"rosa {arguments.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _add_serve(commands: Any) -> None:
+    parser = commands.add_parser("serve", help="run the server of a factory file until SIGTERM or Ctrl-C")
+    parser.add_argument("config", help="factory file, such as configs/pick_place.yaml")
+    parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots, instead of gateway.bind")
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow other machines to connect without keys"
+    )
+    parser.set_defaults(run=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from rosa_server.serving.server import serve
+
+    return serve(load_factory(arguments.config), arguments.config, arguments.bind, arguments.insecure)
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser("check", help="validate a factory or robot file and print what it says")
+    parser.add_argument("file")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    try:
+        kind, content = load_any(arguments.file)
+    except ConfigError as error:
+        if not arguments.json:
+            raise
+        print(json.dumps({"file": arguments.file, "valid": False, "problems": error.problems}, indent=2))
+        return 2
+    if arguments.json:
+        body = {"file": arguments.file, "valid": True, "kind": kind, "content": dataclasses.asdict(content)}
+        print(json.dumps(body, indent=2, default=dict))
+    else:
+        print(f"{arguments.file}: a valid {kind} file")
+        print("\n".join(_factory_lines(content) if isinstance(content, Factory) else _robot_lines(content)))
+    return 0
+
+
+def load_any(path: str | Path) -> tuple[str, Factory | RobotSpec]:
+    """("factory" or "robot", what the file says). Raises `ConfigError`."""
+    document = read_yaml(path)
+    if not isinstance(document, dict):
+        factory_from(document, str(path))  # raises with the right words
+    robot_keys = {field.name for field in dataclasses.fields(RobotSpec)}
+    factory_like = any(key in SECTIONS for key in document) or any(
+        isinstance(value, dict) and "components" in value for value in document.values()
+    )
+    if not factory_like and robot_keys & set(document):
+        return "robot", load_robot(path)
+    return "factory", load_factory(path)
+
+
+def _factory_lines(factory: Factory) -> list[str]:
+    cluster, gateway = factory.server_cluster, factory.gateway
+    lines = [f"servers: {cluster.num_servers} x {cluster.gpu_type}", f"gateway: {gateway.bind}"]
+    for entry in factory.robot_fleet:
+        lines.append(f"robots: {entry.num_robots} on {entry.task}")
+    for name, task in factory.tasks.items():
+        lines.append(f"task {name}: an action every {task.pipeline.action_period_ms:g} ms")
+        for key, component in task.components.items():
+            rate = f", {component.freq_hz:g} Hz" if component.freq_hz else ""
+            rule = f"{component.slo_ms:g} ms, else {component.fallback}"
+            lines.append(f"  {key}: {component.model}{rate}, {rule}")
+    used = {component.model for task in factory.tasks.values() for component in task.components.values()}
+    for name in sorted(used):
+        model = factory.models.get(name)
+        how = (
+            f"{model.backend}, {model.workers} worker(s)"
+            if model
+            else "no entry in `models`: can be planned, not served"
+        )
+        lines.append(f"model {name}: {how}")
+    return lines
+
+
+def _robot_lines(spec: RobotSpec) -> list[str]:
+    lines = [f"robot: {spec.name}, {len(spec.joints)} joints, control at {spec.control_rate_hz:g} Hz"]
+    for name, camera in spec.cameras.items():
+        lines.append(
+            f"camera {name}: {camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
+        )
+    limits = spec.limits
+    for index, joint in enumerate(spec.joints):
+        least, most = limits.position_min_rad[index], limits.position_max_rad[index]
+        lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {limits.velocity_rad_s[index]:g} rad/s")
+    lines.append(f"drivers: arm {spec.arm_driver}, cameras {spec.camera_driver}")
+    return lines
+
+
+def _add_keys(commands: Any) -> None:
+    parser = commands.add_parser("keys", help="make the keys that a server beyond loopback needs")
+    parser.add_argument("folder", help="key folder, for gateway.curve_keys; made if missing")
+    parser.add_argument("--robot", help="also make the key of this robot")
+    parser.set_defaults(run=_keys)
+
+
+def _keys(arguments: argparse.Namespace) -> int:
+    from rosa_server.serving.access import make_keys
+
+    made = make_keys(Path(arguments.folder), arguments.robot)
+    for path in made:
+        print(f"made {path}")
+    if arguments.robot:
+        secret = Path(arguments.folder) / "robots" / f"{arguments.robot}.key_secret"
+        print(
+            f"move {secret} and a copy of {Path(arguments.folder) / 'server.key'} to the robot {arguments.robot}"
+        )
+    elif not made:
+        print(f"{arguments.folder} has its server key already; --robot NAME makes a robot's")
+    return 0
+
+
+def _add_plugins(commands: Any) -> None:
+    """Commands of optional parts; one that is not installed is not offered."""
+    for module_name in PLUGINS.values():
+        try:
+            found = importlib.util.find_spec(module_name)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            continue
+        module = importlib.import_module(module_name)
+        parser = module.add_parser(commands)
+        if parser is not None:
+            parser.set_defaults(run=module.main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

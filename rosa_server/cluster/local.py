@@ -1,0 +1,106 @@
+"""Workers as processes of this machine: started, watched, restarted with backoff, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from rosa_contract.config import Factory
+from rosa_server.cluster.restart import Backoff
+from rosa_server.serving import log
+from rosa_server.serving.worker import WorkerSpec
+
+
+@dataclass
+class Slot:
+    """The place of one worker; its processes come and go."""
+
+    spec: WorkerSpec
+    backoff: Backoff = field(default_factory=Backoff)
+    process: subprocess.Popen[bytes] | None = None
+    worker_id: str = ""
+    life: int = 0
+    started_s: float = 0.0
+    start_at_s: float = 0.0
+    killed_for: str = ""
+
+
+def worker_specs(factory: Factory, endpoint: str) -> list[WorkerSpec]:
+    """One spec per worker that the factory's `models` ask for."""
+    return [
+        WorkerSpec(f"{name}/{index}", name, model.backend, endpoint, model.max_batch, dict(model.options))
+        for name, model in factory.models.items()
+        for index in range(model.workers)
+    ]
+
+
+class LocalCluster:
+    """Every life of a worker has an id of its own, so that what an earlier life was given is never mixed up."""
+
+    def __init__(self, specs: Sequence[WorkerSpec]) -> None:
+        self._slots = [Slot(spec) for spec in specs]
+        self._stopping = False
+
+    def poll(self, now_s: float) -> list[tuple[str, str]]:
+        """Notice ended workers, start those that are due. Returns (worker id, why) of the ended ones."""
+        lost = []
+        for slot in self._slots:
+            if slot.process is not None and slot.process.poll() is not None:
+                why = slot.killed_for or _why(slot.process.returncode)
+                lost.append((slot.worker_id, why))
+                slot.process, slot.killed_for = None, ""
+                slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
+            if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
+                self._start(slot, now_s)
+        return lost
+
+    def kill(self, worker_id: str, reason: str) -> None:
+        """End a worker at once; `poll` reports it and starts another."""
+        for slot in self._slots:
+            if slot.worker_id == worker_id and slot.process is not None:
+                slot.killed_for = reason
+                slot.process.kill()
+
+    def pids(self) -> dict[str, int]:
+        return {slot.worker_id: slot.process.pid for slot in self._slots if slot.process is not None}
+
+    def stop(self, grace_s: float) -> None:
+        """End every worker: those told to drain get `grace_s`, the others and the slow ones are ended by signal."""
+        self._stopping = True
+        running = [slot.process for slot in self._slots if slot.process is not None]
+        deadline_s = time.monotonic() + grace_s
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(max(0.0, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+
+    def _start(self, slot: Slot, now_s: float) -> None:
+        slot.life += 1
+        slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
+        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid())
+        slot.process = subprocess.Popen(spec.command(), stdin=subprocess.DEVNULL)
+        slot.started_s = now_s
+        log.event(
+            "worker_started",
+            worker=slot.worker_id,
+            model=spec.model,
+            backend=spec.backend,
+            pid=slot.process.pid,
+        )
+
+
+def _why(code: int) -> str:
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

@@ -1,0 +1,135 @@
+"""A model that takes as long as its profile says and answers what it is told: for load tests, planning and faults."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import read_yaml
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
+from rosa_server.serving.batcher import BatchProfile
+
+
+class EmulatedBackend:
+    """Sleeps and answers.
+
+    The time of a batch is, in this order of preference, that of `profile` (a YAML or JSON file with
+    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated), or `latency_ms + per_item_ms * batch`. `jitter_ms` is the
+    standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
+    (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
+    the request names none. Every other component answers `verdict` and `text`.
+    """
+
+    def __init__(
+        self,
+        latency_ms: float = 0.0,
+        per_item_ms: float = 0.0,
+        profile: str = "",
+        jitter_ms: float = 0.0,
+        seed: int = 0,
+        images: Mapping[str, Sequence[int]] | None = None,
+        state: Mapping[str, int] | None = None,
+        horizon: int = 16,
+        dof: int = 8,
+        verdict: str = "ongoing",
+        text: str = "",
+        max_batch: int = 32,
+        memory_mb: float = 0.0,
+        load_s: float = 0.0,
+    ) -> None:
+        self.input_spec = InputSpec(
+            {name: (h, w) for name, (h, w) in (images or {}).items()}, dict(state or {})
+        )
+        self.max_batch = max_batch
+        self.memory_mb = memory_mb
+        self._profile = load_profile(profile) if profile else None
+        self._latency_ms, self._per_item_ms, self._jitter_ms = latency_ms, per_item_ms, jitter_ms
+        self._random = random.Random(seed)
+        self._shape = (horizon, dof)
+        self._verdict, self._text = verdict, text
+        self._load_s = load_s
+
+    def load(self) -> None:
+        time.sleep(self._load_s)
+
+    def warm_up(self) -> None:
+        """There is nothing to warm."""
+
+    def batch_ms(self, size: int) -> float:
+        """How long the next batch of this size takes."""
+        if self._profile is not None:
+            mean_ms = self._profile.service_s(size) * 1000
+        else:
+            mean_ms = self._latency_ms + self._per_item_ms * size
+        varied_ms = mean_ms + self._random.gauss(0.0, self._jitter_ms) if self._jitter_ms else mean_ms
+        return max(0.0, varied_ms)
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        check_batch(self.input_spec, batch, self.max_batch)
+        duration_ms = self.batch_ms(len(batch))
+        if duration_ms > 0:
+            time.sleep(duration_ms / 1000)
+        return [self._answer(one) for one in batch]
+
+    def _answer(self, one: ModelInput) -> ModelOutput:
+        if one.component != "system1":
+            return ModelOutput(verdict=self._verdict, text=self._text)
+        here = [one.state[name] for name in ("joint_position", "gripper_width") if name in one.state]
+        pose = np.concatenate(here).astype(np.float32) if here else np.zeros(0, np.float32)
+        if pose.shape != self._shape[1:]:
+            pose = np.zeros(self._shape[1:], np.float32)
+        return ModelOutput({"actions": np.tile(pose, (self._shape[0], 1))})  # (horizon, dof) float32
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+class NullBackend:
+    """Looks at its images and answers a fixed (50, 8) float32 at once: what is left is the cost of serving."""
+
+    def __init__(
+        self,
+        images: Mapping[str, Sequence[int]] | None = None,
+        state: Mapping[str, int] | None = None,
+        max_batch: int = 64,
+    ) -> None:
+        self.input_spec = InputSpec(
+            {name: (h, w) for name, (h, w) in (images or {}).items()}, dict(state or {})
+        )
+        self.max_batch = max_batch
+        self.memory_mb = 0.0
+        self._actions = np.zeros((50, 8), np.float32)
+
+    def load(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        check_batch(self.input_spec, batch, self.max_batch)
+        return [ModelOutput({"actions": self._actions}) for _ in batch]
+
+    def close(self) -> None: ...
+
+
+def load_profile(path: str | Path) -> BatchProfile:
+    """Batch size -> time from a profile file. Raises `ConfigError` when it has none that can be used."""
+    document: Any = read_yaml(path)
+    table = document.get("batch_latency_ms") if isinstance(document, dict) else None
+    if not isinstance(table, dict) or not table:
+        raise ConfigError(
+            str(path), ["batch_latency_ms: expected a mapping from batch size to ms, such as {1: 40.0}"]
+        )
+    measured: dict[int, float] = {}
+    for size, ms in table.items():
+        number = int(size) if str(size).isdigit() else 0
+        if number < 1 or isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < 1e6:
+            problem = f"batch_latency_ms: expected whole sizes from 1 and ms from 0, got {size!r}: {ms!r}"
+            raise ConfigError(str(path), [problem])
+        measured[number] = float(ms)
+    return BatchProfile(measured)

@@ -1,0 +1,86 @@
+"""A model that answers what was recorded: for tests and for showing a recorded run again without its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rosa_contract.errors import ContractError
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
+
+
+class ReplayError(ContractError):
+    """The recording is missing or holds nothing that can be answered."""
+
+
+class ReplayBackend:
+    """Answers the recorded outputs in order and begins again at the end.
+
+    `recording` is an `.npz` file or a folder of them (read in the order of their names, never unpickled). An
+    array `actions` of shape (steps, horizon, dof) or (horizon, dof) holds action chunks; an array `verdict` or `text`
+    of strings holds what the other components answer.
+    """
+
+    def __init__(
+        self,
+        recording: str,
+        images: Mapping[str, Sequence[int]] | None = None,
+        state: Mapping[str, int] | None = None,
+        max_batch: int = 32,
+    ) -> None:
+        self.input_spec = InputSpec(
+            {name: (h, w) for name, (h, w) in (images or {}).items()}, dict(state or {})
+        )
+        self.max_batch = max_batch
+        self.memory_mb = 0.0
+        self._path = Path(recording)
+        self._outputs: list[ModelOutput] = []
+        self._next = 0
+
+    def load(self) -> None:
+        """Read the recording. Raises `ReplayError` naming the file."""
+        files = sorted(self._path.glob("*.npz")) if self._path.is_dir() else [self._path]
+        self._outputs = [output for file in files for output in _read(file)]
+        if not self._outputs:
+            raise ReplayError(
+                f"{self._path}: expected .npz files with `actions`, `verdict` or `text`, found none"
+            )
+        self.memory_mb = sum(a.nbytes for output in self._outputs for a in output.arrays.values()) / 1e6
+
+    def warm_up(self) -> None:
+        """There is nothing to warm."""
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        check_batch(self.input_spec, batch, self.max_batch)
+        if not self._outputs:
+            raise RuntimeError("load() comes before infer()")
+        answers = []
+        for _ in batch:
+            answers.append(self._outputs[self._next])
+            self._next = (self._next + 1) % len(self._outputs)
+        return answers
+
+    def close(self) -> None:
+        self._outputs = []
+
+
+def _read(path: Path) -> list[ModelOutput]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            arrays = {name: data[name] for name in data.files if name in ("actions", "verdict", "text")}
+    except (OSError, ValueError, EOFError) as error:
+        raise ReplayError(f"{path}: {error}") from None
+    outputs: list[ModelOutput] = []
+    if "actions" in arrays:
+        actions = arrays["actions"]
+        if actions.ndim not in (2, 3) or actions.dtype.kind != "f" or not np.isfinite(actions).all():
+            raise ReplayError(
+                f"{path}: actions: expected finite (steps, horizon, dof), got {actions.dtype} {actions.shape}"
+            )
+        steps = actions[None] if actions.ndim == 2 else actions
+        outputs += [ModelOutput({"actions": step.astype(np.float32)}) for step in steps]
+    outputs += [ModelOutput(verdict=str(one)) for one in arrays.get("verdict", np.array([])).ravel()]
+    outputs += [ModelOutput(text=str(one)) for one in arrays.get("text", np.array([])).ravel()]
+    return outputs

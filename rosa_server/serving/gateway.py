@@ -1,0 +1,223 @@
+"""The ZeroMQ shell around `ServingCore`: one poll loop that reads headers only and passes frames on untouched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import zmq
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.clock import Clock
+from rosa_contract.errors import CodecError, VersionError
+from rosa_server.serving import log
+from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
+from rosa_server.serving.core import Answer, Dispatch, Kill, Say, ServingCore
+from rosa_server.serving.metrics import Metrics
+
+BURST = 32  # messages read from one socket before the other gets its turn
+CLUSTER_EVERY_S = 0.05  # how often dead workers are looked for
+REPORT_EVERY_S = 1.0
+ROBOT_BACKLOG = 16  # messages per robot that ZeroMQ holds before TCP pushes back
+
+
+class Cluster(Protocol):
+    """Whoever starts and watches the workers."""
+
+    def poll(self, now_s: float) -> list[tuple[str, str]]:
+        """(worker id, why) of the workers that ended since the last call; restarts what is due."""
+
+    def kill(self, worker_id: str, reason: str) -> None: ...
+
+
+class NoCluster:
+    """Workers that somebody else starts."""
+
+    def poll(self, now_s: float) -> list[tuple[str, str]]:
+        return []
+
+    def kill(self, worker_id: str, reason: str) -> None:
+        log.error("worker_unwanted", worker=worker_id, reason=reason)
+
+
+class Gateway:
+    """Two ROUTER sockets, the core between them, and nothing that waits except one poll."""
+
+    def __init__(
+        self,
+        core: ServingCore,
+        context: zmq.Context[zmq.Socket[bytes]],
+        robots_endpoint: str,
+        workers_endpoint: str,
+        clock: Clock,
+        cluster: Cluster,
+        metrics: Metrics,
+        max_message_mb: float,
+        keys: KeyRing | None = None,
+    ) -> None:
+        self._core, self._clock, self._cluster, self._metrics, self._keys = (
+            core,
+            clock,
+            cluster,
+            metrics,
+            keys,
+        )
+        self._max_bytes = int(max_message_mb * 1e6)
+        self._next_poll_s = self._next_report_s = 0.0
+        self._poller = zmq.Poller()
+        self._zap = context.socket(zmq.REP)
+        self._zap.setsockopt(zmq.LINGER, 0)
+        self._robots = context.socket(zmq.ROUTER)
+        self._workers = context.socket(zmq.ROUTER)
+        try:
+            if keys is not None:  # before the first robot can connect
+                self._zap.bind(ZAP_ENDPOINT)
+                keys.protect(self._robots)
+            self._robots.setsockopt(zmq.RCVHWM, ROBOT_BACKLOG)
+            # A frame above the limit is still read, up to four times over, so that its sender can be told why.
+            self._robots.setsockopt(zmq.MAXMSGSIZE, 4 * self._max_bytes)
+            self._workers.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits
+            self._workers.setsockopt(zmq.RCVHWM, 0)
+            for socket, endpoint in ((self._robots, robots_endpoint), (self._workers, workers_endpoint)):
+                socket.setsockopt(zmq.LINGER, 500)
+                socket.bind(endpoint)
+        except zmq.ZMQError:
+            self.close()
+            raise
+        for socket in (self._robots, self._workers, self._zap):
+            self._poller.register(socket, zmq.POLLIN)
+
+    @property
+    def robots_endpoint(self) -> str:
+        """Where robots connect; the real port where a wildcard was bound."""
+        return bytes(self._robots.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+    def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
+        """Decide, send, wait for messages, read them."""
+        now_s = self._clock.now_s()
+        if now_s >= self._next_poll_s:
+            self._next_poll_s = now_s + CLUSTER_EVERY_S
+            self._watch(now_s)
+        next_s = self._core.tick(now_s)
+        self._send()
+        wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
+        for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
+            if socket is self._robots:
+                self._read(self._robots, self._from_robot)
+            elif socket is self._workers:
+                self._read(self._workers, self._from_worker)
+            elif self._keys is not None:
+                self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
+
+    def close(self) -> None:
+        for socket in (self._robots, self._workers, self._zap):
+            socket.close()
+
+    def send_drain(self) -> None:
+        """Tell every warm worker to finish and exit."""
+        for worker in self._core.pool:
+            self._workers.send_multipart([worker.worker_id.encode(), *codec.encode(m.Drain())])
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _read(self, socket: zmq.Socket[bytes], handle: Any) -> None:
+        for _ in range(BURST):
+            try:
+                frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            handle(self._clock.now_s(), frames)
+
+    def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
+        connection, content = frames[0].bytes, frames[1:]
+        try:
+            if sum(map(len, content)) > self._max_bytes or len(content) > codec.MAX_IMAGES + 1:
+                size = sum(map(len, content))
+                limit = f"{codec.MAX_IMAGES + 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
+                raise CodecError(
+                    f"message: expected at most {limit}, got {len(content)} frames, {size} bytes"
+                )
+            header = codec.read_header(content)
+            if header["t"] == "request":
+                self._core.on_request(now_s, connection, header, content)
+                return
+            message = codec.decode(content)
+            if isinstance(message, m.Hello) and self._keys is not None:
+                self._check_name(message, frames[0])
+            if not isinstance(message, m.Hello | m.Bye | m.HealthQuery):
+                raise CodecError(f"message type: a robot does not send {header['t']!r}")
+            self._core.on_robot(now_s, connection, message)
+        except CodecError as error:
+            code = "version_mismatch" if isinstance(error, VersionError) else "bad_message"
+            self._core.refuse(connection, m.Refuse(code, str(error)))
+
+    def _check_name(self, hello: m.Hello, frame: zmq.Frame) -> None:
+        """With keys, a robot has the name of its key, or it could answer for another one."""
+        owner = frame.get("User-Id")
+        if hello.robot_id != owner:
+            raise CodecError(
+                f"robot_id: this connection's key belongs to {owner!r}, it said hello as {hello.robot_id!r}"
+            )
+
+    def _from_worker(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
+        worker_id = frames[0].bytes.decode(errors="replace")
+        try:
+            message = codec.decode(frames[1:])
+        except CodecError as error:
+            self._core.on_nonsense(now_s, worker_id, str(error))
+            return
+        if isinstance(message, m.Executed):
+            worker = self._core.pool.get(worker_id)
+            if worker is not None:
+                self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
+            self._core.on_executed(now_s, worker_id, message)
+        elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
+            self._core.on_ready(now_s, message)
+            log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
+        else:
+            self._core.on_nonsense(now_s, worker_id, f"a worker does not send {type(message).__name__}")
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        for action in self._core.actions():
+            if isinstance(action, Answer):
+                self._answer(action)
+            elif isinstance(action, Dispatch):
+                calls = action.calls
+                execute = m.Execute(action.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
+                self._workers.send_multipart([action.worker_id.encode(), *codec.encode(execute)], copy=False)
+            elif isinstance(action, Say):
+                if isinstance(action.message, m.Refuse):
+                    self._metrics.refused(action.message.code)
+                self._robots.send_multipart([action.connection, *codec.encode(action.message)])
+            elif isinstance(action, Kill):
+                log.error("worker_killed", worker=action.worker_id, reason=action.reason)
+                self._cluster.kill(action.worker_id, action.reason)
+
+    def _answer(self, answer: Answer) -> None:
+        call = answer.call
+        ran = answer.batch_size > 0
+        queue_ms = ((call.dispatched_s if ran else answer.ended_s) - call.arrived_s) * 1000
+        header = codec.response_header(
+            call.request_id, answer.status, answer.reason, queue_ms, answer.inference_ms, answer.batch_size
+        )
+        frames = (
+            [call.connection, header] if answer.output is None else [call.connection, header, answer.output]
+        )
+        self._robots.send_multipart(frames, copy=False)
+        self._metrics.answered(answer)
+
+    def _watch(self, now_s: float) -> None:
+        for worker_id, why in self._cluster.poll(now_s):
+            self._metrics.worker_lost()
+            log.warning("worker_lost", worker=worker_id, reason=why)
+            self._core.on_lost(now_s, worker_id, why)
+        if now_s >= self._next_report_s:
+            self._next_report_s = now_s + REPORT_EVERY_S
+            workers: dict[str, int] = {}
+            for worker in self._core.pool:
+                workers[worker.model] = workers.get(worker.model, 0) + 1
+            self._metrics.state(self._core.health(), workers)

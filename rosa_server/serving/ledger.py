@@ -1,0 +1,73 @@
+"""Every accepted request has a ticket, and every ticket ends exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True)
+class Call:
+    """One accepted request on its way through the server. Times are this machine's monotonic seconds."""
+
+    ticket: int
+    connection: bytes  # ZeroMQ identity of the robot's connection
+    robot_id: str
+    component: str
+    model: str
+    request_id: int
+    arrived_s: float
+    deadline_s: float
+    frames: Sequence[Any]  # as the robot sent them; opaque here
+    rank_s: float = (
+        0.0  # order in the queue: its own deadline, or the earlier one that it inherited by replacing
+    )
+    dispatched_s: float = 0.0
+    attempts: int = 0  # how often a worker took it
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.robot_id, self.component
+
+
+class Ledger:
+    """The open tickets."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Call] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._open.values()))
+
+    def open(
+        self,
+        connection: bytes,
+        robot_id: str,
+        component: str,
+        model: str,
+        request_id: int,
+        now_s: float,
+        budget_ms: float,
+        frames: Sequence[Any],
+    ) -> Call:
+        """Accept a request whose deadline is `budget_ms` from now."""
+        deadline_s = now_s + budget_ms / 1000
+        ticket = self._next
+        self._next += 1
+        call = Call(
+            ticket, connection, robot_id, component, model, request_id, now_s, deadline_s, frames, deadline_s
+        )
+        self._open[ticket] = call
+        return call
+
+    def is_open(self, call: Call) -> bool:
+        return call.ticket in self._open
+
+    def close(self, call: Call) -> bool:
+        """End a ticket. False when it has ended before: then nobody may be answered again."""
+        return self._open.pop(call.ticket, None) is not None

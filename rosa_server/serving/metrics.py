@@ -1,0 +1,141 @@
+"""What Prometheus sees, and /health for load balancers, over HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from rosa_contract.messages import OK, HealthReport
+from rosa_server.serving.core import Answer
+
+LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+    """Counters of one gateway. The gateway's thread writes; the HTTP thread reads."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own = self.registry
+        self._requests = Counter("rosa_requests", "Ended requests", ["component", "status"], registry=own)
+        self._latency = Histogram(
+            "rosa_server_latency_seconds",
+            "Arrival to answer",
+            ["component"],
+            buckets=LATENCY_BUCKETS_S,
+            registry=own,
+        )
+        self._queued = Histogram(
+            "rosa_queue_seconds", "Arrival to worker", ["component"], buckets=LATENCY_BUCKETS_S, registry=own
+        )
+        self._inference = Histogram(
+            "rosa_inference_seconds", "Batch run time", ["model"], buckets=LATENCY_BUCKETS_S, registry=own
+        )
+        self._batch = Histogram(
+            "rosa_batch_size", "Requests per batch", ["model"], buckets=BATCH_BUCKETS, registry=own
+        )
+        self._workers = Gauge("rosa_workers", "Warm workers", ["model"], registry=own)
+        self._waiting = Gauge("rosa_queue_depth", "Waiting requests", ["model"], registry=own)
+        self._robots = Gauge("rosa_robots", "Connected robots", registry=own)
+        self._restarts = Counter("rosa_worker_losses", "Workers that ended unasked", registry=own)
+        self._refused = Counter("rosa_refused", "Messages that were not accepted", ["code"], registry=own)
+        self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
+        self._report = HealthReport(False, {}, {}, [])
+
+    def answered(self, answer: Answer) -> None:
+        """Count one final answer."""
+        call = answer.call
+        component = (
+            call.component if call.model else "unknown"
+        )  # robots must not be able to make up label values
+        self._requests_of(component, answer.status).inc()
+        if answer.status == OK:
+            self._histogram(self._latency, component).observe(answer.ended_s - call.arrived_s)
+            self._histogram(self._queued, component).observe(call.dispatched_s - call.arrived_s)
+
+    def batch_done(self, model: str, size: int, inference_ms: float) -> None:
+        self._histogram(self._inference, model).observe(inference_ms / 1000)
+        self._histogram(self._batch, model).observe(size)
+
+    def refused(self, code: str) -> None:
+        self._refused.labels(code).inc()
+
+    def worker_lost(self) -> None:
+        self._restarts.inc()
+
+    def state(self, report: HealthReport, workers: dict[str, int]) -> None:
+        """Set what is so now; the gateway calls it about once a second."""
+        self._report = report
+        for model, count in report.queues.items():
+            self._waiting.labels(model).set(count)
+            self._workers.labels(model).set(workers.get(model, 0))
+        self._robots.set(len(report.robots))
+
+    def health_json(self) -> tuple[int, bytes]:
+        """HTTP status (200 when every model has a warm worker, else 503) and body of /health."""
+        report = self._report
+        body = {
+            "ready": report.ready,
+            "workers": dict(report.workers),
+            "queues": dict(report.queues),
+            "robots": list(report.robots),
+        }
+        return (200 if report.ready else 503), json.dumps(body).encode()
+
+    def _requests_of(self, component: str, status: str) -> Counter:
+        found = self._bound.get((component, status))
+        if found is None:
+            found = self._bound[component, status] = self._requests.labels(component, status)
+        assert isinstance(found, Counter)
+        return found
+
+    def _histogram(self, histogram: Histogram, label: str) -> Histogram:
+        key = (histogram._name, label, "")
+        found = self._bound.get(key)
+        if found is None:
+            found = self._bound[key] = histogram.labels(label)
+        assert isinstance(found, Histogram)
+        return found
+
+
+class MetricsServer:
+    """Serves /metrics and /health on 127.0.0.1. Port 0 picks a free one."""
+
+    def __init__(self, metrics: Metrics, port: int) -> None:
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(metrics))
+        self._http.daemon_threads = True
+        self.port = self._http.server_address[1]
+        self._thread = threading.Thread(target=self._http.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(timeout=5)
+
+
+def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
+    pages: dict[str, Callable[[], tuple[int, bytes, str]]] = {
+        "/metrics": lambda: (200, generate_latest(metrics.registry), "text/plain; version=0.0.4"),
+        "/health": lambda: (*metrics.health_json(), "application/json"),
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = pages.get(self.path.split("?")[0])
+            status, body, kind = page() if page else (404, b"there is /metrics and /health\n", "text/plain")
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Scrapes are not worth a line each."""
+
+    return Handler

@@ -1,0 +1,150 @@
+"""The headless server: wires core, gateway, workers and metrics together, and takes them down in order."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import zmq
+
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.config import Factory
+from rosa_contract.errors import ConfigError, ContractError
+from rosa_server.cluster.local import LocalCluster, worker_specs
+from rosa_server.models import registry
+from rosa_server.serving import log
+from rosa_server.serving.access import KeyRing, check_bind
+from rosa_server.serving.core import ServingCore
+from rosa_server.serving.gateway import Gateway
+from rosa_server.serving.metrics import Metrics, MetricsServer
+
+DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
+STOP_S = 5.0  # and then the workers this long
+
+
+class ServeError(ContractError):
+    """The server cannot start; the text says what to change."""
+
+
+def check_served(factory: Factory, source: str) -> None:
+    """Raise `ConfigError` unless every model of every task has a backend that exists."""
+    problems = []
+    used = sorted(
+        {component.model for task in factory.tasks.values() for component in task.components.values()}
+    )
+    for name in used:
+        if name not in factory.models:
+            known = ", ".join(registry.BACKENDS)
+            entry = f"models: {{{name}: {{backend: NAME}}}}"
+            problems.append(
+                f"models.{name}: is missing; add `{entry}` with one of {known}, so that it can be served"
+            )
+            continue
+        try:
+            registry.check_name(factory.models[name].backend)
+        except registry.BackendError as error:
+            problems.append(f"models.{name}.backend: {error}")
+    if problems:
+        raise ConfigError(source, problems)
+
+
+class Server:
+    """One gateway with its workers on this machine."""
+
+    def __init__(self, factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
+        check_served(factory, source)
+        settings = factory.gateway
+        bind = bind or settings.bind
+        check_bind(bind, settings.curve_keys, insecure)
+        self._clock = MonotonicClock()
+        self._stop = False
+        self._stack = ExitStack()
+        with ExitStack() as undo:
+            folder = Path(tempfile.mkdtemp(prefix="rosa-"))  # readable by this user only
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            undo.callback(context.term)
+            keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
+            metrics = Metrics()
+            workers_endpoint = f"ipc://{folder}/workers"
+            self.core = ServingCore(factory)
+            self._cluster = LocalCluster(worker_specs(factory, workers_endpoint))
+            try:
+                self.gateway = Gateway(
+                    self.core,
+                    context,
+                    bind,
+                    workers_endpoint,
+                    self._clock,
+                    self._cluster,
+                    metrics,
+                    settings.max_message_mb,
+                    keys,
+                )
+            except zmq.ZMQError as error:
+                raise ServeError(
+                    f"gateway.bind: cannot listen on {bind}: {error}; is another server running?"
+                ) from None
+            undo.callback(self.gateway.close)
+            if settings.metrics_port:
+                try:
+                    undo.callback(MetricsServer(metrics, settings.metrics_port).close)
+                except OSError as error:
+                    port = settings.metrics_port
+                    raise ServeError(
+                        f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}"
+                    ) from None
+            undo.callback(self._cluster.stop, STOP_S)
+            self._stack = undo.pop_all()
+
+    def stop(self, *_: object) -> None:
+        """Begin to drain; safe to call from a signal handler."""
+        self._stop = True
+
+    def run(self) -> None:
+        """Serve until `stop()`, then drain: what was accepted is answered, and no process stays behind."""
+        with self._stack:
+            gc.freeze()  # what lives as long as the server is not worth looking at again in every collection
+            self._serve()
+            self._drain()
+        log.event("server_stopped")
+
+    def _serve(self) -> None:
+        announced = False
+        log.event("server_started", robots=self.gateway.robots_endpoint, models=list(self.core.router.models))
+        while not self._stop:
+            self.gateway.step()
+            if not announced and self.core.health().ready:
+                announced = True
+                print(f"ROSA is ready on {self.gateway.robots_endpoint}", file=sys.stdout, flush=True)
+
+    def _drain(self) -> None:
+        open_calls = len(self.core.ledger)
+        log.event("server_draining", open_requests=open_calls)
+        self.core.drain(self._clock.now_s())
+        end_s = self._clock.now_s() + DRAIN_S
+        while len(self.core.ledger) and self._clock.now_s() < end_s:
+            self.gateway.step()
+        self.core.give_up(self._clock.now_s(), "the server is shutting down")
+        self.gateway.step(0.0)
+        self.gateway.send_drain()
+
+
+def serve(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> int:
+    """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start."""
+    log.to_stderr()
+    stop_early: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: stop_early.append(n))
+    server = Server(factory, source, bind, insecure)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.stop)
+    if stop_early:
+        server.stop()
+    server.run()
+    return 0

@@ -1,0 +1,207 @@
+"""A worker process: one model, one DEALER socket to its gateway, and `step(): take, decode, infer, reply`.
+
+python -m rosa_server.serving.worker --spec '{"worker_id": ..., "model": ..., "backend": ..., "endpoint": ...}'
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import zmq
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError
+from rosa_contract.images import decode_image
+from rosa_server.models import registry
+from rosa_server.models.backend import Backend, ModelInput, ModelOutput
+from rosa_server.serving import log
+
+PR_SET_PDEATHSIG = 1
+POLL_MS = 500
+Outcome = bytes | tuple[str, str]  # an encoded output, or (status, reason)
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Everything a worker process has to know."""
+
+    worker_id: str
+    model: str
+    backend: str
+    endpoint: str  # where its gateway listens for workers
+    max_batch: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
+
+
+class Worker:
+    """Runs batches until it is told to drain."""
+
+    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
+        self._spec, self._backend, self._socket = spec, backend, socket
+        self.stopping = False
+
+    def announce(self) -> None:
+        """Tell the gateway that the model is warm, what it takes and how much at once."""
+        needs = self._backend.input_spec
+        most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
+        images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
+        ready = m.WorkerReady(self._spec.worker_id, self._spec.model, most, images, dict(needs.state))
+        self._socket.send_multipart(codec.encode(ready))
+
+    def run(self) -> None:
+        while not self.stopping:
+            self.step()
+
+    def step(self) -> None:
+        """Take one batch, decode it, infer, reply. Returns after a while when none comes."""
+        message = self._take()
+        if message is None:
+            return
+        if isinstance(message, m.Drain):
+            self.stopping = True
+            return
+        decoded = [self._decode(frames) for frames in message.frames]
+        started_s = time.perf_counter()
+        outcomes = self._infer(decoded)
+        inference_ms = (time.perf_counter() - started_s) * 1000
+        self._reply(message, inference_ms, outcomes)
+
+    def _take(self) -> m.Execute | m.Drain | None:
+        if not self._socket.poll(POLL_MS):
+            return None
+        message = codec.decode(self._socket.recv_multipart(copy=False))
+        if not isinstance(message, m.Execute | m.Drain):
+            raise CodecError(f"a gateway does not send {type(message).__name__}")
+        return message
+
+    def _decode(self, frames: Sequence[Any]) -> ModelInput | tuple[str, str]:
+        """A request as the model takes it, with the cameras it needs and no others, or why it is invalid."""
+        try:
+            request = codec.decode(frames)
+            if not isinstance(request, m.Request):
+                raise CodecError(f"expected a request, got {type(request).__name__}")
+            images = {}
+            for camera, size in self._backend.input_spec.images.items():
+                if camera not in request.images:
+                    raise CodecError(
+                        f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}"
+                    )
+                images[camera] = decode_image(request.images[camera])
+                if images[camera].shape[:2] != tuple(size):
+                    raise CodecError(
+                        f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
+                    )
+        except CodecError as error:
+            return m.INVALID, str(error)
+        return ModelInput(request.component, request.prompt, images, request.state)
+
+    def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
+        """One outcome per request. One bad request never fails the others: a failed batch is run again one by one."""
+        inputs = [one for one in decoded if isinstance(one, ModelInput)]
+        answered: Iterator[ModelOutput | tuple[str, str]]
+        try:
+            answered = iter(self._run(inputs) if inputs else [])
+        except Exception as error:  # whatever a model raises, the worker lives and every request is answered
+            log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=_short(error))
+            answered = iter([_failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
+        return [_outcome(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
+
+    def _run(self, inputs: list[ModelInput]) -> list[ModelOutput]:
+        outputs = self._backend.infer(inputs)
+        if len(outputs) != len(inputs):
+            raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
+        return outputs
+
+    def _alone(self, one: ModelInput) -> ModelOutput | tuple[str, str]:
+        try:
+            return self._run([one])[0]
+        except Exception as error:
+            return _failure(error)
+
+    def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
+        errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
+        frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
+        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames)
+        self._socket.send_multipart(codec.encode(done))
+
+
+def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:
+    """The encoded output; `failed` for one that is not finite or cannot travel."""
+    if isinstance(answer, tuple):
+        return answer
+    try:
+        return codec.encode_output(m.Output(answer.arrays, answer.verdict, answer.text))
+    except CodecError as error:
+        return m.FAILED, f"the model's output cannot be used: {error}"
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    """A `ValueError` says that the input does not fit (see `Backend.infer`); anything else is the model's fault."""
+    return (m.INVALID if isinstance(error, ValueError) else m.FAILED), _short(error)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def die_with(parent_pid: int) -> None:
+    """Have the kernel end this process when its parent ends, however that ends (Linux)."""
+    if not parent_pid:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:  # it ended before the line above
+        sys.exit(0)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="rosa_server.serving.worker", description="one model worker of a ROSA server"
+    )
+    parser.add_argument("--spec", required=True, help="WorkerSpec as JSON")
+    spec = WorkerSpec(**json.loads(parser.parse_args(argv).spec))
+    die_with(spec.parent_pid)
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the server then drains its workers
+    log.to_stderr()
+    backend = registry.create(spec.backend, **spec.options)
+    started_s = time.perf_counter()
+    backend.load()
+    backend.warm_up()
+    log.event(
+        "worker_warm",
+        worker=spec.worker_id,
+        model=spec.model,
+        seconds=round(time.perf_counter() - started_s, 3),
+    )
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with context, context.socket(zmq.DEALER) as socket:
+        socket.setsockopt(zmq.IDENTITY, spec.worker_id.encode())
+        socket.setsockopt(zmq.LINGER, 2000)
+        socket.setsockopt(zmq.RCVHWM, 0)  # bounded by this worker's credits
+        socket.connect(spec.endpoint)
+        worker = Worker(spec, backend, socket)
+        signal.signal(signal.SIGTERM, lambda *_: setattr(worker, "stopping", True))
+        worker.announce()
+        worker.run()
+    backend.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
