@@ -1,4 +1,4 @@
-"""Queueing simulation of one worker under open-loop Poisson arrivals: from service times to latency under load.
+"""Queueing simulation of one worker, open-loop (Poisson) or closed-loop: from service times to latency.
 
 Used to derive profiles where no measurement exists. Times are in milliseconds, from arrival at the worker's
 queue to the answer. Every function is deterministic for its `seed`.
@@ -6,6 +6,7 @@ queue to the answer. Every function is deterministic for its `seed`.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,37 @@ def batch_latencies_ms(
         free_at = start + service_ms(last - first) * noise
         latencies.extend(free_at - arrival for arrival in arrivals[first:last])
         first = last
+    return latencies
+
+
+def closed_loop_latencies_ms(
+    think_ms: Sequence[float],
+    batch: int,
+    service_ms: Callable[[int], float],
+    jitter: float,
+    rounds: int,
+    seed: int,
+    period_ms: float = 0.0,
+) -> list[float]:
+    """Latencies when each robot sends, waits for its answer, acts for its `think_ms`, and sends again.
+
+    `think_ms` has one entry per robot and varies by `jitter` too. With `period_ms` a robot keeps at least
+    that much time between two requests (ROSA's rate control). Robots start at random times within one round.
+    """
+    rng = Random(seed)
+    spread = max(think_ms) + service_ms(batch)
+    waiting = sorted((rng.uniform(0, spread), robot) for robot in range(len(think_ms)))
+    latencies: list[float] = []
+    free_at = 0.0
+    for _ in range(rounds * len(think_ms)):
+        start = max(free_at, waiting[0][0])
+        taken = [entry for entry in waiting[:batch] if entry[0] <= start]
+        free_at = start + service_ms(len(taken)) * (1 + jitter * max(-3.0, min(3.0, rng.gauss(0, 1))))
+        del waiting[: len(taken)]
+        for arrival, robot in taken:
+            latencies.append(free_at - arrival)
+            acted = free_at + think_ms[robot] * (1 + jitter * max(-3.0, min(3.0, rng.gauss(0, 1))))
+            insort(waiting, (max(acted, arrival + period_ms), robot))
     return latencies
 
 

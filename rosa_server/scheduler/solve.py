@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
@@ -32,6 +33,15 @@ def solve(
     `clock` bounds the search (`options.time_budget_s`) and decides nothing else.
     """
     options = options or Options()
+    found = _solve(problem, library, options, clock)
+    if options.share_components:  # sharing is allowed, not imposed
+        apart = _solve(problem, library, replace(options, share_components=False), clock)
+        if apart.feasible and apart.objective > found.objective:
+            return apart
+    return found
+
+
+def _solve(problem: Problem, library: ProfileLibrary, options: Options, clock: Callable[[], float]) -> Schedule:
     catalog = Catalog(problem, library, options)
     servers = problem.servers - options.standby
     obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)

@@ -1,0 +1,200 @@
+"""How long the scheduler takes and how near to optimal it is, from 8 to 256 servers.
+
+    python benchmarks/scheduler.py [--repeat 3] [--small]
+
+Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms, weights of
+1 to 4, all on the derived H200 profiles. The gap is to the relaxation of `rosa_server/scheduler/bound.py`, an upper
+bound, under the same floors; the true gap is smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from rosa_server.scheduler.admission import admit
+from rosa_server.scheduler.bound import relax
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.deployment import audit, deploy
+from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
+from rosa_server.scheduler.packing import balanced
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.solve import solve
+
+RESULT = Path(__file__).resolve().parent / "results" / "scheduler"
+LIBRARY = ProfileLibrary()
+SIZES = ((8, 64, 1, 0.2), (64, 1000, 10, 2.0), (256, 5000, 20, 20.0))  # servers, robots, classes, aim in s
+ADMISSION_AIM_MS, GAP_AIM = 5.0, 0.05
+ADMISSIONS = 50
+
+
+def made_up(servers: int, robots: int, classes: int, seed: int) -> Problem:
+    """A factory with a load that the servers can carry at part of the robots' fastest rates."""
+    rng = Random(seed)
+    made = []
+    for index, count in enumerate(balanced(robots, classes)):
+        needs = [
+            Need(
+                "system1",
+                "nvidia/GR00T-N1.6-3B",
+                rng.choice([200.0, 300.0, 400.0, 600.0]),
+                calls_per_action=1.0,
+            )
+        ]
+        if rng.random() < 0.5:
+            ratio = rng.choice([0.05, 0.1, 0.2])
+            needs.append(Need("system2", "Qwen2.5-VL-7B-Instruct", 2000.0, calls_per_action=ratio))
+        if rng.random() < 0.5:
+            needs.append(Need("safety", "Qwen2.5-VL-3B-Instruct", 500.0, freq_hz=rng.choice([0.5, 1.0])))
+        if rng.random() < 0.7:
+            needs.append(Need("monitor", "Qwen2.5-VL-7B-Instruct", 2000.0, freq_hz=rng.choice([0.2, 0.5])))
+        action_s = rng.choice([0.1, 0.2, 0.4, 0.8])
+        made.append(
+            TaskClass(f"task{index}", count, action_s, tuple(needs), rng.choice([1.0, 2.0, 4.0]), 0.2)
+        )
+    return Problem(servers, "NVIDIA H200", tuple(made))
+
+
+def measure(
+    servers: int, robots: int, classes: int, aim_s: float, seed: int, options: Options, name: str
+) -> dict[str, object]:
+    problem = made_up(servers, robots, classes, seed)
+    begin = time.perf_counter()
+    schedule = solve(problem, LIBRARY, options)
+    solve_s = time.perf_counter() - begin
+    row: dict[str, object] = {
+        "scheduler": name,
+        "servers": servers,
+        "robots": robots,
+        "classes": classes,
+        "seed": seed,
+        "solve_s": solve_s,
+        "aim_s": aim_s,
+        "feasible": schedule.feasible,
+    }
+    if not schedule.feasible:
+        return {**row, "reasons": list(schedule.reasons)}
+    catalog = Catalog(problem, LIBRARY, options)
+    begin = time.perf_counter()
+    obligations = provision_obligations(catalog, problem)
+    assert obligations is not None
+    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    bound = relax(catalog, problem, goal_kinds(catalog, problem), servers - len(obligations), floors)
+    assert bound is not None
+    row["bound_s"] = time.perf_counter() - begin
+    row["objective"], row["bound"] = schedule.objective, bound.objective
+    row["gap"] = 1 - schedule.objective / bound.objective
+    deployment = deploy(problem, catalog, schedule)
+    times, admitted = [], 0
+    for index in range(ADMISSIONS):
+        task = problem.classes[index % classes].name
+        begin = time.perf_counter()
+        answer = admit(deployment, task)
+        times.append(time.perf_counter() - begin)
+        admitted += answer.admitted
+        deployment = answer.deployment
+    assert not audit(deployment), audit(deployment)
+    row["admission_ms_p50"], row["admission_ms_max"] = 1000 * median(times), 1000 * max(times)
+    row["admitted"] = f"{admitted} of {ADMISSIONS}"
+    return row
+
+
+def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    aims: list[dict[str, object]] = []
+    ours = [row for row in rows if row["scheduler"] == "rosa"]
+    for servers, robots, classes, aim_s in SIZES:
+        mine = [row for row in ours if row["servers"] == servers]
+        if not mine:
+            continue
+        size = f"{servers} servers, {robots} robots, {classes} classes"
+        slowest = max(float(str(row["solve_s"])) for row in mine)
+        aims.append(
+            {"aim": f"{size}: solved in {aim_s:g} s", "value": f"{slowest:.3f} s", "holds": slowest <= aim_s}
+        )
+        gap = max(float(str(row.get("gap", 1.0))) for row in mine)
+        aims.append(
+            {"aim": f"{size}: gap to the bound under 5 %", "value": f"{gap:.1%}", "holds": gap < GAP_AIM}
+        )
+        if robots == 1000:
+            worst = max(float(str(row.get("admission_ms_max", 1e9))) for row in mine)
+            aims.append(
+                {
+                    "aim": f"admission under {ADMISSION_AIM_MS:g} ms at 1,000 robots",
+                    "value": f"{worst:.2f} ms",
+                    "holds": worst < ADMISSION_AIM_MS,
+                }
+            )
+    return aims
+
+
+def plot(rows: list[dict[str, object]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4))
+    for name in dict.fromkeys(str(row["scheduler"]) for row in rows):
+        mine = [row for row in rows if row["scheduler"] == name and row["feasible"]]
+        left.plot(
+            [row["robots"] for row in mine], [row["solve_s"] for row in mine], "o", label=name, alpha=0.7
+        )
+        right.plot(
+            [row["robots"] for row in mine],
+            [100 * float(str(row["gap"])) for row in mine],
+            "o",
+            label=name,
+            alpha=0.7,
+        )
+    left.plot([s[1] for s in SIZES], [s[3] for s in SIZES], "k--", label="aim")
+    right.axhline(100 * GAP_AIM, color="k", linestyle="--")
+    for axes, label in ((left, "solve time, s"), (right, "gap to the upper bound, %")):
+        axes.set_xscale("log")
+        axes.set_xlabel("robots")
+        axes.set_ylabel(label)
+    left.set_yscale("log")
+    left.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(RESULT.with_suffix(".png"), dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeat", type=int, default=3, help="made-up factories per size")
+    parser.add_argument("--small", action="store_true", help="leave out the largest size")
+    args = parser.parse_args()
+    solve(made_up(8, 8, 1, 0), LIBRARY)  # profiles are read and OR-Tools is loaded before anything is timed
+    rows = []
+    for servers, robots, classes, aim_s in SIZES[:2] if args.small else SIZES:
+        for seed in range(args.repeat):
+            for name, options in (("rosa", Options(fair_share=0.0)), ("paper", Options.paper())):
+                row = measure(servers, robots, classes, aim_s, seed, options, name)
+                rows.append(row)
+                print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+    aims = aims_of(rows)
+    for aim in aims:
+        print("holds " if aim["holds"] else "MISSED", aim["aim"], "->", aim["value"])
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    result = {
+        "name": "scheduler",
+        "command": "python benchmarks/scheduler.py",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, 2 shared cores, one used",
+        "rows": rows,
+        "aims": aims,
+    }
+    RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    plot(rows)
+
+
+if __name__ == "__main__":
+    main()
