@@ -56,6 +56,7 @@ class RobotLoop:
         self.link = link
         self.body = body
         self.period_s = period_s
+        self.failure: Exception | None = None  # set when the core failed and the loop has ended
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -92,13 +93,19 @@ class RobotLoop:
         return future
 
     def _run(self) -> None:
-        next_s = self._clock.now_s()
-        while not self._stopping.is_set():
-            next_s = max(next_s + self.period_s, self._clock.now_s())
-            self._period(next_s)
-        now_s = self._clock.now_s()
-        self._carry(self.core.cancel(now_s, "the runtime stops"), now_s)
-        self.link.close()
+        try:
+            next_s = self._clock.now_s()
+            while not self._stopping.is_set():
+                next_s = max(next_s + self.period_s, self._clock.now_s())
+                self._period(next_s)
+            now_s = self._clock.now_s()
+            self._carry(self.core.cancel(now_s, "the runtime stops"), now_s)
+        except Exception as error:  # a robot without its core must stop, and somebody must hear of it
+            log.exception("the robot's core failed; the arm is told to hold")
+            self.failure = error
+            self.body.act(Hold(self.core.next_sequence()))
+        finally:
+            self.link.close()
 
     def _period(self, until_s: float) -> None:
         """One control period, cut short by whatever arrives from the server."""

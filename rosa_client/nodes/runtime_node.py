@@ -147,6 +147,8 @@ class RuntimeNode(LifecycleNode):
             self._ended.set_result((outcome, reason))
 
     def _on_feedback(self) -> None:
+        if self._loop is not None and self._loop.failure is not None:
+            raise RuntimeError("the robot's core failed") from self._loop.failure  # ends the node, visibly
         if self._goal is None or self._loop is None:
             return
         core = self._loop.core

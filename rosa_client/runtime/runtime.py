@@ -320,11 +320,10 @@ class RobotRuntime:
         took_ms = lane.latencies_ms[-1]
         self.counters.rounds += 1
         self.counters.system1_ms.append(took_ms)
-        self._sequence += 1
         self._play_until_s = now_s + period_s
         self._go(Event.ACTIONS, now_s)
         self._decide("execute", "actions_in_time", f"round {self.counters.rounds}: {took_ms:.0f} ms", SYSTEM1)
-        self._out.append(Play(self._sequence, actions, step_s, period_s, answer.request_id))
+        self._out.append(Play(self.next_sequence(), actions, step_s, period_s, answer.request_id))
 
     def _use_unsafe(self, lane: Lane, now_s: float) -> None:
         self._unsafe_in_a_row += 1
@@ -471,13 +470,16 @@ class RobotRuntime:
             lane.due_s = now_s
             lane.resend_after_s = now_s
 
-    def _hold(self) -> None:
+    def next_sequence(self) -> int:
+        """The number of the next arm command; the arm obeys a command only when its number is new."""
         self._sequence += 1
-        self._out.append(Hold(self._sequence))
+        return self._sequence
+
+    def _hold(self) -> None:
+        self._out.append(Hold(self.next_sequence()))
 
     def _move(self, pose: str) -> None:
-        self._sequence += 1
-        self._out.append(MoveTo(self._sequence, pose))
+        self._out.append(MoveTo(self.next_sequence(), pose))
 
     def _decide(self, action: str, cause: str, reason: str, component: str = "") -> None:
         self.last_decision = Decision(action, cause, reason, component)

@@ -63,6 +63,7 @@ class Stage:
         self.silent: set[str] = set()
         self.good: dict[str, str] = {}  # components that answer at once -> their verdict
         self.arm_fault = ""
+        self.arm_stuck = False
         self.arm_state = HOLDING
         self.arm_sequence = 0
         self._arm_until_s = 0.0
@@ -78,17 +79,9 @@ class Stage:
             for name in (*ROBOT.cameras, JOINT_STATE):
                 if name not in self.silent:
                     self._stamps[name] = self.now_s
-            if self.now_s >= self._arm_until_s:
+            if self.now_s >= self._arm_until_s and not self.arm_stuck:
                 self.arm_state = HOLDING
-            inputs = Inputs(
-                dict(self._stamps),
-                self.link_ready,
-                "the cable is cut",
-                self.arm_state,
-                self.arm_sequence,
-                self.arm_fault,
-            )
-            for command in self._note(self.core.tick(self.now_s, inputs)):
+            for command in self._note(self.core.tick(self.now_s, self.inputs())):
                 if isinstance(command, Send) and command.component in self.good:
                     self.answer(command, self.good[command.component])
         return [command for _, command in self.events[first:]]
@@ -101,6 +94,17 @@ class Stage:
                 return found[0]
         raise AssertionError(
             f"no {kind.__name__} within {limit_s} s; state {self.core.state}, last {self.events[-5:]}"
+        )
+
+    def inputs(self) -> Inputs:
+        """What the robot knows about itself now."""
+        return Inputs(
+            dict(self._stamps),
+            self.link_ready,
+            "the cable is cut",
+            self.arm_state,
+            self.arm_sequence,
+            self.arm_fault,
         )
 
     # -- the people and the server --

@@ -63,6 +63,7 @@ def test_a_late_answer_is_never_executed() -> None:
     commands = stage.answer(request)
     assert not any(isinstance(c, Play) for c in commands)
     assert stage.core.lanes["system1"].late_discarded == 1
+    assert ("discard", "late_result") in stage.actions_taken
 
 
 def test_an_answer_that_arrives_before_the_tick_but_after_the_deadline_is_late_too() -> None:
@@ -221,6 +222,32 @@ def test_an_unsafe_verdict_drives_to_the_safe_pose_and_safe_clears_it() -> None:
     stage.good.update(safety="safe", system1="")
     stage.run(0.5)
     assert stage.of(Play)
+
+
+def test_actions_asked_for_before_a_stop_are_not_executed_after_it() -> None:
+    stage = Stage(MONITOR)
+    stage.start()
+    asked = stage.send_of("system1")
+    stage._note(stage.core.tick(stage.now_s, stage.inputs()))
+    monitor = next(c for c in stage.of(Send) if c.component == "monitor")
+    stage.refuse(monitor, "failed")
+    assert stage.core.state is State.HOLDING
+    stage.good["monitor"] = "ongoing"
+    stage.core.lanes["system1"].deadline_s += 10  # were it still in flight, its answer would count as in time
+    stage.run(0.2)
+    assert stage.core.state is State.INFERRING
+    assert not any(isinstance(c, Play) for c in stage.answer(asked))
+
+
+def test_a_move_that_never_ends_calls_a_human() -> None:
+    stage = Stage(SAFETY)
+    stage.start()
+    stage.answer(stage.send_of("safety"), verdict="unsafe")
+    stage.good["safety"] = "safe"
+    stage.arm_stuck = True
+    alert = stage.run_until(Alert, limit_s=25)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "move_timeout"
 
 
 @pytest.mark.parametrize("sensor", ["front", "joint_state"])

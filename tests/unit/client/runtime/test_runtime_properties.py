@@ -98,6 +98,11 @@ class AnyDay(RuleBasedStateMachine):
             assert lane.sent == lane.in_time + lane.missed + lane.cancelled + lane.in_flight
 
     @invariant()
+    def who_waits_for_a_human_waits_for_no_server(self) -> None:
+        if self.stage.core.state in (State.WAITING_FOR_HUMAN, State.CLEARING, State.RESETTING, State.IDLE):
+            assert not any(lane.in_flight for lane in self.stage.core.lanes.values())
+
+    @invariant()
     def no_deadline_passes_unnoticed(self) -> None:
         if self.stage.core.state is not State.IDLE:
             for lane in self.stage.core.lanes.values():
