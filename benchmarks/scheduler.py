@@ -2,9 +2,9 @@
 
     python benchmarks/scheduler.py [--repeat 3] [--small]
 
-Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms, weights of
-1 to 4, all on the derived H200 profiles. The gap is to the relaxation of `rosa_server/scheduler/bound.py`, an upper
-bound, under the same floors; the true gap is smaller.
+Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms,
+weights of 1 to 4, all on the derived H200 profiles. The gap is to the relaxation of
+`rosa_server/scheduler/bound.py`, an upper bound, under the same floors; the true gap is smaller.
 """
 
 from __future__ import annotations

@@ -1,42 +1,50 @@
-"""An upper bound on equation (1), and rates near its optimum: a linear relaxation with a whole number of
-servers per kind.
+"""An upper bound on equation (1), and the loads that reach it: a linear program over single-class server shares.
 
-What is relaxed: streams may be split over servers, servers of a kind share their load evenly, and the closed
-loop of equation (4) holds for the fleet in sum, not for every class. By Little's law a kind with load x per
-server holds x * l(x) requests; the lower convex hull of that over all batchings is a set of tangents, so
-waiting is linear from below:
+A server at load x holds x * l(x) requests (Little's law). A class that puts a share n of a server at load x
+sends n * x requests per second and has n * x * l(x) of its robots waiting. For every class c, with its shares
+n over all loads x that its SLO allows:
 
-    sum_c K_c t_c f_c + sum_k (requests held by kind k) <= sum_c K_c .
+    requests:  sum_x n x = K_c r_c f_c        for every goal-coupled kind (r: calls per action)
+    robots:    K_c t_c f_c + sum n x l(x) <= K_c        (equation (4), times K_c f_c)
+    servers:   sum over classes, kinds and loads of n <= servers
 
-Every schedule satisfies these constraints (the hull is sampled densely; see HULL_MARGIN), so no schedule
-exceeds the bound.
+A server that several classes share is n_c = its part of the load, at one x: every schedule is a solution, so
+no schedule exceeds the optimum. What is relaxed: whole servers and whole streams. Loads are sampled; see
+LATENCY_MARGIN.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 from rosa_server.scheduler.catalog import Catalog
 from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.placement import fastest_rate_hz, hosts
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Need, Problem
 
-HULL_SAMPLES = 400
-HULL_MARGIN = 0.998  # the hull may lie above the curve between two samples by less than this
-SOLVER_MS = 5000
+LEVELS = 40
+LATENCY_MARGIN = (
+    0.998  # latency between two sampled loads may lie below the line between them by less than this
+)
+WHOLE_SERVERS_UP_TO = 32  # above, a fraction of a server no longer matters and integers only cost time
+SOLVER_MS = 3000
+Levels = list[tuple[float, float]]  # (load in Hz, requests held)
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The relaxation's optimum: never below that of any schedule."""
+    """The optimum of the linear program."""
 
-    objective: float  # sum of v_c K_c f_c
+    objective: float  # sum of v_c K_c f_c: never below that of any schedule
     rates_hz: dict[str, float]
-    servers: dict[Kind, int]
+    servers: dict[Kind, float]
+    levels_hz: dict[
+        tuple[str, str], float
+    ]  # (task, component) -> load of the servers that it uses, on average
 
 
 def relax(
@@ -45,102 +53,106 @@ def relax(
     kinds: Sequence[Kind],
     servers: int,
     floors_hz: Mapping[str, float],
-    tops_hz: Mapping[str, float] | None = None,
+    fair: bool = False,
 ) -> Relaxation | None:
-    """Maximise equation (1) over the relaxation, or None when even that is infeasible.
+    """Maximise equation (1), or None when even the relaxation is infeasible.
 
-    With `tops_hz`, upper limits on class rates beside their fastest, the answer is a guide and no bound.
+    With `fair`, the common share of every class's fastest rate is maximised instead; `objective` is that share.
     """
-    solver = pywraplp.Solver.CreateSolver("SCIP")
+    whole = servers <= WHOLE_SERVERS_UP_TO
+    solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
     solver.SetTimeLimit(SOLVER_MS)
-    rates = {}
+    share = solver.NumVar(0, 1, "share")
+    rates, waiting = {}, {}
     for cls in problem.classes:
         top, floor = fastest_rate_hz(catalog, cls), floors_hz.get(cls.name, 0.0)
         if floor > top * (1 + 1e-9):
             return None
-        top = max(floor, min(top, (tops_hz or {}).get(cls.name, top)))
         rates[cls.name] = solver.NumVar(min(floor, top), top, cls.name)
-    counts = {kind: solver.IntVar(1, max(1, servers), str(index)) for index, kind in enumerate(kinds)}
-    solver.Add(solver.Sum(list(counts.values())) <= servers)
-    held = []
-    for kind, count in counts.items():
-        used, flow = [], []
+        waiting[cls.name] = cls.robots * cls.action_s * rates[cls.name]
+        if fair:
+            solver.Add(rates[cls.name] >= share * top)
+    counts = {}
+    used_levels: dict[tuple[str, str], list[tuple[object, float]]] = {}
+    sampled: dict[tuple[str, str, float], Levels] = {}
+    for index, kind in enumerate(kinds):
+        count = (
+            solver.IntVar(1, max(1, servers), str(index))
+            if whole
+            else solver.NumVar(1, max(1, servers), str(index))
+        )
+        counts[kind] = count
+        used = []
         for cls in problem.classes:
             for need in cls.needs:
                 if not hosts(kind, need):
                     continue
-                capacity = catalog.capacity_hz(kind.model, need.component, need.slo_ms)
-                if capacity <= 0:
+                key = (need.model, need.component, need.slo_ms)
+                levels = sampled.setdefault(key, sample(catalog, need))
+                if not levels:
                     return None
-                if need.is_goal:
-                    used.append(cls.robots * need.calls_per_action / capacity * rates[cls.name])
-                    flow.append((need.component, cls.robots * need.calls_per_action * rates[cls.name]))
-                else:
-                    used.append(cls.robots * need.freq_hz / capacity)
+                if not need.is_goal:
+                    used.append(cls.robots * need.freq_hz / levels[-1][0])
+                    continue
+                shares = [solver.NumVar(0, solver.infinity(), "") for _ in levels]
+                sent = [n * load for n, (load, _) in zip(shares, levels, strict=True)]
+                solver.Add(solver.Sum(sent) == cls.robots * need.calls_per_action * rates[cls.name])
+                waiting[cls.name] += solver.Sum(
+                    [n * held for n, (_, held) in zip(shares, levels, strict=True)]
+                )
+                used += shares
+                loads = [load for load, _ in levels]
+                used_levels[(cls.name, need.component)] = list(zip(shares, loads, strict=True))
         solver.Add(solver.Sum(used) <= count)
-        for component in {name for name, _ in flow}:
-            total = solver.Sum([rate for name, rate in flow if name == component])
-            waiting = solver.NumVar(0, solver.infinity(), f"held {component}")
-            held.append(waiting)
-            for slope, offset in tangents(catalog, kind.model, component):
-                solver.Add(waiting >= slope * total + offset * count)
-    acting = [cls.robots * cls.action_s * rates[cls.name] for cls in problem.classes]
-    solver.Add(solver.Sum(acting) + solver.Sum(held) <= problem.robots)
-    solver.Maximize(solver.Sum([cls.weight * cls.robots * rates[cls.name] for cls in problem.classes]))
+    solver.Add(solver.Sum(list(counts.values())) <= servers)
+    for cls in problem.classes:
+        solver.Add(waiting[cls.name] <= cls.robots)
+    solver.Maximize(
+        share if fair else solver.Sum([c.weight * c.robots * rates[c.name] for c in problem.classes])
+    )
     if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
+    value = solver.Objective().BestBound() if whole else solver.Objective().Value()
+    mean_levels = {}
+    for pair, entries in used_levels.items():
+        shares_sum = sum(n.solution_value() for n, _ in entries)  # type: ignore[attr-defined]
+        load_sum = sum(n.solution_value() * load for n, load in entries)  # type: ignore[attr-defined]
+        mean_levels[pair] = load_sum / shares_sum if shares_sum > 1e-9 else entries[0][1]
     return Relaxation(
-        solver.Objective().BestBound(),
+        value,
         {name: var.solution_value() for name, var in rates.items()},
-        {kind: round(count.solution_value()) for kind, count in counts.items()},
+        {kind: count.solution_value() for kind, count in counts.items()},
+        mean_levels,
     )
 
 
-def shared_latency_ms(catalog: Catalog, problem: Problem, found: Relaxation) -> dict[str, float]:
-    """Component -> loop latency when its goal-coupled load is spread evenly over the relaxation's servers."""
-    latency: dict[str, float] = {}
-    for kind, count in found.servers.items():
-        for component in kind.components:
-            total = sum(
-                cls.robots * need.rate_hz(found.rates_hz[cls.name])
-                for cls in problem.classes
-                for need in cls.goals
-                if hosts(kind, need) and need.component == component
-            )
-            choices = catalog.configurations(kind.model, component)
-            worst = max(c.latency[-1].rate_hz for c in choices)
-            rate = min(total / count, worst)
-            latency[component] = min(c.latency_ms(catalog.options.loop_statistic, rate) for c in choices)
-    return latency
+def sample(catalog: Catalog, need: Need) -> Levels:
+    """Loads of one server within the SLO, with the requests it holds under the best batching that keeps the SLO."""
+    choices = catalog.configurations(need.model, need.component)
+    capacities = [catalog.cap(choice, need.slo_ms) for choice in choices]
+    top = max(capacities, default=0.0)
+    levels = []
+    for step in range(1, LEVELS + 1):
+        load = top * step / LEVELS
+        latency_ms = min(
+            choice.latency_ms(catalog.options.loop_statistic, load)
+            for choice, capacity in zip(choices, capacities, strict=True)
+            if load <= capacity * (1 + 1e-9)
+        )
+        held = load * (latency_ms + catalog.options.network_ms) / 1000 * LATENCY_MARGIN
+        levels.append((load, held))
+    return levels if top > 0 else []
 
 
-def tangents(catalog: Catalog, model: str, component: str) -> list[tuple[float, float]]:
-    """(slope, offset) of lines below requests held = rate * latency(rate) of one worker, for its best batching."""
-    choices = catalog.configurations(model, component)
-    statistic, network_s = catalog.options.loop_statistic, catalog.options.network_ms / 1000
-    top = max(c.latency[-1].rate_hz for c in choices)
-    points = [(0.0, 0.0)]
-    for i in range(1, HULL_SAMPLES + 1):
-        rate = top * i / HULL_SAMPLES
-        latency_s = min(c.latency_ms(statistic, rate) for c in choices) / 1000 + network_s
-        points.append((rate, rate * latency_s * HULL_MARGIN))
-    hull: list[tuple[float, float]] = []
-    for point in points:
-        while len(hull) >= 2 and _turns_down(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    lines = []
-    for (x0, y0), (x1, y1) in itertools.pairwise(hull):
-        slope = (y1 - y0) / (x1 - x0)
-        lines.append((slope, y0 - slope * x0))
-    return _thinned(lines)
-
-
-def _turns_down(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
-
-
-def _thinned(lines: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most about 30 of the lines: leaving lines out only loosens the bound."""
-    step = max(1, len(lines) // 30)
-    return lines[::step] + lines[-1:]
+def whole_servers(found: Relaxation, least: Mapping[Kind, float], servers: int) -> dict[Kind, int]:
+    """The relaxation's servers as whole numbers, at least `least` each and `servers` in all."""
+    counts = {kind: max(int(count + 1e-6), int(least[kind]), 1) for kind, count in found.servers.items()}
+    while sum(counts.values()) < servers:
+        kind = max(counts, key=lambda k: (found.servers[k] - counts[k]) / max(1.0, found.servers[k]))
+        counts[kind] += 1
+    while sum(counts.values()) > servers:
+        able = [k for k in counts if counts[k] > max(1, ceil(least[k]))]
+        if not able:
+            break
+        counts[min(able, key=lambda k: found.servers[k] - counts[k])] -= 1
+    return counts

@@ -1,27 +1,26 @@
-"""Heterogeneous task scheduling (ROSA 3.4.3): adaptive frontier search over class rates, and a guided start (ours).
+"""Heterogeneous task scheduling (ROSA 3.4.3): adaptive frontier search over class rates.
 
-The frontier search is the paper's: pick the class with the largest possible weighted gain, try the rate
-halfway between its feasible rate and its optimistic bound; feasible moves the frontier, infeasible prunes
-every vector that is larger in all components, which, as the frontier only moves up, lowers that class's bound
-for good. It ends on the frontier, but not at its best point. The guided search also starts it from a second
-point: as far from the floors towards the optimum of the relaxation (bound.py) as is feasible, where the
-relaxation is told the latencies that its own loads cause. The better end is kept, so guiding never loses.
+The search is the paper's: pick the class with the largest possible weighted gain, try the rate halfway
+between its feasible rate and its optimistic bound; feasible moves the frontier, infeasible prunes every
+vector that is larger in all components, which, as the frontier only moves up, lowers that class's bound for
+good. It ends on the frontier, but not at its best point; guided.py (ours) goes for that. With
+`search="guided"` both run where the frontier is cheap, and the better one counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rosa_server.scheduler.bound import relax, shared_latency_ms
 from rosa_server.scheduler.catalog import Catalog
+from rosa_server.scheduler.guided import objective, solve_guided
 from rosa_server.scheduler.packing import Kind
-from rosa_server.scheduler.placement import Worker, fastest_rate_hz, loop_rate_hz, place_goals
+from rosa_server.scheduler.placement import Worker, fastest_rate_hz, place_goals
+from rosa_server.scheduler.polish import polish
 from rosa_server.scheduler.problem import Problem
 
 Rates = dict[str, float]
 Oracle = Callable[[Mapping[str, float]], list[Worker] | None]
-RAY_STEPS = 12
-TARGET_STEPS = 4
+FRONTIER_TOO = 16  # servers up to which a guided search also runs the frontier search
 
 
 def solve_heterogeneous(
@@ -38,50 +37,24 @@ def solve_heterogeneous(
 
     top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
     floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    best: tuple[Rates, list[Worker]] | None = None
+    if catalog.options.search == "guided":
+        best = solve_guided(catalog, problem, kinds, servers, lambda: clock() < deadline)
+        if best is not None and servers > FRONTIER_TOO:
+            return best
     workers = oracle(floors)
     if workers is None:
-        return None
+        return best
     if catalog.options.fair_share > 0:
         floors, workers = raised_floors(catalog, problem, floors, top, oracle, workers)
-    starts = [(floors, workers)]
-    if catalog.options.search == "guided":
-        for ideal in targets(catalog, problem, kinds, servers, floors):
-            starts.append(furthest(floors, ideal, oracle, starts[0]))
-    ends = []
-    for start in starts:
-        ends.append(
-            frontier(problem, start, top, oracle, catalog.options.tolerance, lambda: clock() < deadline)
-        )
-        if clock() >= deadline:
-            break
-    rates, workers = max(ends, key=lambda end: objective(problem, end[0]))
-    final = place_goals(catalog, problem, kinds, rates, servers, use_all=True)
-    return rates, final or workers
-
-
-def objective(problem: Problem, rates: Mapping[str, float]) -> float:
-    """Equation (1)."""
-    return sum(cls.weight * cls.robots * rates[cls.name] for cls in problem.classes)
-
-
-def targets(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, floors: Rates
-) -> list[Rates]:
-    """Rates near the optimum: the relaxation, each class bounded by its round at the latencies the last
-    answer causes.
-    """
-    tops: Rates = {}
-    found: list[Rates] = []
-    for _ in range(TARGET_STEPS):
-        ideal = relax(catalog, problem, kinds, servers, floors, tops)
-        if ideal is None:
-            break
-        found.append(ideal.rates_hz)
-        latency = shared_latency_ms(catalog, problem, ideal)
-        for cls in problem.classes:
-            now = max(loop_rate_hz(cls, {(cls.name, c): ms for c, ms in latency.items()}), floors[cls.name])
-            tops[cls.name] = (now + tops.get(cls.name, now)) / 2
-    return found[1:]
+    found = frontier(
+        problem, (floors, workers), top, oracle, catalog.options.tolerance, lambda: clock() < deadline
+    )
+    final = place_goals(catalog, problem, kinds, found[0], servers, use_all=True)
+    found = polish(catalog, problem, found[0], final or found[1])
+    if best is not None and objective(problem, best[0]) >= objective(problem, found[0]):
+        return best
+    return found
 
 
 def raised_floors(
@@ -101,26 +74,6 @@ def raised_floors(
     raised = {name: max(floors[name], share * top[name]) for name in floors}
     found = oracle(raised)
     return (floors, workers) if found is None else (raised, found)
-
-
-def furthest(
-    start: Rates, goal: Rates, oracle: Oracle, best: tuple[Rates, list[Worker]]
-) -> tuple[Rates, list[Worker]]:
-    """The last feasible point on the way from `start` to `goal`, by bisection."""
-    low, high = 0.0, 2.0  # the first trial is the goal itself
-    for _ in range(RAY_STEPS):
-        share = (low + high) / 2
-        if share > 1:
-            break
-        rates = {name: start[name] + share * (goal[name] - start[name]) for name in start}
-        found = oracle(rates)
-        if found is None:
-            high = share
-        else:
-            best, low = (rates, found), share
-            if share == 1:
-                break
-    return best
 
 
 def frontier(

@@ -8,7 +8,7 @@ they are utilisations. A worker is feasible when its sizes add up to no more tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 
@@ -173,6 +173,35 @@ class Packer:
 
     # --- ours: fill workers with classes in order of their limits up to one common level
 
+    def pack_towards(self, target: Callable[[Load], float], workers: int) -> list[Bin] | None:
+        """Level packing towards a load per worker for every demand, never beyond its limit; None when it does not fit.
+
+        All targets are scaled by one factor, the least that fits. Demands with low targets share workers among
+        themselves first.
+        """
+        if not self.demands:
+            return []
+        caps = dict(self.limits)
+        goals = {id(d): target(d) / self._scale[d.component][0] for d in self.demands}
+
+        def filled(factor: float) -> list[Bin] | None:
+            self.limits = {key: min(caps[key], factor * goals[key]) for key in caps}
+            return self._filled(1.0, workers, caps)
+
+        try:
+            low, high = 0.2, 8.0
+            best = filled(high)
+            for _ in range(14 if best is not None else 0):
+                factor = (low + high) / 2
+                found = filled(factor)
+                if found is not None:
+                    best, high = found, factor
+                else:
+                    low = factor
+            return best
+        finally:
+            self.limits = caps
+
     def _pack_level(self, workers: int) -> list[Bin] | None:
         best = self._filled(1.0)
         if best is None or len(best) > workers:
@@ -187,7 +216,9 @@ class Packer:
                 low = level
         return best
 
-    def _filled(self, level: float, workers: float = inf) -> list[Bin] | None:
+    def _filled(
+        self, level: float, workers: float = inf, caps: dict[int, float] | None = None
+    ) -> list[Bin] | None:
         """Workers filled one after the other to `level` of their limit; the gap at the end takes any later class.
 
         Classes with a low limit come first, so that few of them force theirs on classes with a high one.
@@ -208,7 +239,7 @@ class Packer:
                     break
                 size = sizes[i]
                 take = left[i] if size <= 0 else min(left[i], floor(room / size * (1 + SLACK)))
-                if not content and take < 1 and size <= limit * (1 + SLACK):
+                if not content and take < 1 and size <= (caps or self.limits)[id(order[i])] * (1 + SLACK):
                     take = 1  # a worker holds at least one stream, however low the level
                 if take >= 1:
                     content.append(replace(order[i], streams=take))

@@ -41,7 +41,9 @@ def solve(
     return found
 
 
-def _solve(problem: Problem, library: ProfileLibrary, options: Options, clock: Callable[[], float]) -> Schedule:
+def _solve(
+    problem: Problem, library: ProfileLibrary, options: Options, clock: Callable[[], float]
+) -> Schedule:
     catalog = Catalog(problem, library, options)
     servers = problem.servers - options.standby
     obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)

@@ -1,0 +1,100 @@
+"""Heterogeneous schedules by rounding the relaxation (ours): pack towards its loads, then raise rates where
+there is room.
+
+The relaxation (bound.py) says how full the servers of each class should be: a class whose actions are worth
+much runs on lightly loaded servers, one that only needs its minimum on full ones. Streams are packed so that
+servers come near to those loads; rates that whole streams and servers do not allow fall to what equation (4)
+allows, which lowers loads and latencies and is therefore always feasible; then every class is raised as far
+as its servers allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rosa_server.scheduler.bound import Relaxation, relax, whole_servers
+from rosa_server.scheduler.catalog import Catalog, Load
+from rosa_server.scheduler.packing import Kind, Packer
+from rosa_server.scheduler.placement import (
+    Worker,
+    demands_of,
+    fastest_rate_hz,
+    latencies_ms,
+    loop_rate_hz,
+    workers_of,
+)
+from rosa_server.scheduler.polish import polish
+from rosa_server.scheduler.problem import Problem
+
+Rates = dict[str, float]
+SCALES = (1.0, 0.97, 0.94, 0.9)  # of the relaxation's rates: whole streams may not fit all of them
+
+
+def solve_guided(
+    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, has_time: Callable[[], bool]
+) -> tuple[Rates, list[Worker]] | None:
+    """Class rates and goal-coupled workers near the relaxation's optimum; None when rounding finds no schedule."""
+    minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    floors = fair_floors(catalog, problem, kinds, servers, minimum)
+    ideal = relax(catalog, problem, kinds, servers, floors)
+    if ideal is None:
+        return None
+    best: tuple[Rates, list[Worker]] | None = None
+    for scale in SCALES:
+        rates = {name: max(minimum[name], scale * rate) for name, rate in ideal.rates_hz.items()}
+        found = rounded(catalog, problem, kinds, servers, ideal, rates)
+        if found is None:
+            continue
+        rates, workers = polish(catalog, problem, *found)
+        if all(rates[name] >= minimum[name] * (1 - 1e-9) for name in rates):
+            if best is None or objective(problem, rates) > objective(problem, best[0]):
+                best = rates, workers
+            if objective(problem, best[0]) >= 0.99 * ideal.objective:
+                break
+        if not has_time():
+            break
+    return best
+
+
+def objective(problem: Problem, rates: Mapping[str, float]) -> float:
+    """Equation (1)."""
+    return sum(cls.weight * cls.robots * rates[cls.name] for cls in problem.classes)
+
+
+def fair_floors(
+    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, minimum: Rates
+) -> Rates:
+    """Floors so that no class starves: `fair_share` of its rate when all run at one common part of their fastest."""
+    if catalog.options.fair_share <= 0:
+        return minimum
+    fair = relax(catalog, problem, kinds, servers, minimum, fair=True)
+    if fair is None:
+        return minimum
+    share = catalog.options.fair_share * fair.objective
+    return {
+        cls.name: max(minimum[cls.name], share * fastest_rate_hz(catalog, cls)) for cls in problem.classes
+    }
+
+
+def rounded(
+    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, ideal: Relaxation, rates: Rates
+) -> tuple[Rates, list[Worker]] | None:
+    """Whole streams on whole servers near the relaxation's loads, and the rates that equation (4) then allows."""
+    packers = {kind: Packer(catalog, kind, demands_of(problem, kind, rates)) for kind in kinds}
+    least = {kind: packer.least() for kind, packer in packers.items()}
+    if sum(least.values()) > servers:
+        return None
+    counts = whole_servers(ideal, least, servers)
+    workers: list[Worker] = []
+    for kind, packer in packers.items():
+
+        def target(demand: Load) -> float:
+            return ideal.levels_hz.get((demand.task, demand.component), float("inf"))
+
+        bins = packer.pack_towards(target, counts[kind])
+        placed = None if bins is None else workers_of(catalog, kind, bins)
+        if placed is None:
+            return None
+        workers += placed
+    latency = latencies_ms(workers)
+    return {c.name: min(rates[c.name], loop_rate_hz(c, latency)) for c in problem.classes}, workers
