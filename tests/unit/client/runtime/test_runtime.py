@@ -234,7 +234,7 @@ def test_actions_asked_for_before_a_stop_are_not_executed_after_it() -> None:
     assert stage.core.state is State.HOLDING
     stage.good["monitor"] = "ongoing"
     stage.core.lanes["system1"].deadline_s += 10  # were it still in flight, its answer would count as in time
-    stage.run(0.2)
+    stage.run(0.4)
     assert stage.core.state is State.INFERRING
     assert not any(isinstance(c, Play) for c in stage.answer(asked))
 
