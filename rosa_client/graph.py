@@ -27,8 +27,8 @@ class NodeSpec:
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """What the bring-up of one robot can be told; the launch file's arguments with their texts and defaults."""
+class Robot:
+    """What the bring-up of one robot can be told: the launch file's arguments with their defaults and texts."""
 
     config: str = field(default="", metadata={"doc": "factory file: tasks, components, deadlines, fallbacks"})
     robot: str = field(default="", metadata={"doc": "robot file: cameras, joints, limits, poses"})
@@ -37,30 +37,30 @@ class Arguments:
         default="sim", metadata={"doc": "sim: MuJoCo arm and cameras; replay: recorded pictures, no physics"}
     )
     source: str = field(default="", metadata={"doc": "with driver replay: folder of the recorded pictures"})
-    namespace: str = field(
-        default="panda_0", metadata={"doc": "namespace of the nodes; the robot's name too"}
-    )
+    namespace: str = field(default="panda0", metadata={"doc": "namespace of the nodes; the robot's name too"})
     use_sim_time: bool = field(default=False, metadata={"doc": "take ROS time from /clock"})
+    record: str = field(default="", metadata={"doc": "record every topic to this MCAP file; empty: do not"})
     seed: int = field(default=0, metadata={"doc": "with driver sim: which scene to begin with"})
 
 
-def robot_graph(given: Arguments) -> list[NodeSpec]:
+def robot_graph(given: Robot) -> list[NodeSpec]:
     """The nodes of one robot in the order of their start: what is needed by others first."""
     if given.driver not in DRIVERS:
         raise ValueError(f"driver: expected one of {', '.join(sorted(DRIVERS))}, got {given.driver!r}")
     arm, camera = DRIVERS[given.driver]
-    namespace = "/" + given.namespace.strip("/")
     common = {"robot": given.robot, "use_sim_time": given.use_sim_time}
+    wanted = {
+        "arm_node": {**common, "driver": arm, "seed": given.seed},
+        "camera_node": {**common, "driver": camera, "source": given.source},
+        "runtime_node": {**common, "config": given.config, "gateway": given.gateway},
+    }
+    namespace = "/" + given.namespace.strip("/")
     return [
-        NodeSpec("arm_node", "arm_node", namespace, {**common, "driver": arm, "seed": given.seed}),
-        NodeSpec(
-            "camera_node", "camera_node", namespace, {**common, "driver": camera, "source": given.source}
-        ),
-        NodeSpec(
-            "runtime_node",
-            "runtime_node",
-            namespace,
-            {**common, "config": given.config, "gateway": given.gateway},
-            managed=True,
-        ),
+        NodeSpec(name, name, namespace, values, name == "runtime_node") for name, values in wanted.items()
     ]
+
+
+def recorder(given: Robot) -> NodeSpec:
+    """What records a robot where there is no `ros2 bag`; start it before the others so that it misses nothing."""
+    namespace = "/" + given.namespace.strip("/")
+    return NodeSpec("recorder_node", "recorder_node", namespace, {"path": given.record})

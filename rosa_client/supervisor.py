@@ -1,0 +1,152 @@
+"""Starts processes and never leaves one behind: not when a child hangs, nor when this process is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+GRACE_S = 5.0
+SHM = Path("/dev/shm")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class BringupError(Exception):
+    """Something did not start, in words for a person."""
+
+
+@dataclass
+class Child:
+    """One started process."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    reader: threading.Thread
+
+
+class Supervisor:
+    """Each child has its own process group. `say(name, line)` gets what a child writes, from its own thread."""
+
+    def __init__(self, say: Callable[[str, str], None], environment: Mapping[str, str]) -> None:
+        self._say = say
+        self._children: dict[str, Child] = {}
+        self._environment = dict(environment)
+        self._shared_before = shared_memory()
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Start `command` as `name`; a child of that name that has ended is replaced."""
+        if name in self._children and self.is_running(name):
+            raise BringupError(f"{name} is already running (pid {self.pid(name)})")
+        parent = os.getpid()
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                preexec_fn=lambda: _die_with(parent),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
+        reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
+        self._children[name] = Child(name, process, reader)
+        reader.start()
+
+    def is_running(self, name: str) -> bool:
+        return self._children[name].process.poll() is None
+
+    def pid(self, name: str) -> int:
+        return self._children[name].process.pid
+
+    def ended(self) -> dict[str, int]:
+        """Children that have ended, with their exit status (negative: the signal)."""
+        statuses = {name: child.process.poll() for name, child in self._children.items()}
+        return {name: status for name, status in statuses.items() if status is not None}
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one child at once, as a crash would."""
+        self._signal(self._children[name], signal.SIGKILL)
+        self._children[name].process.wait()
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """End every child, the last started first: SIGINT, then SIGKILL after `grace_s`; then remove their traces."""
+        children = list(reversed(self._children.values()))
+        for child in children:
+            self._signal(child, signal.SIGINT)
+        until_s = time.monotonic() + grace_s
+        for child in children:
+            try:
+                child.process.wait(max(0.0, until_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._say(child.name, f"did not end within {grace_s:g} s; killed")
+            self._signal(child, signal.SIGKILL)  # also what the child itself may have left in its group
+            child.process.wait()
+            child.reader.join(timeout=1.0)
+        self._children.clear()
+        remove_shared_memory(self._shared_before)
+
+    def _signal(self, child: Child, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.process.pid, number)
+
+    def _read(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                self._say(name, line.decode(errors="replace").rstrip())
+
+
+def shared_memory() -> set[str]:
+    """Fast DDS's files in shared memory now."""
+    return {path.name for path in SHM.glob("*fastdds*")} | {path.name for path in SHM.glob("sem.fastdds*")}
+
+
+def remove_shared_memory(before: set[str]) -> None:
+    """Remove files that came after `before` and that no process has open or mapped: killed nodes leave theirs."""
+    candidates = shared_memory() - before
+    if not candidates:
+        return
+    used = _open_shared_memory()
+    for name in candidates - used:
+        (SHM / name).unlink(missing_ok=True)
+
+
+def _open_shared_memory() -> set[str]:
+    used = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        try:
+            lines = maps.read_text().splitlines()
+        except OSError:
+            continue
+        used |= {line.rsplit("/", 1)[1].split(" ")[0] for line in lines if "/dev/shm/" in line}
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if target.startswith("/dev/shm/"):
+            used.add(Path(target.split(" ")[0]).name)
+    return used
+
+
+def _die_with(parent: int) -> None:
+    """In the child, before exec: SIGKILL it when the thread that started it is gone."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was gone before the line above
+        os._exit(1)
