@@ -15,11 +15,22 @@ from rosa_server.scheduler.deployment import Deployment, at_rates, committed, ne
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 
-RATE_TRIALS = 7
+RATE_TRIALS = 5
+LEAST_SHARE = (
+    0.2  # admission does not push a class below this part of its rate: rescheduling does better then
+)
 Joined = tuple[dict[str, str], dict[str, Worker], dict[str, float]]  # routes, changed workers, rates
 POOR_EFFICIENCY = (
     0.05  # a loss of more than this of equation (1) asks for global rescheduling in the background
 )
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Why a robot cannot join, and whether lower action rates would not help."""
+
+    words: str
+    at_any_rate: bool
 
 
 @dataclass(frozen=True)
@@ -47,69 +58,73 @@ def admit(deployment: Deployment, task: str) -> Admission:
     full = dict(deployment.rates_hz)
     if cls.robots == 1:
         full[task] = fastest_rate_hz(deployment.catalog, cls)
-    low, high, blocked = 0.0, 2.0, ""
-    best: Joined | None = None
-    for _ in range(RATE_TRIALS):  # the first trial keeps all rates
-        share = (low + high) / 2
-        if share > 1:
-            break
-        routes = _joined(deployment, cls, full, share)
-        if isinstance(routes, str):
-            blocked, high = routes, share
-        else:
-            best, low = routes, share
-            if share == 1:
-                break
-    if best is None:
-        lowest = _joined(deployment, cls, full, 0.0)
-        if isinstance(lowest, str):
-            return Admission(False, robot, deployment, f"{task}: {lowest}; needs global rescheduling", True)
-        best = lowest
+    best = _joined(deployment, cls, full, 1.0)
+    blocked = best.words if isinstance(best, Blocked) else ""
+    if isinstance(best, Blocked) and not best.at_any_rate:
+        low, high = LEAST_SHARE, 1.0
+        best = _joined(deployment, cls, full, low)
+        for _ in range(RATE_TRIALS if not isinstance(best, Blocked) else 0):
+            trial = _joined(deployment, cls, full, (low + high) / 2)
+            if isinstance(trial, Blocked):
+                high = (low + high) / 2
+            else:
+                best, low = trial, (low + high) / 2
+    if isinstance(best, Blocked):
+        return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
     before = deployment.schedule.objective
     targets, changed, rates = best
     routing = {**deployment.schedule.routing, robot: targets}
     after = committed(deployment, problem, changed, rates, routing)
     poor = after.schedule.objective < before * (1 - POOR_EFFICIENCY)
     reason = f"{robot} joins {', '.join(f'{c}: {s}' for c, s in targets.items())}"
-    if blocked:
-        reason += f"; rates fall: {blocked}"
+    fallen = [
+        f"{n} {full[n]:.2f} to {rate:.2f} Hz" for n, rate in rates.items() if rate < full[n] * (1 - 1e-6)
+    ]
+    if fallen:
+        reason += f"; rates fall: {', '.join(fallen)}" + (f", as {blocked}" if blocked else "")
     return Admission(True, robot, after, reason, poor)
 
 
-def _joined(deployment: Deployment, cls: TaskClass, full: dict[str, float], share: float) -> Joined | str:
+def _joined(deployment: Deployment, cls: TaskClass, full: dict[str, float], share: float) -> Joined | Blocked:
     """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
     rates = {**full, cls.name: max(cls.min_rate_hz, share * full[cls.name])}
     targets: dict[str, str] = {}
     changed: dict[str, Worker] = {}
-    lowered = share < 1
-    for need in cls.needs:
-        found = _least_loaded(deployment, cls, need, rates, full, share if lowered else 1.0, changed)
+    for need in sorted(
+        cls.needs, key=lambda need: need.is_goal
+    ):  # obligations first: no rate makes room for them
+        found = _join_one(deployment, cls, need, rates, full, share, changed)
         if found is None:
             capacity = deployment.catalog.capacity_hz(need.model, need.component, need.slo_ms)
-            return (
+            words = (
                 f"no server with {need.component} has room for {need.rate_hz(rates[cls.name]):.3g} req/s more at"
                 f" {deployment.catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
             )
-        targets[need.component], workers, rates = found
-        changed.update(workers)
-    if lowered:  # a class lowered for a later component is lowered for the earlier ones too
+            return Blocked(
+                words, at_any_rate=not need.is_goal and not deployment.catalog.options.share_components
+            )
+        targets[need.component], worker, rates = found
+        changed[targets[need.component]] = worker
+    if share < 1:  # a class lowered for a later component is lowered for the earlier ones too
         contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in changed.items()}
         again = with_loads(deployment, contents)
-        if again is None:
-            return "a lower rate raised a load"  # cannot happen: capacities are monotone
+        assert again is not None, "lower rates cannot break an SLO"
         changed = again
     everything = [changed.get(key, worker) for key, worker in deployment.workers.items()]
     latency = latencies_ms([worker for worker in everything if worker.loads])
-    touched = {load.task for worker in changed.values() for load in worker.loads}
-    for name in touched:
+    settled = dict(rates)  # longer rounds lower rates, which lowers loads and latencies: always feasible
+    for name in {load.task for worker in changed.values() for load in worker.loads}:
         other = cls if name == cls.name else deployment.classes[name]
         loop = loop_rate_hz(other, latency)
-        if rates[name] > loop * (1 + 1e-9):
-            return f"{name} would need {rates[name]:.3f} Hz, its longer rounds allow {loop:.3f} Hz"
-    return targets, changed, rates
+        settled[name] = min(rates[name], loop)
+        if settled[name] < max(other.min_rate_hz, LEAST_SHARE * full[name]) * (1 - 1e-9):
+            return Blocked(
+                f"{name}: its longer rounds allow {loop:.3f} Hz instead of {full[name]:.3f} Hz", False
+            )
+    return targets, changed, settled
 
 
-def _least_loaded(
+def _join_one(
     deployment: Deployment,
     cls: TaskClass,
     need: Need,
@@ -117,29 +132,45 @@ def _least_loaded(
     full: dict[str, float],
     share: float,
     changed: dict[str, Worker],
-) -> tuple[str, dict[str, Worker], dict[str, float]] | None:
-    """The server of a component that is least used after the stream joins, with the rates this takes."""
-    best: tuple[float, str, dict[str, Worker], dict[str, float]] | None = None
-    classes = deployment.classes
+) -> tuple[str, Worker, dict[str, float]] | None:
+    """A server of a component that takes the stream, with the rates this takes: of those that serve the task already
+    the least loaded, else of all."""
+    catalog, classes, ranked = deployment.catalog, deployment.classes, []
+    calls = {
+        name: other.calls_per_action
+        for name, each in classes.items()
+        for other in each.needs
+        if other.component == need.component
+    }
     for server_id, before in deployment.workers.items():
         worker = changed.get(server_id, before)
-        if worker.kind.model != need.model or need.component not in worker.kind.components:
-            continue
-        now = dict(rates)
+        if worker.kind.model == need.model and need.component in worker.kind.components:
+            known = any(load.task == cls.name for load in worker.loads)
+            ranked.append(
+                (not known, sum(load.streams * load.rate_hz for load in worker.loads), server_id, worker)
+            )
+    for _, _, server_id, worker in sorted(ranked, key=lambda entry: entry[:3]):
+        now = rates
         if share < 1 and need.is_goal:
+            now = dict(rates)
             for load in worker.loads:
                 if load.task != cls.name:
-                    now[load.task] = min(
-                        now[load.task], max(classes[load.task].min_rate_hz, share * full[load.task])
-                    )
+                    lowest = max(classes[load.task].min_rate_hz, share * full[load.task])
+                    now[load.task] = min(now[load.task], lowest)
         stream = Load(cls.name, need.component, 1, need.rate_hz(now[cls.name]), need.slo_ms)
-        loads = plus(at_rates(worker.loads, deployment, now), stream)
-        if best is not None and sum(x.streams * x.rate_hz for x in loads) >= best[0]:
-            continue
-        assessed = with_loads(deployment, {server_id: loads})
+        if len(worker.kind.components) == 1:  # a cheap look before the exact one
+            used = sum(
+                load.streams * (now[load.task] * calls[load.task] if need.is_goal else load.rate_hz)
+                for load in worker.loads
+            )
+            tightest = min([need.slo_ms, *(load.slo_ms for load in worker.loads)])
+            if used + stream.rate_hz > 1.001 * catalog.capacity_hz(need.model, need.component, tightest):
+                continue
+        loads = worker.loads if share == 1 else at_rates(worker.loads, deployment, now)
+        assessed = with_loads(deployment, {server_id: plus(loads, stream)})
         if assessed is not None:
-            best = (sum(x.streams * x.rate_hz for x in loads), server_id, assessed, now)
-    return None if best is None else best[1:]
+            return server_id, assessed[server_id], now
+    return None
 
 
 def remove(deployment: Deployment, robot: str) -> Deployment:
