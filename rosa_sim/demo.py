@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 
 import rclpy
+
 from rosa_client.bringup import Bringup, BringupError
 from rosa_client.graph import Robot
-
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_sim import report, video
-from rosa_sim.episodes import EpisodeError, EpisodeRunner
+from rosa_sim.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_SEED = 900_000  # far from every seed that demonstrations were collected on
@@ -54,7 +54,7 @@ def main() -> int:
                 task,
                 alive=bringup.failure,
                 on_progress=say.status,
-                decide_after_s=None if args.operator else 3.0,
+                operator=nobody if args.operator else stand_in,
             )
             runner.wait_ready(120.0)
             say.line(f"{task} with {len(factory.models)} served models; {args.episodes} episodes\n")

@@ -24,6 +24,21 @@ LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SERVICE_TIMEOUT_S = 30.0
 RESUMES = 2  # times that the stand-in operator resumes within one episode before it gives up
 
+# Asked while an alert stands: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
+Operator = Callable[[OperatorAlert, float, int], str]
+
+
+def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
+    """The operator of a run that nobody watches: resumes after 3 s, and gives up when that does not help."""
+    if waited_s < 3.0:
+        return ""
+    return "resume" if count <= RESUMES else "abort"
+
+
+def nobody(alert: OperatorAlert, waited_s: float, count: int) -> str:
+    """Leaves alerts to a real operator."""
+    return ""
+
 
 class EpisodeError(RuntimeError):
     """The bring-up did not do its part; the text says which and for how long it was waited for."""
@@ -39,15 +54,17 @@ class EpisodeRunner:
         *,
         alive: Callable[[], str] = lambda: "",
         on_progress: Callable[[str], None] = lambda text: None,
-        decide_after_s: float | None = 3.0,
+        operator: Operator = stand_in,
+        on_status: Callable[[RobotStatus], None] = lambda status: None,
     ) -> None:
-        """`alive()` says which process died, if any; `decide_after_s`: None leaves alerts to a real operator."""
+        """`alive()` says which process died, if any; it ends the run. `on_status` sees every status of the robot."""
         self.node = Node("episodes", namespace=namespace)
         self.task = task
         self.shots: list[Shot] = []
         self._alive = alive
         self._on_progress = on_progress
-        self._decide_after_s = decide_after_s
+        self._operator = operator
+        self._on_any_status = on_status
         self._status: RobotStatus | None = None
         self._alert: OperatorAlert | None = None
         self._alert_since_s = 0.0
@@ -117,20 +134,21 @@ class EpisodeRunner:
         while not future.done():
             self._spin()
             self._on_progress(self._line())
-            waited_s = time.monotonic() - self._alert_since_s
-            if self._alert and self._decide_after_s is not None and waited_s > self._decide_after_s:
-                choice = "resume" if len(self._alerts) <= RESUMES else "abort"
-                self._decide(self._alert.id, choice)
+            if self._alert is not None:
+                waited_s = time.monotonic() - self._alert_since_s
+                choice = self._operator(self._alert, waited_s, len(self._alerts))
+                if choice:
+                    self._decide(self._alert.id, choice)
         return future.result()
 
     def _decide(self, alert_id: int, choice: str) -> None:
         request = OperatorDecision.Request(
-            alert_id=alert_id, choice=choice, decided_by="demo", why="nobody else is at the panel"
+            alert_id=alert_id, choice=choice, decided_by="run", why="nobody else is at the panel"
         )
         self._alert = None
         answer = self._call(self._decision, request, "operator_decision")
         said = choice if answer.accepted else f"{choice} (refused: {answer.reason})"
-        self._on_progress(f"operator (the demo stands in): {said}\n")
+        self._on_progress(f"operator (stand-in): {said}\n")
 
     def _line(self) -> str:
         status, feedback = self._status, self._feedback
@@ -147,6 +165,7 @@ class EpisodeRunner:
 
     def _on_status(self, message: RobotStatus) -> None:
         self._status = message
+        self._on_any_status(message)
 
     def _on_alert(self, message: OperatorAlert) -> None:
         if message.active and (self._alert is None or self._alert.id != message.id):

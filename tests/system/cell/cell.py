@@ -1,0 +1,75 @@
+"""A whole cell under test: server, workers, ROS 2 nodes and simulated Panda, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import rclpy
+from rosa_interfaces.msg import RobotStatus
+
+from rosa_client.bringup import Bringup
+from rosa_client.graph import Robot
+from rosa_sim.episodes import EpisodeRunner, Operator, nobody
+
+ROOT = Path(__file__).parents[3]
+NAMESPACE = "cell"
+TASK = "pick_and_place"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def factory_file(folder: Path) -> tuple[Path, str]:
+    """The shipped factory file with a free port of its own; returns the file and the endpoint."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    text = (ROOT / "configs" / "pick_place.yaml").read_text()
+    path = folder / "pick_place.yaml"
+    path.write_text(f"{text}\ngateway:\n  bind: {endpoint}\n  metrics_port: 0\n")
+    return path, endpoint
+
+
+@contextmanager
+def cell(
+    folder: Path,
+    *,
+    server: bool = True,
+    operator: Operator = nobody,
+    on_status: Callable[[RobotStatus], None] = lambda status: None,
+) -> Iterator[tuple[Bringup, EpisodeRunner]]:
+    """A running cell; everything is ended on leaving. Each test process has a ROS domain of its own."""
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    path, endpoint = factory_file(folder)
+    robot = Robot(
+        config=str(path),
+        robot=str(ROOT / "configs" / "robots" / "panda.yaml"),
+        gateway=endpoint,
+        namespace=NAMESPACE,
+    )
+    bringup = Bringup([robot], server=str(path), logs=folder / "logs")
+    if not server:
+        bringup = Bringup([robot], logs=folder / "logs")
+        bringup._server = str(path)  # known, but started later by the test
+    runner = None
+    try:
+        with bringup:
+            rclpy.init()
+            runner = EpisodeRunner(NAMESPACE, TASK, operator=operator, on_status=on_status)
+            yield bringup, runner
+    finally:
+        if runner is not None:
+            runner.close()
+        rclpy.try_shutdown()
+
+
+def workers_of(bringup: Bringup) -> list[psutil.Process]:
+    """The server's worker processes."""
+    children = psutil.Process(bringup.supervisor.pid("server")).children(recursive=True)
+    return [child for child in children if "rosa_server.serving.worker" in " ".join(child.cmdline())]

@@ -1,0 +1,153 @@
+"""The whole cell, as it is launched: one good episode, and the faults that a cell must survive."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from rosa_interfaces.msg import OperatorAlert, RobotStatus
+
+from rosa_client.bringup import Bringup
+from rosa_sim.episodes import EpisodeRunner, stand_in
+from rosa_sim.report import Episode
+from tests.system.cell.cell import NAMESPACE, cell, workers_of
+
+pytestmark = pytest.mark.slow
+READY_S = 120.0
+EPISODE_S = 120.0
+SEED = 900_000
+
+
+class Story:
+    """Something that happens once, in the third round of an episode, and what the robot said about it."""
+
+    def __init__(self, happens: Callable[[Bringup], None]) -> None:
+        self.happens = happens
+        self.bringup: Bringup | None = None
+        self.happened = False
+        self.states: list[str] = []
+        self.alerts: list[OperatorAlert] = []
+        self.connected = False
+
+    def on_status(self, status: RobotStatus) -> None:
+        self.connected = status.server_connected
+        if not self.happened and status.round >= 3 and self.bringup is not None:
+            self.happened = True
+            self.happens(self.bringup)
+        elif self.happened and (not self.states or self.states[-1] != status.state):
+            self.states.append(status.state)
+
+    def tell(self, bringup: Bringup, runner: EpisodeRunner) -> Episode:
+        self.bringup = bringup
+        runner.wait_ready(READY_S)
+        return runner.run(1, 1, SEED, EPISODE_S)
+
+
+def joints_at(runner: EpisodeRunner, since: int) -> np.ndarray:
+    """Joint positions (n, 7) of every recorded state since shot number `since`."""
+    return np.array([shot.qpos[:7] for shot in runner.shots[since:]])
+
+
+def test_the_cube_is_in_the_bin_and_the_robot_knows_it(tmp_path: Path) -> None:
+    with cell(tmp_path, operator=stand_in) as (_, runner):
+        runner.wait_ready(READY_S)
+        episode = runner.run(1, 1, SEED, EPISODE_S)
+    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    assert episode.rounds > 3
+    assert episode.deadlines_met > episode.rounds, "System 1 and the monitor both answered"
+
+
+def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> None:
+    story = Story(lambda _: None)
+    with cell(tmp_path, server=False, operator=stand_in, on_status=story.on_status) as (bringup, runner):
+        began_s = time.monotonic()
+
+        def late_server(status: RobotStatus) -> None:
+            if status.state == "connecting" and time.monotonic() - began_s > 8 and not story.happened:
+                assert not status.server_connected
+                assert np.ptp(joints_at(runner, 0), axis=0).max() < 0.01, "the arm moved without a server"
+                story.happened = True
+                bringup.start_server()
+
+        runner._on_any_status = late_server
+        episode = runner.run(1, 1, SEED, EPISODE_S)
+    assert story.happened
+    assert episode.outcome == "done", episode
+
+
+def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(tmp_path: Path) -> None:
+    def kill(bringup: Bringup) -> None:
+        bringup.supervisor.kill("server")
+
+    story = Story(kill)
+    still: list[float] = []
+    restarted: list[bool] = []
+
+    def operator(alert: OperatorAlert, waited_s: float, count: int) -> str:
+        """Looks whether the arm stands still, has the server started again, and resumes when it is back."""
+        assert story.bringup is not None
+        if waited_s < 2:
+            return ""
+        if not restarted:
+            still.append(float(np.ptp(joints_at(runner, -40), axis=0).max()))
+            story.alerts.append(alert)
+            story.bringup.start_server()
+            restarted.append(True)
+        return "resume" if story.connected else ""
+
+    with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
+        episode = story.tell(bringup, runner)
+    assert story.alerts[0].cause == "max_consecutive_slo_violation"
+    assert "waiting_for_human" in story.states
+    assert still[0] < 1e-3, f"joints moved by {still[0]} rad in the last second before the decision"
+    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    assert episode.deadlines_missed >= 3
+
+
+def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill(bringup: Bringup) -> None:
+        for worker in workers_of(bringup):
+            if "flow" in " ".join(worker.cmdline()) or not killed:
+                worker.kill()
+                killed.append(worker.pid)
+
+    story = Story(kill)
+    with cell(tmp_path, operator=stand_in_when_ready(story), on_status=story.on_status) as (bringup, runner):
+        episode = story.tell(bringup, runner)
+        alive = workers_of(bringup)
+        assert len(alive) == 2
+        assert not {worker.pid for worker in alive} & set(killed)
+    assert killed
+    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+
+
+def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(tmp_path: Path) -> None:
+    def freeze(bringup: Bringup) -> None:
+        psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/camera_node")).send_signal(signal.SIGSTOP)
+
+    story = Story(freeze)
+
+    def operator(alert: OperatorAlert, waited_s: float, count: int) -> str:
+        assert story.bringup is not None
+        story.alerts.append(alert)
+        psutil.Process(story.bringup.supervisor.pid(f"{NAMESPACE}/camera_node")).send_signal(signal.SIGCONT)
+        return "resume" if waited_s > 2 else ""
+
+    with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
+        episode = story.tell(bringup, runner)
+    assert "holding" in story.states
+    assert story.states.index("holding") < story.states.index("waiting_for_human")
+    assert "sensor_silent" in story.alerts[0].cause
+    assert episode.outcome == "done", episode
+
+
+def stand_in_when_ready(story: Story) -> Callable[[OperatorAlert, float, int], str]:
+    """Resumes as soon as the robot is welcome again."""
+    return lambda alert, waited_s, count: "resume" if waited_s > 3 and story.connected else ""
