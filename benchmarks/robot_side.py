@@ -1,0 +1,215 @@
+"""What ROSA costs on the robot: CPU of the runtime node with two 30 Hz cameras, and the control loop's jitter.
+
+    make bench-robot        (or: python benchmarks/robot_side.py [--seconds 30])
+
+Phase 1: two 640x480 JPEG cameras at 30 Hz (replayed pictures), a running task, a served emulated model. Phase 2: the
+simulated Panda, physics included, with its own two cameras. Everything runs in the product's own processes. The aims hold
+for an otherwise idle machine: the load of the others is printed beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import socket
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import cv2
+import matplotlib as mpl
+import numpy as np
+import psutil
+import rclpy
+import yaml
+from diagnostic_msgs.msg import DiagnosticArray
+
+from rosa_client.bringup import Bringup
+from rosa_client.graph import Robot
+from rosa_sim.episodes import EpisodeRunner, nobody
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+NAMESPACE = "bench"
+CPU_AIM_PERCENT = 40.0
+JITTER_AIM_MS = 2.0
+SAMPLE_S = 1.0
+
+FACTORY = """
+server_cluster: {{num_servers: 1}}
+robot_fleet: [{{task: bench, num_robots: 1}}]
+bench:
+  pipeline: {{action_period_ms: 400}}
+  components:
+    system1: {{model: emulated, slo_ms: 1000}}
+    monitor: {{model: emulated, slo_ms: 1000, freq_hz: 2}}
+models: {{emulated: {{backend: emulated, options: {{latency_ms: 30, verdict: ongoing}}}}}}
+gateway: {{bind: "{endpoint}", metrics_port: 0}}
+"""
+
+
+def phase(folder: Path, driver: str, seconds: float) -> dict[str, Any]:
+    """One bring-up, one running task; CPU of each process in % of one core, and the control loop's last jitter."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    folder.mkdir()
+    factory, robot = folder / "factory.yaml", folder / "robot.yaml"
+    factory.write_text(FACTORY.format(endpoint=endpoint))
+    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
+    if driver == "replay":
+        for camera in spec["cameras"].values():
+            camera.update(width=640, height=480, rate_hz=30)
+        _pictures(folder / "source", list(spec["cameras"]))
+    robot.write_text(yaml.safe_dump(spec))
+    given = Robot(
+        config=str(factory),
+        robot=str(robot),
+        gateway=endpoint,
+        namespace=NAMESPACE,
+        driver=driver,
+        source=str(folder / "source"),
+    )
+    with Bringup([given], server=str(factory), logs=folder / "logs") as bringup:
+        rclpy.init()
+        runner = EpisodeRunner(NAMESPACE, "bench", alive=bringup.failure, operator=nobody)
+        jitter: dict[str, float] = {}
+        runner.node.create_subscription(DiagnosticArray, "/diagnostics", lambda m: _jitter(m, jitter), 10)
+        try:
+            return {"driver": driver, **_measure(bringup, runner, seconds, driver), **jitter}
+        finally:
+            runner.close()
+            rclpy.try_shutdown()
+
+
+def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: str) -> dict[str, Any]:
+    names = {
+        name: psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/{name}"))
+        for name in ("arm_node", "camera_node")
+    }
+    names["runtime_node"] = psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/runtime_node"))
+    from rosa_interfaces.action import RunTask
+
+    runner._until(runner._action.server_is_ready, 60, "run_task")
+    runner._until(
+        lambda: runner._status is not None and runner._status.server_connected, 60, "the server's welcome"
+    )
+    goal = runner._wait(runner._action.send_goal_async(RunTask.Goal(task="bench")), 10, "the goal")
+    runner._spin_for(5)  # the start is not measured
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    others: list[float] = []
+    ours = [
+        *names.values(),
+        psutil.Process(),
+        *psutil.Process(bringup.supervisor.pid("server")).children(recursive=True),
+    ]
+    for process in ours:
+        process.cpu_percent(None)
+    psutil.cpu_percent(None)
+    for _ in range(round(seconds / SAMPLE_S)):
+        runner._spin_for(SAMPLE_S)
+        for name, process in names.items():
+            samples[name].append(process.cpu_percent(None))
+        total = psutil.cpu_percent(None) * (psutil.cpu_count() or 1)
+        others.append(
+            max(0.0, total - sum(samples[n][-1] for n in names) - sum(p.cpu_percent(None) for p in ours[3:]))
+        )
+        print(f"\r{driver}: {len(others):3d} of {seconds:.0f} s", end="", flush=True)
+    print()
+    runner._wait(goal.cancel_goal_async(), 10, "the cancellation")
+    status = runner._status
+    rounds = status.round if status is not None else 0
+    return {
+        **{f"{name}_cpu_percent": round(float(np.mean(values)), 1) for name, values in samples.items()},
+        "runtime_samples": samples["runtime_node"],
+        "other_load_percent": round(float(np.mean(others)), 1),
+        "rounds": int(rounds),
+    }
+
+
+def _pictures(folder: Path, cameras: list[str]) -> None:
+    """A few photographs' worth of detail per camera: noise would compress worse than any camera picture."""
+    rng = np.random.default_rng(0)
+    for name in cameras:
+        (folder / name).mkdir(parents=True)
+        for index in range(8):
+            small = rng.integers(0, 255, (30, 40, 3), dtype=np.uint8)
+            cv2.imwrite(
+                str(folder / name / f"{index}.png"),
+                cv2.resize(small, (640, 480), interpolation=cv2.INTER_CUBIC),
+            )
+
+
+def _jitter(message: DiagnosticArray, found: dict[str, float]) -> None:
+    for status in message.status:
+        values = {entry.key: entry.value for entry in status.values}
+        for key in ("jitter_p50_ms", "jitter_p99_ms"):
+            if key in values and re.fullmatch(r"[0-9.]+", values[key]):
+                found[key] = float(values[key])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=30.0, help="measured time of each phase")
+    args = parser.parse_args()
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [phase(Path(folder) / driver, driver, args.seconds) for driver in ("replay", "sim")]
+    cpu, jitter = rows[0]["runtime_node_cpu_percent"], rows[1].get("jitter_p99_ms", float("nan"))
+    aims = [
+        {
+            "aim": f"runtime node, 2 cameras at 30 Hz: under {CPU_AIM_PERCENT:g} % of one core",
+            "value": cpu,
+            "holds": cpu < CPU_AIM_PERCENT,
+        },
+        {
+            "aim": f"control loop jitter p99 under {JITTER_AIM_MS:g} ms on an idle machine",
+            "value": jitter,
+            "holds": bool(jitter < JITTER_AIM_MS),
+        },
+    ]
+    for row in rows:
+        print(
+            f"{row['driver']:>7}: runtime {row['runtime_node_cpu_percent']:5.1f} %  arm {row['arm_node_cpu_percent']:5.1f} %"
+            f"  cameras {row['camera_node_cpu_percent']:5.1f} %  others {row['other_load_percent']:5.1f} %"
+            f"  jitter p50 {row.get('jitter_p50_ms', float('nan')):.2f} p99 {row.get('jitter_p99_ms', float('nan')):.2f} ms"
+            f"  rounds {row['rounds']}"
+        )
+    for aim in aims:
+        print(f"{'holds ' if aim['holds'] else 'MISSED'}  {aim['aim']}: {aim['value']}")
+    _write(rows, aims)
+    return 0
+
+
+def _write(rows: list[dict[str, Any]], aims: list[dict[str, Any]]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    result = {
+        "name": "robot_side",
+        "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "machine": f"{os.cpu_count()} x {platform.machine()}, {platform.platform()}, Python {platform.python_version()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": [{key: value for key, value in row.items() if key != "runtime_samples"} for row in rows],
+        "aims": aims,
+    }
+    (RESULTS / "robot_side.json").write_text(json.dumps(result, indent=1) + "\n")
+    figure, axis = plt.subplots(figsize=(7, 3.2))
+    for row in rows:
+        axis.plot(row["runtime_samples"], label=f"runtime node, {row['driver']}")
+    axis.axhline(CPU_AIM_PERCENT, linestyle="--", color="grey", label="aim")
+    axis.set(xlabel="s", ylabel="% of one core", ylim=(0, None), title="Robot side: CPU of the runtime node")
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(RESULTS / "robot_side.png", dpi=120)
+    print(f"wrote {RESULTS.relative_to(ROOT)}/robot_side.json and .png")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
