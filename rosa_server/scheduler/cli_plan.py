@@ -24,9 +24,9 @@ INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Add `plan` to a command line's sub-commands."""
-    parser = subparsers.add_parser(
+    parser: argparse.ArgumentParser = subparsers.add_parser(
         "plan",
         help="show the schedule of a factory",
         description="Placement, routing, batching and rates of a factory.",
@@ -63,7 +63,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
     )
-    parser.set_defaults(main=main)
+    parser.set_defaults(run=main)
+    return parser
 
 
 def main(args: argparse.Namespace) -> int:

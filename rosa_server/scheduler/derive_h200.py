@@ -122,6 +122,7 @@ def system1(requests: int) -> Profile:
         tuple(configurations),
         COMMAND,
         system1_facts(table, plan_ms),
+        {str(size): ms for size, ms in table.items()},
     )
 
 
@@ -274,6 +275,7 @@ def vlm(model: str, tokens: dict[str, int], memory_mb: float, requests: int) -> 
         tuple(configurations),
         COMMAND,
         tuple(facts),
+        {str(entry.size): entry.ms for entry in configurations[0].service},  # of the first component
     )
 
 

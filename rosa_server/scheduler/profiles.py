@@ -126,6 +126,9 @@ class Profile:
     configurations: tuple[Configuration, ...] = setting("batching configurations")
     command: str = setting("command that made the file", "")
     facts: tuple[Fact, ...] = setting("where the numbers come from", tuple)
+    batch_latency_ms: Mapping[str, float] = setting(
+        "batch size -> time of one run, as the emulated backend reads it", dict
+    )
 
     def configurations_for(self, component: str) -> tuple[Configuration, ...]:
         """Configurations profiled for `component`; failing that, those for any component, then all."""

@@ -1,0 +1,222 @@
+"""`rosa profile MODEL`: measure a backend and write its profile, or plot profiles that exist."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_contract.config import load_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import nearest
+from rosa_server.models.backend import Backend
+from rosa_server.models.registry import create
+from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.measure import measure_plan, plans
+from rosa_server.scheduler.profiles import (
+    SCHEMA,
+    Configuration,
+    LatencyPoint,
+    Profile,
+    load_profile,
+    save_profile,
+)
+
+BAR = 30
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add `profile` to a command line's sub-commands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "profile",
+        help="measure a model on this hardware for the scheduler",
+        description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
+        " Interrupted, it goes on where it stopped.",
+    )
+    parser.add_argument("model", help="model name as in factory files")
+    parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
+    parser.add_argument("--backend", help="backend name, instead of --factory")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="backend option (YAML value)"
+    )
+    parser.add_argument("--component", default="system1", help="component that the requests name")
+    parser.add_argument("--hardware", default="cpu", help="server_cluster.gpu_type of this machine")
+    parser.add_argument(
+        "--hardware-memory-mb", type=float, help="its memory; default: GPU memory, or RAM for cpu"
+    )
+    parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
+    parser.add_argument("--requests", type=int, default=300, help="requests per rate")
+    parser.add_argument(
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+    )
+    parser.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="plot the profile; with an existing one, only that",
+    )
+    parser.add_argument("--again", action="store_true", help="measure although a profile exists")
+    parser.set_defaults(run=main)
+    return parser
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `rosa profile`. Exit status 0, or 2 for wrong input."""
+    try:
+        path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
+        if path.exists() and not args.again:
+            if args.plot is None:
+                problem = "exists already; --again measures anew, --plot draws it"
+                raise ConfigError(str(path), [problem])
+            profile = load_profile(path)
+        else:
+            profile = _measured(args, path)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if args.plot is not None:
+        target = Path(args.plot) if args.plot else path.with_suffix(".png")
+        plot(profile, target)
+        print(f"plotted {target}")
+    return 0
+
+
+def _measured(args: argparse.Namespace, path: Path) -> Profile:
+    if args.requests < 50:
+        raise ConfigError(
+            "--requests", [f"expected at least 50 for a p99 that means anything, got {args.requests}"]
+        )
+    try:
+        batches = [int(part) for part in args.batches.split(",")]
+    except ValueError:
+        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+    backend = _backend(args)
+    partial = path.with_suffix(".partial.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = _resume(partial)
+    backend.load()
+    try:
+        backend.warm_up()
+        configurations: list[Configuration] = []
+        todo = plans(batches, backend.max_batch)
+        for index, plan in enumerate(todo):
+            steps = measure_plan(
+                backend, plan, args.component, args.requests, time.perf_counter, time.sleep, known, False
+            )
+            for step in steps:
+                if isinstance(step, Configuration):
+                    configurations.append(step)
+                    continue
+                known[step[0]] = step[1]
+                partial.write_text(
+                    json.dumps({key: asdict(point) for key, point in known.items()}), encoding="utf-8"
+                )
+                done = sum(1 for key in known if key.startswith(f"{plan.key}@"))
+                _progress((index + done / 10) / len(todo), f"{step[0]}: p99 {step[1].p99_ms:.1f} ms")
+    finally:
+        backend.close()
+    print(file=sys.stderr)
+    widest = max(configurations, key=lambda c: (c.batching == "dynamic", c.batch))
+    profile = Profile(
+        SCHEMA,
+        args.model,
+        args.hardware,
+        "measured",
+        max(1.0, backend.memory_mb),
+        args.hardware_memory_mb or _memory_mb(args.hardware),
+        tuple(configurations),
+        f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}",
+        batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
+    )
+    save_profile(profile, path)
+    load_profile(path)
+    partial.unlink(missing_ok=True)
+    print(f"wrote {path}")
+    return profile
+
+
+def _backend(args: argparse.Namespace) -> Backend:
+    options: dict[str, Any] = {}
+    name = args.backend
+    if args.factory is not None:
+        models = load_factory(args.factory).models
+        if args.model not in models:
+            hint = nearest(args.model, models)
+            raise ConfigError(
+                str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
+            )
+        name = name or models[args.model].backend
+        options = dict(models[args.model].options)
+    if name is None:
+        raise ConfigError("rosa profile", ["say how the model runs: --factory FILE or --backend NAME"])
+    for text in args.option:
+        key, separator, value = text.partition("=")
+        if not separator or not key.isidentifier():
+            raise ConfigError("--option", [f"expected NAME=VALUE, got {text!r}"])
+        try:
+            options[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
+    return create(name, **options)
+
+
+def _resume(partial: Path) -> dict[str, LatencyPoint]:
+    """Points of an interrupted measurement; a damaged file is started over."""
+    try:
+        plain = json.loads(partial.read_text(encoding="utf-8"))
+        return {str(key): LatencyPoint(**point) for key, point in plain.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _progress(share: float, words: str) -> None:
+    filled = round(BAR * share)
+    print(
+        f"\r[{'#' * filled}{'.' * (BAR - filled)}] {share:4.0%} {words:<40}",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _memory_mb(hardware: str) -> float:
+    if hardware != "cpu":
+        import torch
+
+        if torch.cuda.is_available():
+            return float(torch.cuda.get_device_properties(0).total_memory / 1e6)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
+
+
+def plot(profile: Profile, path: Path) -> None:
+    """p50 and p99 over request rate, a line per batching configuration."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    for index, configuration in enumerate(profile.configurations):
+        colour = f"C{index % 10}"
+        rates = [point.rate_hz for point in configuration.latency]
+        label = f"{configuration.label} {'/'.join(configuration.components)}".strip()
+        axes.plot(
+            rates, [point.p99_ms for point in configuration.latency], "-", color=colour, label=f"{label} p99"
+        )
+        axes.plot(rates, [point.p50_ms for point in configuration.latency], ":", color=colour)
+    axes.set_yscale("log")
+    axes.set_xlabel("requests per second")
+    axes.set_ylabel("latency, ms (dotted: p50)")
+    axes.set_title(f"{profile.model} on {profile.hardware}, {profile.origin}", fontsize=9)
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
