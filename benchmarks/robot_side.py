@@ -3,8 +3,8 @@
     make bench-robot        (or: python benchmarks/robot_side.py [--seconds 30])
 
 Phase 1: two 640x480 JPEG cameras at 30 Hz (replayed pictures), a running task, a served emulated model. Phase 2: the
-simulated Panda, physics included, with its own two cameras. Everything runs in the product's own processes. The aims hold
-for an otherwise idle machine: the load of the others is printed beside them.
+simulated Panda, physics included, with its own two cameras. Everything runs in the product's own processes. The aims
+are for an otherwise idle machine: the load of the others is printed beside them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import psutil
 import rclpy
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
+from rosa_interfaces.action import RunTask
 
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
@@ -39,6 +40,7 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 NAMESPACE = "bench"
+NODES = ("runtime_node", "arm_node", "camera_node")
 CPU_AIM_PERCENT = 40.0
 JITTER_AIM_MS = 2.0
 SAMPLE_S = 1.0
@@ -91,13 +93,7 @@ def phase(folder: Path, driver: str, seconds: float) -> dict[str, Any]:
 
 
 def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: str) -> dict[str, Any]:
-    names = {
-        name: psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/{name}"))
-        for name in ("arm_node", "camera_node")
-    }
-    names["runtime_node"] = psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/runtime_node"))
-    from rosa_interfaces.action import RunTask
-
+    names = {name: psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/{name}")) for name in NODES}
     runner._until(runner._action.server_is_ready, 60, "run_task")
     runner._until(
         lambda: runner._status is not None and runner._status.server_connected, 60, "the server's welcome"
@@ -106,12 +102,8 @@ def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: st
     runner._spin_for(5)  # the start is not measured
     samples: dict[str, list[float]] = {name: [] for name in names}
     others: list[float] = []
-    ours = [
-        *names.values(),
-        psutil.Process(),
-        *psutil.Process(bringup.supervisor.pid("server")).children(recursive=True),
-    ]
-    for process in ours:
+    rest = [psutil.Process(), *psutil.Process(bringup.supervisor.pid("server")).children(recursive=True)]
+    for process in (*names.values(), *rest):
         process.cpu_percent(None)
     psutil.cpu_percent(None)
     for _ in range(round(seconds / SAMPLE_S)):
@@ -119,9 +111,8 @@ def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: st
         for name, process in names.items():
             samples[name].append(process.cpu_percent(None))
         total = psutil.cpu_percent(None) * (psutil.cpu_count() or 1)
-        others.append(
-            max(0.0, total - sum(samples[n][-1] for n in names) - sum(p.cpu_percent(None) for p in ours[3:]))
-        )
+        ours = sum(samples[name][-1] for name in names) + sum(process.cpu_percent(None) for process in rest)
+        others.append(max(0.0, total - ours))
         print(f"\r{driver}: {len(others):3d} of {seconds:.0f} s", end="", flush=True)
     print()
     runner._wait(goal.cancel_goal_async(), 10, "the cancellation")
@@ -142,10 +133,8 @@ def _pictures(folder: Path, cameras: list[str]) -> None:
         (folder / name).mkdir(parents=True)
         for index in range(8):
             small = rng.integers(0, 255, (30, 40, 3), dtype=np.uint8)
-            cv2.imwrite(
-                str(folder / name / f"{index}.png"),
-                cv2.resize(small, (640, 480), interpolation=cv2.INTER_CUBIC),
-            )
+            picture = cv2.resize(small, (640, 480), interpolation=cv2.INTER_CUBIC)
+            cv2.imwrite(str(folder / name / f"{index}.png"), picture)
 
 
 def _jitter(message: DiagnosticArray, found: dict[str, float]) -> None:
@@ -177,11 +166,11 @@ def main() -> int:
         },
     ]
     for row in rows:
+        cpu_of = "  ".join(f"{name} {row[f'{name}_cpu_percent']:5.1f} %" for name in NODES)
+        p50_ms, p99_ms = (row.get(key, float("nan")) for key in ("jitter_p50_ms", "jitter_p99_ms"))
         print(
-            f"{row['driver']:>7}: runtime {row['runtime_node_cpu_percent']:5.1f} %  arm {row['arm_node_cpu_percent']:5.1f} %"
-            f"  cameras {row['camera_node_cpu_percent']:5.1f} %  others {row['other_load_percent']:5.1f} %"
-            f"  jitter p50 {row.get('jitter_p50_ms', float('nan')):.2f} p99 {row.get('jitter_p99_ms', float('nan')):.2f} ms"
-            f"  rounds {row['rounds']}"
+            f"{row['driver']:>7}: {cpu_of}  others {row['other_load_percent']:5.1f} %"
+            f"  jitter p50 {p50_ms:.2f} p99 {p99_ms:.2f} ms  rounds {row['rounds']}"
         )
     for aim in aims:
         print(f"{'holds ' if aim['holds'] else 'MISSED'}  {aim['aim']}: {aim['value']}")
@@ -194,7 +183,7 @@ def _write(rows: list[dict[str, Any]], aims: list[dict[str, Any]]) -> None:
     result = {
         "name": "robot_side",
         "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "machine": f"{os.cpu_count()} x {platform.machine()}, {platform.platform()}, Python {platform.python_version()}",
+        "machine": f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": [{key: value for key, value in row.items() if key != "runtime_samples"} for row in rows],
         "aims": aims,

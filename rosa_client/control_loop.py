@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -17,6 +18,7 @@ from rosa_client.drivers.arms import ArmDriver, ArmState
 from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play
 
 SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
+PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
 LATE_PERIODS = 5  # so far behind, the schedule starts anew instead of hurrying after lost time
 
 
@@ -97,6 +99,7 @@ class ControlLoop:
         return Pace(len(late), float(p50), float(p99), work, self._restarts)
 
     def _run(self) -> None:
+        real_time()
         next_s = time.monotonic()
         try:
             while not self._stop.is_set():
@@ -131,3 +134,12 @@ class ControlLoop:
         setpoint = self._player.update(now_s)
         self._arm.track(setpoint.q_rad, setpoint.gripper_m, self._period_s)
         self._after(now_s, self._arm.read())
+
+
+def real_time() -> bool:
+    """Give the calling thread a real-time priority where the system allows it (rtprio in limits.conf, or root)."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    except (OSError, AttributeError):
+        return False
+    return True
