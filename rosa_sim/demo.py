@@ -79,6 +79,10 @@ def main() -> int:
         rclpy.try_shutdown()
         if episodes:
             _finish(folder, episodes, shots, say, film=not args.no_video)
+            if args.result:
+                say.line(
+                    f"result    {_shown(report.write_result(ROOT / 'benchmarks' / 'results', episodes))}"
+                )
     return 0 if sum(episode.success for episode in episodes) >= 0.9 * len(episodes) else 1
 
 
@@ -145,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--operator", action="store_true", help="alerts wait for you instead of the demo's stand-in"
     )
+    parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
     parser.add_argument("--no-video", action="store_true", help="do not render the film")
     args = parser.parse_args()
     if args.episodes < 1:

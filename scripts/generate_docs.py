@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from the code: the configuration reference and the state machine.
+"""Writes the pages of docs/ that are made, not written: configuration, state machine, and results.
 
 `python scripts/generate_docs.py --check` exits 1 when a page is older than the code; the test suite calls it.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import types
 import typing
@@ -16,7 +17,9 @@ from rosa_client.runtime.task_machine import State, diagram
 from rosa_contract import config, robot
 from rosa_contract.fallbacks import FallbackAction
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results"
 
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
@@ -70,6 +73,55 @@ def state_machine() -> str:
     )
 
 
+def results() -> str:
+    """Every result file: command, machine, date, what was aimed at and whether it holds, then all rows."""
+    lines = [
+        "# Results",
+        "",
+        "Made from `benchmarks/results/*.json` by `make docs`; each file is written by the command named with it. An",
+        "aim that is missed says so; where the time goes, and what was tried, is in [log.md](log.md). Absolute times",
+        "are of a small shared machine: compare within one table, not across machines.",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text())
+        lines += [
+            "",
+            f"## {result['name']}",
+            "",
+            f"`{result['command']}`, {result['date']}, {result['machine']}",
+            "",
+        ]
+        lines += ["| aim | measured | holds |", "|---|---|---|"]
+        for aim in result["aims"]:
+            lines.append(f"| {aim['aim']} | {_cell(aim['value'])} | {'yes' if aim['holds'] else '**no**'} |")
+        for note in result.get("notes", []):
+            lines += ["", str(note)]
+        lines += ["", *_rows(result["rows"])]
+        picture = path.with_suffix(".png")
+        if picture.exists():
+            lines += ["", f"![{result['name']}](../benchmarks/results/{picture.name})"]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(rows: list[dict[str, Any]]) -> list[str]:
+    """One table per group of rows that share their columns; lists are left to the JSON file."""
+    lines: list[str] = []
+    columns: list[str] = []
+    for row in rows:
+        shown = {key: value for key, value in row.items() if not isinstance(value, list | dict)}
+        if list(shown) != columns:
+            columns = list(shown)
+            lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        lines.append("| " + " | ".join(_cell(value) for value in shown.values()) + " |")
+    return lines[1:]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).replace("|", "\\|")
+
+
 def _table(cls: type[Any]) -> list[str]:
     hints = typing.get_type_hints(cls)
     rows = ["| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
@@ -106,7 +158,7 @@ def _limits(limits: typing.Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-PAGES = {"configuration.md": configuration, "state_machine.md": state_machine}
+PAGES = {"configuration.md": configuration, "state_machine.md": state_machine, "results.md": results}
 
 
 def main() -> int:
