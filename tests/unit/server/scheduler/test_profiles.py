@@ -1,0 +1,132 @@
+"""Profiles: strict files, latency that never falls with load, nothing beyond what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.derive_h200 import interpolated, plan_tokens, system1_service_ms
+from rosa_server.scheduler.library import ProfileLibrary, file_name, hardware_folder
+from rosa_server.scheduler.profiles import STATISTICS, load_profile, profile_from, save_profile
+from rosa_server.scheduler.queueing import batch_latencies_ms, closed_loop_latencies_ms
+from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL
+
+H200 = "NVIDIA H200"
+
+
+def test_every_shipped_profile_says_where_its_numbers_come_from() -> None:
+    for model in (GR00T, BIG, SMALL):
+        profile = LIBRARY.get(model, H200)
+        assert profile.origin == "derived"
+        assert profile.command
+        assert {fact.kind for fact in profile.facts} <= {"measured", "published", "derived", "assumed"}
+        assert len(profile.facts) >= 5
+        for configuration in profile.configurations:
+            assert len(configuration.latency) == 10
+            assert configuration.latency[-1].rate_hz == pytest.approx(
+                configuration.max_throughput_hz, rel=1e-3
+            )
+
+
+@given(st.floats(0, 200), st.floats(0, 200), st.sampled_from(STATISTICS), st.integers(0, 8))
+def test_latency_never_falls_as_the_rate_rises(a: float, b: float, statistic: str, index: int) -> None:
+    configuration = LIBRARY.get(GR00T, H200).configurations[index]
+    low, high = sorted((a, b))
+    assert configuration.latency_ms(statistic, low) <= configuration.latency_ms(statistic, high)
+
+
+@given(st.floats(1, 5000), st.integers(0, 8))
+def test_capacity_is_where_latency_meets_the_limit(limit_ms: float, index: int) -> None:
+    configuration = LIBRARY.get(GR00T, H200).configurations[index]
+    capacity = configuration.capacity_hz("p99", limit_ms)
+    if capacity > 0:
+        assert configuration.latency_ms("p99", capacity) <= limit_ms * (1 + 1e-9)
+    assert (
+        configuration.latency_ms("p99", capacity * 1.01 + 0.01) > limit_ms
+        or capacity == configuration.latency[-1].rate_hz
+    )
+
+
+def test_beyond_the_measured_range_nothing_is_promised() -> None:
+    configuration = LIBRARY.get(GR00T, H200).configurations[0]
+    assert configuration.latency_ms("p99", configuration.latency[-1].rate_hz + 0.1) == inf
+    assert configuration.capacity_hz("p99", 1e9) == configuration.latency[-1].rate_hz
+
+
+def test_a_profile_survives_saving(tmp_path: Path) -> None:
+    profile = LIBRARY.get(SMALL, H200)
+    save_profile(profile, tmp_path / "p.yaml")
+    again = load_profile(tmp_path / "p.yaml")
+    assert again.model == profile.model
+    assert again.configurations[0].latency == profile.configurations[0].latency
+
+
+def test_mistakes_in_a_file_are_all_named() -> None:
+    text = LIBRARY.path(SMALL, H200).read_text()
+    document = yaml.safe_load(text)
+    document["origin"] = "guessed"
+    document["configurations"][0]["latency"][0]["p99_ms"] = -1
+    document["memorymb"] = 3
+    with pytest.raises(ConfigError) as caught:
+        profile_from(document, "bad.yaml")
+    words = str(caught.value)
+    assert "origin: must be one of measured, derived" in words
+    assert "latency[0].p99_ms: must be > 0" in words
+    assert "did you mean 'memory_mb'" in words
+
+
+def test_rates_out_of_order_are_refused() -> None:
+    document = yaml.safe_load(LIBRARY.path(SMALL, H200).read_text())
+    document["configurations"][0]["latency"].reverse()
+    with pytest.raises(ConfigError, match="rate_hz must rise"):
+        profile_from(document, "bad.yaml")
+
+
+def test_a_missing_profile_says_what_there_is_and_how_to_make_one() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'nvidia/GR00T-N1\.6-3B'.*rosa profile"):
+        ProfileLibrary().get("nvidia/GR00T-N1.5-3B", H200)
+    with pytest.raises(ConfigError, match="no profiles for gpu_type 'NVIDIA H100'"):
+        ProfileLibrary().get(GR00T, "NVIDIA H100")
+
+
+def test_names_become_safe_files() -> None:
+    assert hardware_folder("NVIDIA H200") == "h200"
+    assert file_name("../../etc/passwd") == "..--..--etc--passwd.yaml"
+
+
+def test_the_derived_service_times_reproduce_the_published_points() -> None:
+    table, plan_ms = system1_service_ms()
+    one_gpu_per_model_hz = 2 / (0.2 + table[1] / 1000 + plan_ms / 10_000)
+    assert one_gpu_per_model_hz == pytest.approx(7.4, rel=0.01)  # ROSA 4.2
+    assert table[16] / 16 == pytest.approx(table[1] / 4)  # ROSA Figure 13
+    assert [table[b] / b for b in (1, 2, 4, 8, 16)] == sorted((table[b] / b for b in table), reverse=True)
+    assert 20 < plan_tokens(BIG) < 60
+    assert table[2] < interpolated(table)(3) < table[4]
+
+
+def test_a_saturated_closed_loop_has_the_published_median() -> None:
+    # ROSA 4.3: 32 robots on two System 1 servers at batch one: median 534.5 ms. 16 robots share a server.
+    table, plan_ms = system1_service_ms()
+    latencies = closed_loop_latencies_ms([200 + plan_ms / 10] * 16, 1, lambda _: table[1], 0.03, 60, seed=1)
+    assert np.median(latencies[len(latencies) // 3 :]) == pytest.approx(534.5, rel=0.05)
+
+
+def test_a_lightly_loaded_worker_adds_nothing_to_its_service_time() -> None:
+    latencies = batch_latencies_ms(0.1, 1, lambda _: 50.0, 0.0, 500, seed=1)
+    assert np.median(latencies) == pytest.approx(50.0)
+    assert min(latencies) == pytest.approx(50.0)
+
+
+def test_components_of_one_model_have_their_own_configurations() -> None:
+    profile = LIBRARY.get(BIG, H200)
+    assert profile.configurations_for("system2")[0].components == ("system2",)
+    anyone = replace(profile, configurations=tuple(replace(c, components=()) for c in profile.configurations))
+    assert len(anyone.configurations_for("monitor")) == 2
