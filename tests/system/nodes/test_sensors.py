@@ -1,0 +1,101 @@
+"""The runtime's sensors over real topics: what is kept, and what is refused and therefore grows stale."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, JointState
+
+from rosa_client.bringup import prepare_environment
+from rosa_client.nodes.sensors import Sensors
+from rosa_contract.images import encode_image
+from rosa_contract.robot import RobotSpec, load_robot
+
+ROBOT = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
+PATIENCE_S = 20.0
+
+
+class Bench:
+    """A node with the sensors under test and publishers in the place of arm and cameras."""
+
+    def __init__(self) -> None:
+        self.robot: RobotSpec = load_robot(ROBOT)
+        self.node = Node("bench", namespace="bench")
+        self.sensors = Sensors(self.node, self.robot)
+        qos = qos_profile_sensor_data
+        self.joints = self.node.create_publisher(JointState, "joint_states", qos)
+        self.camera = self.node.create_publisher(CompressedImage, "front/image_raw/compressed", qos)
+        self.until(lambda: self.joints.get_subscription_count() > 0, lambda: None)
+        self.until(lambda: self.camera.get_subscription_count() > 0, lambda: None)
+
+    def until(self, condition: Callable[[], bool], again: Callable[[], Any]) -> None:
+        """Do something again and again until `condition` holds; best-effort topics may lose a message."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end_s, "the condition did not come true"
+            again()
+            rclpy.spin_once(self.node, timeout_sec=0.02)
+
+    def joint_state(self, *, first: float = 0.1) -> JointState:
+        names = [*self.robot.joints, "panda_finger_joint1", "panda_finger_joint2"]
+        return JointState(name=names, position=[first, 0.2, 0.3, -0.4, 0.5, 0.6, 0.7, 0.02, 0.02])
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    prepare_environment()
+    rclpy.init()
+    it = Bench()
+    yield it
+    it.node.destroy_node()
+    rclpy.shutdown()
+
+
+def test_joints_come_in_the_robots_order_and_the_fingers_make_the_width(bench: Bench) -> None:
+    shuffled = bench.joint_state()
+    shuffled.name, shuffled.position = shuffled.name[::-1], shuffled.position[::-1]
+    bench.until(lambda: "joint_state" in bench.sensors.stamps(), lambda: bench.joints.publish(shuffled))
+    state, _ = bench.sensors.newest()
+    assert np.allclose(state["joint_position"], [0.1, 0.2, 0.3, -0.4, 0.5, 0.6, 0.7])
+    assert np.allclose(state["gripper_width"], [0.04])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_joint_that_is_not_a_number_is_not_taken_so_that_the_state_grows_stale(
+    bench: Bench, bad: float
+) -> None:
+    good, broken = bench.joint_state(), bench.joint_state(first=bad)
+    bench.until(lambda: "joint_state" in bench.sensors.stamps(), lambda: bench.joints.publish(good))
+    marker = bench.joint_state()
+    for _ in range(20):
+        bench.joints.publish(broken)
+        rclpy.spin_once(bench.node, timeout_sec=0.02)
+    stamp = bench.sensors.stamps()["joint_state"]
+    assert np.isfinite(bench.sensors.newest()[0]["joint_position"]).all()
+    bench.until(lambda: bench.sensors.stamps()["joint_state"] > stamp, lambda: bench.joints.publish(marker))
+
+
+def test_jpeg_bytes_are_passed_on_as_they_came(bench: Bench) -> None:
+    picture = encode_image(np.full((96, 96, 3), 77, np.uint8))
+    message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+    bench.until(lambda: "front" in bench.sensors.stamps(), lambda: bench.camera.publish(message))
+    assert bytes(bench.sensors.newest()[1]["front"].data) == bytes(picture.data)
+
+
+def test_a_picture_in_another_encoding_than_announced_is_not_taken(bench: Bench) -> None:
+    picture = encode_image(np.full((96, 96, 3), 77, np.uint8), "png")
+    for _ in range(20):
+        bench.camera.publish(CompressedImage(format="png", data=bytes(picture.data)))
+        rclpy.spin_once(bench.node, timeout_sec=0.02)
+    assert "front" not in bench.sensors.stamps()
