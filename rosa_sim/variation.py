@@ -40,11 +40,8 @@ class Variation:
         cube_yaw = float(rng.uniform(-1, 1) * c["cube"]["max_yaw_rad"])
         bin_xy = np.array([rng.uniform(*c["bin"]["x"]), rng.uniform(*c["bin"]["y"])])
         distractors = _place_distractors(rng, cube_xy, bin_xy)
-        hues = rng.uniform(0, 1) + np.array([0.0, 0.3, 0.5, 0.7])
-        colours = {
-            name: np.array(colorsys.hsv_to_rgb(hue % 1.0, rng.uniform(0.6, 1.0), rng.uniform(0.6, 1.0)))
-            for name, hue in zip(("cube", *DISTRACTORS), hues, strict=True)
-        }
+        colours = {"cube": _colour(rng, c["cube"])}
+        colours |= {name: _colour(rng, c["distractors"]) for name in DISTRACTORS}
         for name in ("table", "mat", "bin", "floor"):
             colours[name] = rng.uniform(0.85, 1.15) * (1.0 + rng.uniform(-0.05, 0.05, 3))  # factors
         tilt = c["lighting"]["key_tilt"]
@@ -107,6 +104,12 @@ class Variation:
 
 
 _BASE_COLOURS: dict[str, Vector] = {}  # as compiled, so that a second seed does not multiply the first
+
+
+def _colour(rng: np.random.Generator, ranges: dict[str, list[float]]) -> Vector:
+    """Any hue, with the saturation and brightness of the kind `(3,)`."""
+    hue, saturation = rng.uniform(), rng.uniform(*ranges["saturation"])
+    return np.array(colorsys.hsv_to_rgb(hue, saturation, rng.uniform(*ranges["brightness"])))
 
 
 def _mat_corners(margin: float) -> tuple[Vector, Vector]:

@@ -21,7 +21,7 @@ class Encoder(nn.Module):
     def __init__(self, channels: int = 64) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(3, 16, 5, stride=2, padding=2),
+            nn.Conv2d(4, 16, 5, stride=2, padding=2),
             nn.ReLU(),
             nn.Conv2d(16, 32, 3, stride=2, padding=1),
             nn.GroupNorm(4, 32),
@@ -34,7 +34,9 @@ class Encoder(nn.Module):
         self.features = 3 * channels
 
     def forward(self, images: Tensor) -> Tensor:
-        maps = self.layers(images)  # (n, channels, 24, 24)
+        # How vivid a pixel is, as a fourth channel: colour may be any, so the layers would have to learn it for each.
+        vivid = images.amax(dim=1, keepdim=True) - images.amin(dim=1, keepdim=True)
+        maps = self.layers(torch.cat([images, vivid], dim=1))  # (n, channels, 24, 24)
         n, channels, height, width = maps.shape
         flat = maps.reshape(n, channels, height * width)
         share = torch.softmax(flat, dim=-1).reshape(n, channels, height, width)

@@ -28,6 +28,8 @@ from rosa_sim.world import World
 OUTCOMES = ("ongoing", "done", "failed")
 POLICY_CAMERAS = {"front": (96, 96), "wrist": (96, 96)}
 TRAIN_SEED, HELD_OUT_SEED = 100_000, 500_000  # evaluation uses seeds from 0 on
+LOOK_SEED = 100_000_000  # cells of single looks
+LOOKS_PER_EPISODE = 10
 EPISODES_PER_SHARD = 20
 MAX_ROUNDS = 26
 
@@ -127,6 +129,17 @@ def play_episode(
             break
 
 
+def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> None:
+    """One labelled look at a cell of its own: many more cells than episodes could show, and most at the hard moment,
+    before the arm has come near."""
+    if rng.random() < 0.6:
+        _start_anywhere(world, rng)
+    if rng.random() < 0.25:
+        _teleport_cube(world, rng, str(rng.choice(["off_mat", "off_table", "in_bin"])))
+        world.set_state(world.seed, world.qpos)
+    recorder.record(expert_plan(world), settled=True)
+
+
 def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
     """`EPISODES_PER_SHARD` episodes from `first_seed` on, as one npz file; kept if it is there already."""
     path = folder / f"{first_seed}.npz"
@@ -137,6 +150,9 @@ def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
     recorder = Recorder(world, renderer, rng)
     try:
         for seed in range(first_seed, first_seed + EPISODES_PER_SHARD):
+            for number in range(LOOKS_PER_EPISODE):
+                world.reset(LOOK_SEED + seed * LOOKS_PER_EPISODE + number)
+                single_look(world, recorder, rng)
             world.reset(seed)
             play_episode(world, recorder, rng, Disturbance.draw(rng, monitor))
     finally:
@@ -194,21 +210,25 @@ def _start_anywhere(world: World, rng: np.random.Generator) -> None:
 
 
 def _disturb_cube(world: World, rng: np.random.Generator, disturbance: Disturbance) -> None:
-    at, speed_at = world.model.joint("cube").qposadr[0], world.model.joint("cube").dofadr[0]
-    c = cell()
+    speed_at = world.model.joint("cube").dofadr[0]
     if disturbance.push:
         direction = rng.uniform(-np.pi, np.pi)
         world.data.qvel[speed_at : speed_at + 2] = rng.uniform(0.5, 2.5) * np.array(
             [np.cos(direction), np.sin(direction)]
         )
-    if not disturbance.teleport:
-        return
+    if disturbance.teleport:
+        _teleport_cube(world, rng, disturbance.teleport)
+
+
+def _teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
+    at, speed_at = world.model.joint("cube").qposadr[0], world.model.joint("cube").dofadr[0]
+    c = cell()
     (x0, x1), (y0, y1) = c["mat"]["x"], c["mat"]["y"]
-    if disturbance.teleport == "on_mat":
+    if where == "on_mat":
         xy, z = rng.uniform([x0, y0], [x1, y1]), 0.021
-    elif disturbance.teleport == "in_bin":
+    elif where == "in_bin":
         xy, z = world.bin_position + rng.uniform(-0.05, 0.05, 2), 0.024
-    elif disturbance.teleport == "off_table":
+    elif where == "off_table":
         xy, z = rng.choice([-1, 1]) * rng.uniform([-0.6, 0.65], [0.9, 1.0]), -0.3
     else:
         for _ in range(100):

@@ -25,7 +25,7 @@ from rosa_sim.rollout import SynchronousArm
 from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
 from rosa_sim.world import World
 
-MAX_ROUNDS = 60  # 30 s of the robot's time; a clean pick takes about 10 rounds
+MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2
 JPEG_QUALITY = 90
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"

@@ -16,7 +16,7 @@ from rosa_server.models.task_monitor import TaskMonitor
 from rosa_server.models.vision import WEIGHTS_DIR, save_weights
 from rosa_sim.training.learn import augmented, train
 
-FIELDS_PER_SAMPLE = 4  # (noise, time) pairs per sample: the field is cheap next to the pictures
+FIELDS_PER_SAMPLE = 6  # (noise, time) pairs per sample: the field is cheap next to the pictures
 POLICY_FILE, MONITOR_FILE = "panda_flow_policy.safetensors", "panda_task_monitor.safetensors"
 
 
@@ -41,7 +41,7 @@ def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
         field = network.velocity(noisy, time, condition.repeat(FIELDS_PER_SAMPLE, 1))
         matching = ((field - (target - noise)) ** 2 * step_weight).mean()
         where = functional.smooth_l1_loss(network.where(condition), places[rows], beta=0.1)
-        return matching + 0.5 * where
+        return matching + where
 
     weights = np.where(data["settled"], 2.0, 1.0) * np.where(data["outcome"] == 0, 1.0, 0.35)
     torch.manual_seed(0)
