@@ -1,0 +1,78 @@
+"""Build both ROS 2 packages with colcon in a workspace of their own, as on a robot, and check what was installed.
+
+    python scripts/colcon_build.py [--workspace .cache/colcon]
+
+Without an installed ROS 2 it builds against the wheels of this virtual environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setup_env import BOOTSTRAP_GUARD, INTERFACES, ROOT, SetupError, correct_wheel_paths, ros_is_sourced, run
+
+INSTALLED = (
+    "lib/rosa_client/arm_node",
+    "lib/rosa_client/camera_node",
+    "lib/rosa_client/runtime_node",
+    "lib/rosa_client/recorder_node",
+    "lib/rosa_client/rosa",
+    "share/ament_index/resource_index/packages/rosa_client",
+    "share/ament_index/resource_index/packages/rosa_interfaces",
+    "share/rosa_client/package.xml",
+    "share/rosa_client/launch/pick_place.launch.py",
+    "share/rosa_client/configs/factory.yaml",
+    "share/rosa_client/configs/robots/panda.yaml",
+    "share/rosa_client/configs/dds/fastdds.xml",
+    "share/rosa_client/hardware/panda/panda.yaml",
+    "share/rosa_interfaces/msg/ArmCommand.msg",
+)
+
+
+def build(workspace: Path) -> Path:
+    """Build into `workspace`/install, whose path is returned; raises `SetupError` when anything is missing there."""
+    prefix = Path(sys.prefix)
+    env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
+    if not ros_is_sourced():
+        correct_wheel_paths(prefix, Path(sys.executable))
+        env |= {"CMAKE_PREFIX_PATH": str(prefix), "AMENT_PREFIX_PATH": str(prefix)}
+        env["PATH"] = f"{prefix / 'bin'}:{env['PATH']}"
+    install = workspace / "install"
+    command = ["colcon", "--log-base", workspace / "log", "build", "--merge-install"]
+    command += ["--build-base", workspace / "build", "--install-base", install]
+    command += ["--paths", ROOT, INTERFACES, "--cmake-args", "-G", "Ninja", "-DBUILD_TESTING=OFF"]
+    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
+    run(command, "colcon", env=env)
+    check(install, env)
+    return install
+
+
+def check(install: Path, env: dict[str, str]) -> None:
+    missing = [name for name in INSTALLED if not (install / name).exists()]
+    if missing:
+        raise SetupError(f"colcon installed no {', '.join(missing)} below {install}")
+    # What a person does: source the workspace, then use it; the checkout is not on the path.
+    load = "import rosa_client.graph as g; from rosa_interfaces.msg import ArmCommand as A; A(); print(g.__file__)"
+    shell = f". {install / 'local_setup.sh'} && cd / && {sys.executable} -c '{load}'"
+    found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True)
+    if found.returncode != 0:
+        raise SetupError(f"the built workspace cannot be used: {found.stderr.strip()}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("--workspace", type=Path, default=ROOT / ".cache" / "colcon", help="where to build")
+    try:
+        print(f"built and checked: {build(parser.parse_args().workspace.resolve())}")
+    except SetupError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
