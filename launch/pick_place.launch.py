@@ -3,6 +3,7 @@
 ros2 launch rosa_client pick_place.launch.py --show-args
 """
 
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from launch.actions import (
 from launch.conditions import IfCondition
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
+from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
@@ -51,10 +53,10 @@ def generate_launch_description() -> LaunchDescription:
             SetEnvironmentVariable("FASTDDS_DEFAULT_PROFILES_FILE", str(SHARE / "configs/dds/fastdds.xml")),
             SetEnvironmentVariable("ROSA_HARDWARE_DIR", str(SHARE / "hardware")),
             ExecuteProcess(
-                cmd=["rosa", "serve", LaunchConfiguration("config")],
+                cmd=[sys.executable, "-m", "rosa_server.cli", "serve", LaunchConfiguration("config")],
                 name="server",
                 output="screen",
-                on_exit=Shutdown(reason="the server ended"),
+                on_exit=shut_down,
                 condition=IfCondition(LaunchConfiguration("start_server")),
             ),
             OpaqueFunction(function=robot_actions),
@@ -92,6 +94,11 @@ def robot_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     return actions
 
 
+def shut_down(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
+    """When one process ends, so do all; but not once more while all are being ended."""
+    return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")
+
+
 def node_arguments(spec: NodeSpec) -> dict:
     """What plain and managed nodes have in common: the robot cannot work without any of them."""
     return {
@@ -101,7 +108,7 @@ def node_arguments(spec: NodeSpec) -> dict:
         "namespace": spec.namespace,
         "parameters": [spec.parameters],
         "output": "screen",
-        "on_exit": Shutdown(reason=f"{spec.name} ended"),
+        "on_exit": shut_down,
     }
 
 

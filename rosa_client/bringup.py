@@ -1,6 +1,6 @@
 """Starts and watches the nodes of robots where there is no `ros2 launch`: the list of `graph.py`, as processes.
 
-    python -m rosa_client.bringup config:=configs/pick_place.yaml robot:=configs/robots/panda.yaml start_server:=true
+    python -m rosa_client.bringup start_server:=true
 
 On SIGINT or SIGTERM, or when one process ends, all are ended (`supervisor.py`). `Bringup` is the same as a library.
 """
@@ -27,7 +27,11 @@ from rosa_client.graph import NodeSpec, Robot, recorder, robot_graph
 from rosa_client.supervisor import BringupError, Supervisor
 
 LIFECYCLE_TIMEOUT_S = 30.0
-DDS_PROFILE = Path(__file__).resolve().parent.parent / "configs" / "dds" / "fastdds.xml"
+CONFIGS = (
+    Path(__file__).resolve().parent.parent / "configs"
+)  # of the checkout: with colcon there is `ros2 launch`
+DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
+DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
 START_SERVER = ("start_server", "also run `rosa serve` with the same config")
 
 
@@ -156,7 +160,7 @@ def parse(arguments: Sequence[str]) -> tuple[Robot, bool]:
     kinds: dict[str, type] = {entry.name: type(entry.default) for entry in fields(Robot)} | {
         START_SERVER[0]: bool
     }
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(DEFAULTS)
     for argument in arguments:
         name, found, text = argument.partition(":=")
         if not found or name not in kinds:
@@ -177,7 +181,9 @@ def parse(arguments: Sequence[str]) -> tuple[Robot, bool]:
 
 def usage() -> str:
     lines = [str(__doc__), "Arguments:"]
-    lines += [f"  {f'{e.name}:={e.default}':<34} {e.metadata['doc']}" for e in fields(Robot)]
+    lines += [
+        f"  {f'{e.name}:={DEFAULTS.get(e.name, e.default)}':<34} {e.metadata['doc']}" for e in fields(Robot)
+    ]
     return "\n".join([*lines, f"  {START_SERVER[0] + ':=False':<34} {START_SERVER[1]}"])
 
 
