@@ -40,13 +40,13 @@ format: setup  ## format and sort imports in place
 	@$(WITH)ruff format .
 
 train: setup  ## make the policy and the task monitor from nothing
-	@$(WITH)python -m rosa_sim.training $(ARGS)
+	@$(WITH)python -m rosa_sim.training all $(ARGS)
 
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, and the monitor's accuracy
-	@$(WITH)python -m rosa_sim.evaluate $(ARGS)
+	@$(WITH)python -m rosa_sim.training evaluate $(ARGS)
 
-bench: setup  ## round trips against openpi, REQ/REP and gRPC; writes benchmarks/results/
-	@$(WITH)python benchmarks/transport.py $(ARGS)
+bench: setup  ## every benchmark: transport, robot side, scheduler, the paper's schedules; writes benchmarks/results/
+	@for name in transport robot_side paper_schedules scheduler; do $(WITH)python benchmarks/$$name.py $(ARGS); done
 
 colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
 	@$(WITH)python scripts/colcon_build.py
