@@ -80,7 +80,7 @@ def open_loop_ms(
     while first < requests:
         now = 1000 * (clock() - begin)
         if arrivals[first] > now:
-            sleep((arrivals[first] - now) / 1000)
+            sleep(max(1e-6, (arrivals[first] - now) / 1000))  # rounding must not stop a clock
             continue
         last = first + 1
         while last < requests and last - first < plan.batch and arrivals[last] <= now:

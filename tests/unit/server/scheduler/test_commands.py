@@ -1,0 +1,180 @@
+"""`rosa plan` and `rosa profile`, as a factory engineer uses them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from rosa_contract.errors import ConfigError
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.scheduler import cli_plan, cli_profile
+from rosa_server.scheduler.measure import measure_plan, open_loop_ms, plans, random_input
+from rosa_server.scheduler.profiles import Configuration, load_profile
+from rosa_server.scheduler.schedule import schedule_from
+from tests.unit.server.scheduler.factories import CONFIGS
+
+FIGURE_3 = str(CONFIGS / "factory.yaml")
+
+
+def rosa(module: ModuleType, *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    module.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(words)
+    return int(arguments.run(arguments))
+
+
+@pytest.mark.parametrize(
+    "name", ["factory", *(f"paper/{n}" for n in ("p1", "p2", "p3", "p4", "mix2", "mix4"))]
+)
+def test_every_shipped_factory_plans(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", str(CONFIGS / f"{name}.yaml")) == 0
+    printed = capsys.readouterr().out
+    assert "actions/s" in printed
+    assert "What limits the rates" in printed
+
+
+def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--standby", "1") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["feasible"] is True
+    assert plan["reasons"] == []
+    assert plan["action_throughput_hz"] > 0
+    assert plan["rates_hz"]["inspect_product"]["safety"] == 2
+    assert {"id", "model", "components", "batch", "standby"} <= set(plan["servers"][0])
+    assert [server["standby"] for server in plan["servers"]].count(True) == 1
+    assert schedule_from(plan).to_dict() == plan
+
+
+def test_what_if_changes_robots_servers_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=64", "servers=12") == 0
+    assert sum(json.loads(capsys.readouterr().out)["robots"].values()) == 64
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
+    assert json.loads(capsys.readouterr().out)["robots"] == {"pick_and_place_simple": 16}
+
+
+@pytest.mark.parametrize("change", ["robot=3", "robots=-1", "robots=many", "robots", "robots=0"])
+def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", change) == 2
+    assert "--what-if" in capsys.readouterr().err
+
+
+def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
+    assert "safety needs" in capsys.readouterr().out
+
+
+def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers") == 0
+    assert capsys.readouterr().out.startswith("4 servers keep every SLO")
+    picture = tmp_path / "plan.png"
+    assert rosa(cli_plan, "plan", FIGURE_3, "--standby", "1", "--picture", str(picture)) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_hardware_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(FIGURE_3).read_text().replace("NVIDIA H200", "NVIDIA B300")
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    assert rosa(cli_plan, "plan", str(path)) == 2
+    assert "no profiles for gpu_type 'NVIDIA B300'" in capsys.readouterr().err
+
+
+def test_a_schedule_with_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    rosa(cli_plan, "plan", FIGURE_3, "--json")
+    plan = json.loads(capsys.readouterr().out)
+    plan["routing"]["inspect_product/0"]["safety"] = "gpu99"
+    with pytest.raises(ConfigError, match="no server 'gpu99'"):
+        schedule_from(plan)
+
+
+class SteadyBackend:
+    """Takes 10 ms for a batch of any size, on a clock of its own."""
+
+    input_spec = InputSpec(images={"front": (4, 4)}, state={"joint_position": 7})
+    max_batch = 4
+    memory_mb = 1.0
+
+    def __init__(self) -> None:
+        self.now_s, self.sizes = 0.0, set[int]()
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def load(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        self.now_s += 0.010
+        self.sizes.add(len(batch))
+        return [ModelOutput() for _ in batch]
+
+    def close(self) -> None: ...
+
+
+def test_measuring_finds_service_time_and_maximum_throughput() -> None:
+    backend = SteadyBackend()
+    padded = plans([2, 4, 8], backend.max_batch)[-2]
+    assert (padded.batching, padded.batch) == ("static", 4)
+    *_, configuration = measure_plan(backend, padded, "system1", 400, backend.clock, backend.sleep, {})
+    assert isinstance(configuration, Configuration)
+    assert configuration.max_throughput_hz == pytest.approx(400)
+    assert configuration.service[0].ms == pytest.approx(10)
+    assert backend.sizes == {4}  # padded
+    assert configuration.latency_ms("p99", 40) < 25
+    assert configuration.latency[0].p50_ms >= 10
+
+
+def test_a_request_that_waits_is_charged_from_its_arrival() -> None:
+    backend = SteadyBackend()
+    sample = random_input(backend.input_spec, "system1", np.random.default_rng(0))
+    one = plans([], 1)[0]
+    latencies = open_loop_ms(backend, sample, one, 200.0, 500, 1, backend.clock, backend.sleep)
+    assert (
+        max(latencies) > 1000
+    )  # 200 requests a second on a worker that does 100: the queue grows without end
+
+
+def test_an_interrupted_measurement_goes_on_where_it_stopped() -> None:
+    backend = SteadyBackend()
+    plan = plans([], 1)[0]
+    steps = measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, {})
+    first = [next(steps) for _ in range(4)]
+    known = dict(step for step in first if not isinstance(step, Configuration))
+    again = list(measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, known))
+    assert len(again) == 10 - 4 + 1
+
+
+def test_profile_writes_a_file_that_plan_can_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "test/model", "--backend", "emulated", "--option", "latency_ms=0.2", "--batches", "2"]
+    words += ["--requests", "50", "--profiles", str(tmp_path), "--plot"]
+    assert rosa(cli_profile, *words) == 0
+    path = tmp_path / "cpu" / "test--model.yaml"
+    profile = load_profile(path)
+    assert profile.origin == "measured"
+    assert [c.label for c in profile.configurations] == ["b1", "b2", "b<=2"]
+    assert path.with_suffix(".png").exists()
+    assert not path.with_suffix(".partial.json").exists()
+    assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path)) == 2
+    assert "--again" in capsys.readouterr().err
+
+
+def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, expected in (
+        (["--requests", "5", "--backend", "null"], "at least 50"),
+        ([], "--factory FILE or --backend NAME"),
+        (["--backend", "null", "--option", "oops"], "NAME=VALUE"),
+        (["--backend", "null", "--batches", "two"], "numbers such as"),
+        (["--factory", FIGURE_3], "no entry for 'test/model'"),
+    ):
+        assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path), *words) == 2
+        assert expected in capsys.readouterr().err
