@@ -1,0 +1,116 @@
+"""Whatever happens, no process and no shared-memory file of a stopped robot is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rosa_client.supervisor import SHM, BringupError, Supervisor
+
+DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+PARENT = f"""
+import os, sys, time
+from rosa_client.supervisor import Supervisor
+s = Supervisor(lambda name, line: print(s.pid(name), flush=True), os.environ)
+s.start("deaf", [sys.executable, "-c", {DEAF!r}])
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def supervisor(lines: list[str]) -> Iterator[Supervisor]:
+    made = Supervisor(lambda name, line: lines.append(f"{name}: {line}"), os.environ)
+    yield made
+    made.stop(grace_s=0.1)
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, "did not happen in time"
+        time.sleep(0.02)
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_a_child_that_ignores_sigint_is_killed_after_the_grace_time(
+    supervisor: Supervisor, lines: list[str]
+) -> None:
+    supervisor.start("deaf", python(DEAF))
+    until(lambda: "deaf: deaf" in lines)
+    pid = supervisor.pid("deaf")
+    supervisor.stop(grace_s=0.3)
+    assert not psutil.pid_exists(pid)
+    assert "deaf: did not end within 0.3 s; killed" in lines
+
+
+def test_grandchildren_go_with_their_parent(supervisor: Supervisor, lines: list[str]) -> None:
+    deaf = f"subprocess.Popen([sys.executable, '-c', {DEAF!r}])"
+    code = f"import subprocess, sys, time; print({deaf}.pid, flush=True)"
+    supervisor.start("parent", python(code + "; time.sleep(60)"))
+    until(lambda: len(lines) == 2)
+    grandchild = next(int(line.split()[1]) for line in lines if line.split()[1].isdigit())
+    supervisor.stop(grace_s=0.3)
+    until(lambda: not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == "zombie")
+
+
+def test_children_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    parent = subprocess.Popen(python(PARENT), stdout=subprocess.PIPE, text=True)
+    try:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        assert child.is_running()
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.communicate()
+    until(lambda: not child.is_running() or child.status() == "zombie")
+
+
+def test_a_child_that_ends_is_reported_with_its_status(supervisor: Supervisor) -> None:
+    supervisor.start("short", python("raise SystemExit(3)"))
+    until(lambda: bool(supervisor.ended()))
+    assert supervisor.ended() == {"short": 3}
+
+
+def test_a_child_that_was_killed_can_be_started_again(supervisor: Supervisor, lines: list[str]) -> None:
+    for _ in range(2):
+        supervisor.start("deaf", python(DEAF))
+        supervisor.kill("deaf")
+        assert supervisor.ended() == {"deaf": -signal.SIGKILL}
+
+
+def test_a_command_that_does_not_exist_is_an_error_in_words(supervisor: Supervisor) -> None:
+    with pytest.raises(BringupError, match="cannot start /no/such/program: No such file"):
+        supervisor.start("nothing", ["/no/such/program"])
+
+
+def test_shared_memory_of_killed_children_is_removed_and_that_of_the_living_is_not(
+    supervisor: Supervisor,
+) -> None:
+    left = SHM / f"fastdds_test_{os.getpid()}_left"
+    living = SHM / f"fastdds_test_{os.getpid()}_living"
+    left.write_bytes(b"x")
+    try:
+        with living.open("wb") as file:
+            file.write(b"x")
+            file.flush()
+            supervisor.stop()
+            assert not left.exists()
+            assert living.exists()
+    finally:
+        living.unlink(missing_ok=True)

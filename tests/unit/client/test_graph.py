@@ -1,0 +1,94 @@
+"""The list of nodes is complete, and the supervisor and the launch file both start exactly that list."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rosa_client.bringup import BringupError, node_command, parse
+from rosa_client.drivers.arms import ARM_DRIVERS
+from rosa_client.drivers.cameras import CAMERA_DRIVERS
+from rosa_client.graph import DRIVERS, NodeSpec, Robot, recorder, robot_graph
+from rosa_contract.robot import load_robot
+
+ROOT = Path(__file__).parents[3]
+LAUNCH = ROOT / "launch" / "pick_place.launch.py"
+
+
+def test_every_node_is_an_executable_of_the_package() -> None:
+    installed = dict(re.findall(r'"(\w+) = ([\w.]+):main"', (ROOT / "setup.py").read_text()))
+    for node in [*robot_graph(Robot()), recorder(Robot())]:
+        assert find_spec(installed[node.executable]) is not None
+        assert installed[node.executable] in node_command(node), "started here as it is installed there"
+
+
+def test_every_driver_of_the_graph_exists() -> None:
+    for arm, camera in DRIVERS.values():
+        assert find_spec(ARM_DRIVERS[arm].split(":")[0]) is not None
+        assert find_spec(CAMERA_DRIVERS[camera].split(":")[0]) is not None
+
+
+def test_all_nodes_of_a_robot_live_in_its_namespace() -> None:
+    assert [node.full_name for node in robot_graph(Robot(namespace="/left/"))] == [
+        "/left/arm_node",
+        "/left/camera_node",
+        "/left/runtime_node",
+    ]
+
+
+def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="expected one of replay, sim, got 'franka'"):
+        robot_graph(Robot(driver="franka"))
+
+
+def test_parameters_keep_their_types_on_the_way_to_a_node() -> None:
+    values = {"text": "true", "flag": True, "empty": "", "count": 3, "rate": 2.5}
+    command = node_command(NodeSpec("arm_node", "arm_node", "/a", values))
+    given = [part.split(":=", 1) for part in command if ":=" in part and not part.startswith("__")]
+    assert {name: yaml.safe_load(text) for name, text in given} == values
+
+
+def test_bring_up_and_launch_take_the_same_arguments() -> None:
+    names = {entry.name for entry in fields(Robot)}
+    assert {"config", "robot", "gateway", "driver", "namespace", "use_sim_time", "record"} <= names
+    assert all(entry.metadata["doc"] for entry in fields(Robot))
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(LAUNCH.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert "robot_graph" in called
+    text = LAUNCH.read_text()
+    assert '"start_server"' in text
+    assert not re.search(r'executable="', text), "no node is written in the launch file itself"
+
+
+def test_arguments_of_the_bring_up_are_checked() -> None:
+    robot, start_server = parse(["namespace:=left", "use_sim_time:=true", "seed:=7", "start_server:=True"])
+    assert (robot.namespace, robot.use_sim_time, robot.seed, start_server) == ("left", True, 7, True)
+    assert Path(robot.config).name == "pick_place.yaml"
+    for wrong, says in (
+        ("seed:=x", "whole number"),
+        ("nonsense:=1", "with a name of config"),
+        ("seed", "name:=value"),
+    ):
+        with pytest.raises(BringupError, match=says):
+            parse([wrong])
+
+
+def test_the_robot_file_has_the_limits_of_the_hardware() -> None:
+    spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
+    hardware = yaml.safe_load((ROOT / "hardware" / "panda" / "panda.yaml").read_text())
+    assert list(spec.joints) == hardware["joint_names"]
+    assert list(spec.limits.position_min_rad) == hardware["limits"]["lower_rad"]
+    assert list(spec.limits.position_max_rad) == hardware["limits"]["upper_rad"]
+    for name in ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3"):
+        assert list(getattr(spec.limits, name)) == hardware["limits"][name]
+    assert list(spec.home_rad) == hardware["home_rad"]
+    assert list(spec.safe_rad) == hardware["safe_rad"]
