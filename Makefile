@@ -30,14 +30,14 @@ test-fast: setup  ## every test that takes less than about ten seconds
 	@$(WITH)python -m pytest -m "not slow" $(ARGS)
 
 check: setup  ## the one gate: format, lint, types, tests
-	@$(WITH)ruff format --check .
-	@$(WITH)ruff check .
-	@$(WITH)mypy
+	@$(WITH)python -m ruff format --check .
+	@$(WITH)python -m ruff check .
+	@$(WITH)python -m mypy
 	@$(WITH)python -m pytest $(ARGS)
 
 format: setup  ## format and sort imports in place
-	@$(WITH)ruff check --fix-only .
-	@$(WITH)ruff format .
+	@$(WITH)python -m ruff check --fix-only .
+	@$(WITH)python -m ruff format .
 
 train: setup  ## make the policy and the task monitor from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
