@@ -1,0 +1,85 @@
+"""Set-up repeats nothing that it has done, and says what a person has to do when it cannot go on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def setup_env() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "setup_env", Path(__file__).parents[2] / "scripts" / "setup_env.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_step_runs_again_only_when_its_key_has_changed(setup_env: ModuleType, tmp_path: Path) -> None:
+    done: list[str] = []
+    for key in ("a", "a", "b", "b"):
+        setup_env.Steps(tmp_path).step("name", key, "doing it", lambda: done.append("once"))
+    assert len(done) == 2
+
+
+def test_a_step_that_failed_runs_again(setup_env: ModuleType, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise setup_env.SetupError("no")
+
+    with pytest.raises(setup_env.SetupError):
+        setup_env.Steps(tmp_path).step("name", "key", "doing it", fail)
+    done: list[str] = []
+    setup_env.Steps(tmp_path).step("name", "key", "doing it", lambda: done.append("once"))
+    assert done == ["once"]
+
+
+def test_without_root_the_one_command_to_run_is_told(
+    setup_env: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(setup_env.shutil, "which", lambda name: f"/usr/bin/{name}")
+    with pytest.raises(setup_env.SetupError, match=r"sudo sh -c 'apt-get update && .* libegl1 g\+\+'"):
+        setup_env.install_system_packages(["libegl1", "g++"])
+
+
+def test_a_python_that_has_no_ros_wheels_is_refused_with_the_way_out(
+    setup_env: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 13, 1))
+    with pytest.raises(setup_env.SetupError, match=r"this is Python 3\.13.*PYTHON=python3\.11"):
+        setup_env.check_machine(with_ros=False)
+    setup_env.check_machine(with_ros=True)
+
+
+def test_the_wheels_cmake_files_get_this_machines_folders_once(setup_env: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "share" / "some_msgs" / "cmake" / "someExport.cmake"
+    path.parent.mkdir(parents=True)
+    foreign = "/opt/python/cp311-cp311"
+    path.write_text(
+        f'DIRS "{foreign}/include/python3.11;{foreign}/lib/python3.11/site-packages/numpy/_core/include"\n'
+    )
+    setup_env.correct_wheel_paths(tmp_path, Path(sys.executable))
+    text = path.read_text()
+    assert "/opt/python/" not in text
+    folders = text.split('"')[1].split(";")
+    assert Path(folders[0], "Python.h").exists()
+    assert Path(folders[1], "numpy", "arrayobject.h").exists()
+    changed_ns = path.stat().st_mtime_ns
+    setup_env.correct_wheel_paths(tmp_path, Path(sys.executable))
+    assert path.stat().st_mtime_ns == changed_ns
+
+
+def test_a_command_that_fails_shows_the_end_of_its_output(
+    setup_env: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(setup_env, "ROOT", tmp_path)
+    with pytest.raises(setup_env.SetupError, match=r"step 'try' failed with status 3(.|\n)*the last words"):
+        setup_env.run([sys.executable, "-c", "print('the last words'); raise SystemExit(3)"], "try")
