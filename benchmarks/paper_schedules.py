@@ -1,7 +1,8 @@
 """ROSA's scheduler with the derived H200 profiles, against every schedule that the ROSA paper publishes.
 
-    python benchmarks/paper_schedules.py                          # prints, and writes benchmarks/results/
-    python benchmarks/paper_schedules.py --write docs/results.md   # also replaces the marked section of that file
+    python benchmarks/paper_schedules.py
+
+Prints the tables and writes benchmarks/results/paper_schedules.json and .png.
 
 The profiles were fitted to latencies and throughputs of sections 4.2 and 4.3, not to Table 3. Fitted points are marked.
 """
@@ -381,25 +382,10 @@ def plot(rates: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def insert(path: Path, text: str) -> None:
-    """Put `text` between this benchmark's markers, at the end of the file when it has none."""
-    begin, end = "<!-- paper_schedules: begin -->", "<!-- paper_schedules: end -->"
-    block = f"{begin}\n\n{text}\n{end}"
-    old = path.read_text(encoding="utf-8") if path.exists() else "# Results\n"
-    if begin in old and end in old:
-        head, rest = old.split(begin, 1)
-        new = head + block + rest.split(end, 1)[1]
-    else:
-        new = f"{old.rstrip()}\n\n## Schedules against the ROSA paper\n\n{block}\n"
-    path.write_text(new, encoding="utf-8")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", type=Path, help="file whose marked section is replaced")
-    args = parser.parse_args()
+    ).parse_args()
     rates, baselines, static, batching, ours = (
         rate_rows(),
         baseline_rows(),
@@ -432,8 +418,6 @@ def main() -> None:
     }
     RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     plot(rates, RESULT.with_suffix(".png"))
-    if args.write:
-        insert(args.write, text)
 
 
 if __name__ == "__main__":

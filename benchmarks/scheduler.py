@@ -92,16 +92,18 @@ def measure(
     row["objective"], row["bound"] = schedule.objective, bound.objective
     row["gap"] = 1 - schedule.objective / bound.objective
     deployment = deploy(problem, catalog, schedule)
-    times, admitted = [], 0
+    times, used, admitted = [], [], 0
     for index in range(ADMISSIONS):
         task = problem.classes[index % classes].name
-        begin = time.perf_counter()
+        begin, begin_cpu = time.perf_counter(), time.thread_time()
         answer = admit(deployment, task)
+        used.append(time.thread_time() - begin_cpu)
         times.append(time.perf_counter() - begin)
         admitted += answer.admitted
         deployment = answer.deployment
     assert not audit(deployment), audit(deployment)
     row["admission_ms_p50"], row["admission_ms_max"] = 1000 * median(times), 1000 * max(times)
+    row["admission_cpu_ms_max"] = 1000 * max(used)
     row["admitted"] = f"{admitted} of {ADMISSIONS}"
     return row
 
@@ -123,14 +125,19 @@ def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
             {"aim": f"{size}: gap to the bound under 5 %", "value": f"{gap:.1%}", "holds": gap < GAP_AIM}
         )
         if robots == 1000:
-            worst = max(float(str(row.get("admission_ms_max", 1e9))) for row in mine)
-            aims.append(
-                {
-                    "aim": f"admission under {ADMISSION_AIM_MS:g} ms at 1,000 robots",
-                    "value": f"{worst:.2f} ms",
-                    "holds": worst < ADMISSION_AIM_MS,
-                }
-            )
+            for key, words in (
+                ("admission_ms_p50", "median wall time"),
+                ("admission_cpu_ms_max", "worst CPU time"),
+                ("admission_ms_max", "worst wall time, machine shared with other jobs"),
+            ):
+                worst = max(float(str(row.get(key, 1e9))) for row in mine)
+                aims.append(
+                    {
+                        "aim": f"admission under {ADMISSION_AIM_MS:g} ms at 1,000 robots, {words}",
+                        "value": f"{worst:.2f} ms",
+                        "holds": worst < ADMISSION_AIM_MS,
+                    }
+                )
     return aims
 
 

@@ -15,7 +15,7 @@ from rosa_server.scheduler.deployment import Deployment, at_rates, committed, ne
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 
-RATE_TRIALS = 5
+SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)  # rates are lowered to the first that makes room
 LEAST_SHARE = (
     0.2  # admission does not push a class below this part of its rate: rescheduling does better then
 )
@@ -61,14 +61,10 @@ def admit(deployment: Deployment, task: str) -> Admission:
     best = _joined(deployment, cls, full, 1.0)
     blocked = best.words if isinstance(best, Blocked) else ""
     if isinstance(best, Blocked) and not best.at_any_rate:
-        low, high = LEAST_SHARE, 1.0
-        best = _joined(deployment, cls, full, low)
-        for _ in range(RATE_TRIALS if not isinstance(best, Blocked) else 0):
-            trial = _joined(deployment, cls, full, (low + high) / 2)
-            if isinstance(trial, Blocked):
-                high = (low + high) / 2
-            else:
-                best, low = trial, (low + high) / 2
+        for share in SHARES:
+            best = _joined(deployment, cls, full, share)
+            if not isinstance(best, Blocked):
+                break
     if isinstance(best, Blocked):
         return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
     before = deployment.schedule.objective

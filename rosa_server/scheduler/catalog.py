@@ -76,7 +76,9 @@ class Catalog:
         }
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
-        self.cap = lru_cache(maxsize=None)(self._cap)
+        self._caps: dict[
+            tuple[int, float], float
+        ] = {}  # by identity: hashing a configuration costs more than the look-up
 
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
         """Usable batching configurations of a model for a component; none when the model does not fit the GPU."""
@@ -88,9 +90,13 @@ class Catalog:
             found = tuple(c for c in found if c.batching == "static" and c.batch in self.options.batch_sizes)
         return found
 
-    def _cap(self, configuration: Configuration, slo_ms: float) -> float:
+    def cap(self, configuration: Configuration, slo_ms: float) -> float:
         """Highest aggregate rate of a configuration within the SLO, Hz."""
-        return configuration.capacity_hz(self.options.slo_statistic, slo_ms - self.options.network_ms)
+        key = (id(configuration), slo_ms)
+        if key not in self._caps:
+            limit_ms = slo_ms - self.options.network_ms
+            self._caps[key] = configuration.capacity_hz(self.options.slo_statistic, limit_ms)
+        return self._caps[key]
 
     def _capacity_hz(self, model: str, component: str, slo_ms: float) -> float:
         """Highest aggregate rate one worker serves within the SLO under its best batching, Hz."""
