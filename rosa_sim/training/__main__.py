@@ -25,9 +25,9 @@ def main() -> int:
         "--work", type=Path, default=root / ".cache" / "training", help="demonstrations, checkpoints"
     )
     parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes")
-    parser.add_argument("--episodes", type=int, default=900, help="demonstrations to train on")
+    parser.add_argument("--episodes", type=int, default=480, help="demonstrations to train on")
     parser.add_argument(
-        "--held-out-episodes", type=int, default=120, help="demonstrations to test the monitor on"
+        "--held-out-episodes", type=int, default=100, help="demonstrations to test the monitor on"
     )
     parser.add_argument("--policy-steps", type=int, default=POLICY_STEPS, help="training steps of the policy")
     parser.add_argument(
