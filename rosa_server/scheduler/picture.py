@@ -64,7 +64,7 @@ def draw(schedule: Schedule, path: str | Path) -> None:
             f"{server.id}: standby for {len(server.covers)} servers"
             if server.standby
             else f"{server.id}: {'+'.join(server.components)}, {server.rate_hz:.1f} req/s,"
-            f" batch {server.batch}, p99 {worst} ms"
+            f" {'continuous' if server.batching == 'continuous' else f'batch {server.batch}'}, p99 {worst} ms"
         )
         axes.text(7.75, y + 0.08, words, ha="center", va="center", fontsize=8)
         axes.text(7.75, y - 0.14, server.model, ha="center", va="center", fontsize=6.5, color="#333333")

@@ -10,7 +10,12 @@ from ortools.sat.python import cp_model
 from rosa_server.scheduler.bound import relax
 from rosa_server.scheduler.catalog import Catalog, Load, Options
 from rosa_server.scheduler.deployment import audit, deploy
-from rosa_server.scheduler.homogeneous import enumerate_configurations, pack_ilp
+from rosa_server.scheduler.homogeneous import (
+    SERVER_COST_MS,
+    ServerConfiguration,
+    enumerate_configurations,
+    pack_ilp,
+)
 from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
 from rosa_server.scheduler.packing import Kind, Packer
 from rosa_server.scheduler.problem import Problem
@@ -141,6 +146,31 @@ def test_the_ilp_covers_every_stream_exactly_once() -> None:
     assert sum(counts) <= 6
     for need in cls.goals:
         assert sum(y * p.streams for y, p in zip(counts, found, strict=True) if p.need is need) == 24
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.5, 2.5, 3.0, 3.2])
+@pytest.mark.parametrize("servers", [2, 3, 5])
+def test_even_splits_lose_nothing_against_all_stream_counts(rate: float, servers: int) -> None:
+    problem = factory("paper/p4", 18)
+    catalog, cls = Catalog(problem, LIBRARY, PAPER), problem.classes[0]
+    every = []
+    for need in cls.goals:
+        for streams in range(1, 19):
+            load = Load(cls.name, need.component, streams, need.rate_hz(rate), need.slo_ms)
+            state = catalog.assess(need.model, [load])
+            if state is not None:
+                every.append(ServerConfiguration(need, streams, load, state))
+
+    def cost(found: list[ServerConfiguration] | None) -> float | None:
+        counts = None if found is None else pack_ilp(found, cls, servers)
+        if found is None or counts is None:
+            return None
+        return sum(y * (p.cost_ms + SERVER_COST_MS) for y, p in zip(counts, found, strict=True))
+
+    even, full = cost(enumerate_configurations(catalog, cls, rate, servers)), cost(every)
+    assert (even is None) == (full is None)
+    if even is not None and full is not None:
+        assert even <= full * 1.02
 
 
 def test_compaction_lets_classes_share_a_server() -> None:
