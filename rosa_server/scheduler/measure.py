@@ -113,6 +113,10 @@ def measure_plan(
     )
     times = service_times_ms(backend, sample, sizes, max(3, requests // 20), clock)
     maximum_hz = 1000 * plan.batch / times[sizes[-1]]
+    for share in RATE_SHARES:  # an interrupted measurement goes on with the rates that it began with
+        if f"{plan.key}@{share:g}" in known:
+            maximum_hz = known[f"{plan.key}@{share:g}"].rate_hz / share
+            break
     points = []
     for share in RATE_SHARES:
         key = f"{plan.key}@{share:g}"
@@ -124,7 +128,7 @@ def measure_plan(
             yield key, point
         points.append(point)
     points.sort(key=lambda point: point.rate_hz)
-    maximum_hz = max(maximum_hz, points[-1].rate_hz)
+    maximum_hz = points[-1].rate_hz
     service = tuple(ServiceTime(size, ms) for size, ms in times.items())
     components = (component,) if name_component else ()
     yield Configuration(plan.batching, plan.batch, maximum_hz, tuple(points), service, components)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -152,6 +153,17 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped() -> None:
     known = dict(step for step in first if not isinstance(step, Configuration))
     again = list(measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, known))
     assert len(again) == 10 - 4 + 1
+
+
+def test_a_resumed_measurement_keeps_the_rates_it_began_with() -> None:
+    backend = SteadyBackend()
+    plan = plans([], 1)[0]
+    key, point = next(step for step in measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, {})
+                      if not isinstance(step, Configuration))  # fmt: skip
+    known = {key: replace(point, rate_hz=5.0)}  # the machine was half as fast then
+    *_, configuration = measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, known)
+    assert isinstance(configuration, Configuration)
+    assert [p.rate_hz for p in configuration.latency] == pytest.approx([5.0 * i for i in range(1, 11)])
 
 
 def test_profile_writes_a_file_that_plan_can_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,14 @@ def test_latency_never_falls_as_the_rate_rises(a: float, b: float, statistic: st
     assert configuration.latency_ms(statistic, low) <= configuration.latency_ms(statistic, high)
 
 
+def test_a_measurement_that_dips_is_not_believed() -> None:
+    configuration = LIBRARY.get(GR00T, H200).configurations[0]
+    points = list(configuration.latency)
+    points[5] = replace(points[5], p99_ms=points[5].p95_ms)  # lower than at the rates before it
+    noisy = replace(configuration, latency=tuple(points))
+    assert noisy.latency_ms("p99", points[5].rate_hz) == points[4].p99_ms
+
+
 @given(st.floats(1, 5000), st.integers(0, 8))
 def test_capacity_is_where_latency_meets_the_limit(limit_ms: float, index: int) -> None:
     configuration = LIBRARY.get(GR00T, H200).configurations[index]

@@ -71,6 +71,12 @@ def test_a_second_failure_without_a_standby_says_so() -> None:
     assert all("gpu1" not in routes.values() for routes in second.schedule.routing.values())
 
 
+def test_a_standby_that_is_down_is_passed_over() -> None:
+    before = scheduled(standby=2)
+    result = fail_over(before, "gpu0", failover_table(before), down={"standby0"})
+    assert result.replacement == "standby1"
+
+
 def test_a_lost_standby_costs_no_stream() -> None:
     before = scheduled()
     result = fail_over(before, "standby0", failover_table(before))
