@@ -22,6 +22,11 @@ class BatchProfile:
         new = service_ms / 1000
         self._seconds[batch_size] = new if old is None else old + LEARNING_RATE * (new - old)
 
+    @property
+    def known(self) -> bool:
+        """False until the first measurement."""
+        return bool(self._seconds)
+
     def service_s(self, batch_size: int) -> float:
         """Estimate for a batch size: interpolated, proportional beyond the largest known one, 0 before any is known."""
         known = self._seconds.get(batch_size)

@@ -295,8 +295,8 @@ class ServingCore:
             self._due_s.pop(model, None)
 
     def _dispatch(self, now_s: float, worker: Worker, calls: list[Call]) -> None:
-        service_s = self._batchers[worker.model].profile.service_s(len(calls))
-        batch = self.pool.give(worker, calls, now_s, service_s)
+        profile = self._batchers[worker.model].profile
+        batch = self.pool.give(worker, calls, now_s, profile.service_s(len(calls)) if profile.known else None)
         self._out.append(Dispatch(worker.worker_id, batch.batch_id, calls))
 
     def _more_may_come(self, model: str) -> bool:

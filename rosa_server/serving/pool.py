@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -85,8 +86,11 @@ class WorkerPool:
                 best, best_key = worker, key
         return best, None if best_key is None else best_key[0]
 
-    def give(self, worker: Worker, calls: list[Call], now_s: float, service_s: float) -> Batch:
-        """Book a batch on a worker. Raises `RuntimeError` beyond its credits or for another model's calls."""
+    def give(self, worker: Worker, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
+        """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
+
+        Raises `RuntimeError` beyond the worker's credits or for another model's calls.
+        """
         if len(worker.batches) >= CREDITS or len(calls) > worker.max_batch:
             raise RuntimeError(
                 f"{worker.worker_id}: {len(calls)} calls beyond its credit of {CREDITS} batches of {worker.max_batch}"
@@ -97,9 +101,9 @@ class WorkerPool:
             )
         start_s = max([now_s, *(batch.expected_end_s for batch in worker.batches.values())])
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
-        batch = Batch(
-            self._next_batch, calls, start_s + service_s, start_s + service_s + max(HANG_S, 3 * longest_s)
-        )
+        end_s = start_s + (math.inf if service_s is None else service_s)
+        patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
+        batch = Batch(self._next_batch, calls, end_s, now_s + (service_s or 0.0) + patience_s)
         self._next_batch += 1
         worker.batches[batch.batch_id] = batch
         for call in calls:

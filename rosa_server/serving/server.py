@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import signal
 import sys
@@ -65,7 +66,7 @@ class Server:
         self._stop = False
         self._stack = ExitStack()
         with ExitStack() as undo:
-            folder = Path(tempfile.mkdtemp(prefix="rosa-"))  # readable by this user only
+            folder = Path(tempfile.mkdtemp(prefix=f"rosa-{os.getpid()}-"))  # readable by this user only
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             undo.callback(context.term)

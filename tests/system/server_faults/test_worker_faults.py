@@ -1,0 +1,78 @@
+"""A model may answer nonsense, raise, or die in mid-batch: every request still gets its one answer."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from tests.system.server_harness import FAULTY, PATIENCE_S, Server, robot, serving
+
+
+def faulty(folder: Path) -> dict[str, object]:
+    return {"backend": FAULTY, "options": {"mark": str(folder / "died")}}
+
+
+def wait_for(server: Server, event: str, count: int) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while len(server.events(event)) < count:
+        assert time.monotonic() < end_s, f"{event} did not happen {count} times:\n{server.log()}"
+        time.sleep(0.05)
+
+
+def test_nan_and_exceptions_fail_their_own_request_and_the_worker_lives(tmp_path: Path) -> None:
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
+        panda.join()
+        for number, (prompt, status) in enumerate([("nan", "failed"), ("raise", "failed"), ("", "ok")]):
+            panda.request(number, prompt)
+            answer = panda.answer()
+            assert (answer.request_id, answer.status) == (number, status), answer
+        assert server.events("worker_lost") == []
+
+
+def test_a_worker_that_dies_in_mid_batch_is_replaced_and_its_request_runs_again(tmp_path: Path) -> None:
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
+        panda.join()
+        panda.request(1, "die once")
+        answer = panda.answer()
+        assert (answer.request_id, answer.status) == (1, "ok"), answer
+        assert "SIGKILL" in server.events("worker_lost")[0]["reason"]
+
+
+def test_a_worker_killed_from_outside_in_mid_batch_leaves_nobody_waiting(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, **faulty(tmp_path)) as server,
+        robot(server, "r1") as one,
+        robot(server, "r2") as two,
+    ):
+        one.join()
+        two.join()
+        one.request(1, "sleep")
+        time.sleep(0.3)
+        two.request(2, "", budget_ms=100)  # too little to see the next worker
+        (worker,) = server.workers()
+        worker.send_signal(signal.SIGKILL)
+        assert two.answer().status in ("unavailable", "expired")
+        assert one.answer().status == "ok"
+
+
+def test_a_request_that_kills_every_worker_is_answered_failed(tmp_path: Path) -> None:
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
+        panda.join()
+        panda.request(1, "die")
+        answer = panda.answer()
+        assert answer.status == "failed"
+        assert "workers were lost with it" in answer.reason
+        wait_for(server, "worker_ready", 3)
+        panda.join()
+        panda.request(2)
+        assert panda.answer().status == "ok"
+
+
+def test_a_worker_that_cannot_start_is_retried_with_growing_delay(tmp_path: Path) -> None:
+    options = {"backend": "replay", "options": {"recording": str(tmp_path / "missing.npz")}}
+    with serving(tmp_path, **options) as server, robot(server) as panda:
+        wait_for(server, "worker_lost", 2)
+        answer = panda.hello()
+        assert getattr(answer, "code", "") == "not_ready"
+        assert "missing.npz" in server.log()

@@ -1,0 +1,87 @@
+"""The models that need no weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rosa_contract.errors import ConfigError
+from rosa_server.models import registry
+from rosa_server.models.backend import ModelInput
+from rosa_server.models.emulated import EmulatedBackend
+from rosa_server.models.replay import ReplayBackend, ReplayError
+
+
+def test_an_unknown_backend_names_the_known_ones() -> None:
+    with pytest.raises(registry.BackendError, match=r"did you mean 'emulated'.*flow_policy"):
+        registry.create("emulatd")
+
+
+def test_a_wrong_option_names_those_it_takes() -> None:
+    with pytest.raises(registry.BackendError, match="latency_ms"):
+        registry.create("emulated", latency=3)
+
+
+def test_a_backend_of_ones_own_is_named_by_module_and_class() -> None:
+    made = registry.create("rosa_server.models.emulated:EmulatedBackend", max_batch=3)
+    assert made.max_batch == 3
+    with pytest.raises(registry.BackendError, match="no_such_module"):
+        registry.create("no_such_module:Backend")
+
+
+def test_the_time_of_a_batch_follows_the_profile(tmp_path: Path) -> None:
+    profile = tmp_path / "h200.yaml"
+    profile.write_text("batch_latency_ms: {1: 40.0, 8: 68.0}\n")
+    model = EmulatedBackend(profile=str(profile))
+    assert [model.batch_ms(size) for size in (1, 8, 16)] == pytest.approx([40, 68, 136])
+    assert model.batch_ms(4) == pytest.approx(52)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "batch_latency_ms: {}", "batch_latency_ms: {0: 3}", "batch_latency_ms: {1: -3}"]
+)
+def test_a_profile_without_times_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="batch_latency_ms"):
+        EmulatedBackend(profile=str(tmp_path / "p.yaml"))
+
+
+def test_jitter_is_the_same_in_every_run_and_never_negative() -> None:
+    one, other = (EmulatedBackend(latency_ms=1, jitter_ms=5, seed=3) for _ in range(2))
+    times = [one.batch_ms(1) for _ in range(100)]
+    assert times == [other.batch_ms(1) for _ in range(100)]
+    assert min(times) >= 0
+    assert len(set(times)) > 10
+
+
+def test_an_emulated_action_model_lets_the_arm_stand_where_it_is() -> None:
+    state = {"joint_position": np.arange(7, dtype=np.float32), "gripper_width": np.full(1, 0.04, np.float32)}
+    (output,) = EmulatedBackend(horizon=5).infer([ModelInput("system1", state=state)])
+    actions = output.arrays["actions"]
+    assert actions.shape == (5, 8)
+    assert actions.dtype == np.float32
+    assert actions[4].tolist() == pytest.approx([*range(7), 0.04])
+
+
+def test_an_emulated_monitor_says_what_it_is_told() -> None:
+    (output,) = EmulatedBackend(verdict="done").infer([ModelInput("monitor")])
+    assert output.verdict == "done"
+
+
+def test_replay_answers_in_order_and_begins_again(tmp_path: Path) -> None:
+    np.savez(tmp_path / "1.npz", actions=np.stack([np.full((2, 8), n, np.float32) for n in (1, 2)]))
+    np.savez(tmp_path / "2.npz", verdict=np.array(["done"]))
+    model = ReplayBackend(str(tmp_path))
+    model.load()
+    outputs = [model.infer([ModelInput("system1")])[0] for _ in range(4)]
+    assert [o.verdict or o.arrays["actions"][0, 0] for o in outputs] == [1, 2, "done", 1]
+
+
+def test_replay_refuses_pickles_and_non_finite_chunks(tmp_path: Path) -> None:
+    np.savez(tmp_path / "objects.npz", actions=np.array([{"a": 1}], dtype=object))
+    np.savez(tmp_path / "nan.npz", actions=np.full((2, 8), np.nan, np.float32))
+    for name in ("objects.npz", "nan.npz", "missing.npz"):
+        with pytest.raises(ReplayError, match=name):
+            ReplayBackend(str(tmp_path / name)).load()

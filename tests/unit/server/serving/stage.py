@@ -1,0 +1,127 @@
+"""A serving core on a stage: a small factory, robots and workers that do what a test tells them, and a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.config import parse_factory
+from rosa_contract.images import EncodedImage
+from rosa_server.serving.core import Action, Answer, Dispatch, Kill, Say, ServingCore
+
+FACTORY = """
+server_cluster: {num_servers: 8}
+robot_fleet: [{task: pick, num_robots: 8}]
+pick:
+  pipeline: {action_period_ms: 400}
+  components:
+    system1: {model: policy, slo_ms: 300}
+    safety: {model: guard, slo_ms: 500, freq_hz: 2}
+    monitor: {model: guard, slo_ms: 2000, freq_hz: 1}
+gateway: {queue_per_model: QUEUE}
+"""
+IMAGES = {"front": (4, 6)}
+STATE = {"joint_position": 3}
+CAMERAS = {"front": m.CameraInfo(4, 6, "rgb8")}
+FRONT = EncodedImage("rgb8", 4, 6, bytes(72))
+
+
+def hello(robot: str = "r1", **changes: Any) -> m.Hello:
+    return m.Hello(**{"robot_id": robot, "task": "pick", "cameras": CAMERAS, "state": STATE, **changes})
+
+
+def request(
+    request_id: int = 0, component: str = "system1", budget_ms: float = 300.0, **changes: Any
+) -> m.Request:
+    fields: dict[str, Any] = {
+        "state": {"joint_position": np.zeros(3, np.float32)},
+        "images": {"front": FRONT},
+    }
+    return m.Request(request_id, component, budget_ms, **{**fields, **changes})
+
+
+class Stage:
+    """Drives a core and remembers what it decided."""
+
+    def __init__(self, queue: int = 100) -> None:
+        self.core = ServingCore(parse_factory(FACTORY.replace("QUEUE", str(queue))))
+        self.now_s = 100.0
+        self.answers: list[Answer] = []
+        self.said: list[Say] = []
+        self.dispatched: list[Dispatch] = []
+        self.killed: list[Kill] = []
+        self.held: dict[str, list[Dispatch]] = {}  # worker -> what it has not answered
+
+    def settle(self) -> list[Action]:
+        """Tick once and sort what comes out."""
+        self.core.tick(self.now_s)
+        actions = self.core.actions()
+        for action in actions:
+            if isinstance(action, Answer):
+                self.answers.append(action)
+            elif isinstance(action, Say):
+                self.said.append(action)
+            elif isinstance(action, Dispatch):
+                self.dispatched.append(action)
+                self.held.setdefault(action.worker_id, []).append(action)
+            else:
+                self.killed.append(action)
+        return actions
+
+    def worker(self, worker_id: str, model: str = "policy", max_batch: int = 4) -> None:
+        needs = (IMAGES, STATE) if model == "policy" else ({}, {})
+        self.core.on_ready(self.now_s, m.WorkerReady(worker_id, model, max_batch, *needs))
+        self.settle()
+
+    def open(self, *robots: str) -> Stage:
+        """One worker per model, and these robots welcomed. A robot's connection is its name in bytes."""
+        self.worker("p1")
+        self.worker("g1", "guard")
+        for robot in robots or ("r1",):
+            self.core.on_robot(self.now_s, robot.encode(), hello(robot))
+        self.settle()
+        return self
+
+    def send(
+        self, robot: str = "r1", request_id: int = 0, component: str = "system1", budget_ms: float = 300.0
+    ) -> None:
+        self.send_as(robot.encode(), request(request_id, component, budget_ms))
+
+    def send_as(self, connection: bytes, message: m.Request) -> None:
+        frames = codec.encode(message)
+        self.core.on_request(self.now_s, connection, codec.read_header(frames), frames)
+        self.settle()
+
+    def finish(
+        self, worker_id: str, inference_ms: float = 10.0, errors: list[tuple[str, str]] | None = None
+    ) -> None:
+        """The worker answers the oldest batch that it holds."""
+        batch = self.held[worker_id].pop(0)
+        tickets = [call.ticket for call in batch.calls]
+        errors = errors or [("", "")] * len(tickets)
+        done = m.Executed(batch.batch_id, tickets, inference_ms, errors, [b"output"] * len(tickets))
+        self.core.on_executed(self.now_s, worker_id, done)
+        self.settle()
+
+    def lose(self, worker_id: str) -> None:
+        self.held.pop(worker_id, None)
+        self.core.on_lost(self.now_s, worker_id, "ended by SIGKILL")
+        self.settle()
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.settle()
+
+    def statuses(self) -> list[tuple[str, int, str]]:
+        """(robot, request id, status) in the order of the answers."""
+        return [(a.call.robot_id, a.call.request_id, a.status) for a in self.answers]
+
+    def refusals(self) -> list[str]:
+        return [say.message.code for say in self.said if isinstance(say.message, m.Refuse)]
+
+    def count(self) -> Counter[str]:
+        return Counter(answer.status for answer in self.answers)

@@ -1,0 +1,60 @@
+"""Who may reach the gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import zmq.auth
+from zmq.utils import z85
+
+from rosa_server.serving.access import AccessError, KeyRing, check_bind, is_loopback, make_keys
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://127.0.0.1:5570", "tcp://localhost:1", "tcp://[::1]:1", "ipc:///tmp/x"]
+)
+def test_loopback_needs_no_keys(endpoint: str) -> None:
+    assert is_loopback(endpoint)
+    check_bind(endpoint, "", insecure=False)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://*:5570", "tcp://0.0.0.0:5570", "tcp://192.168.1.4:5570", "tcp://eth0:5570"]
+)
+def test_everything_else_needs_keys_or_insistence(endpoint: str) -> None:
+    with pytest.raises(AccessError, match="rosa keys"):
+        check_bind(endpoint, "", insecure=False)
+    check_bind(endpoint, "keys", insecure=False)
+    check_bind(endpoint, "", insecure=True)
+
+
+def test_a_robot_is_known_by_its_key_and_a_stranger_is_not(tmp_path: Path) -> None:
+    make_keys(tmp_path, "panda1")
+    ring = KeyRing(tmp_path)
+    public, _ = zmq.auth.load_certificate(tmp_path / "robots" / "panda1.key")
+    assert ring.robot_of(z85.decode(public)) == "panda1"
+    assert ring.robot_of(bytes(32)) is None
+    known = ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", z85.decode(public)])
+    assert known[:5] == [b"1.0", b"7", b"200", b"OK", b"panda1"]
+    assert ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", bytes(32)])[2] == b"400"
+    assert ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"NULL"])[2] == b"400"
+    assert ring.answer([b"nonsense"])[2] == b"500"
+
+
+def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    for path in make_keys(tmp_path / "keys", "panda1"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_robots_key_is_never_overwritten(tmp_path: Path) -> None:
+    make_keys(tmp_path, "panda1")
+    with pytest.raises(AccessError, match="exists"):
+        make_keys(tmp_path, "panda1")
+    with pytest.raises(AccessError, match="expected letters"):
+        make_keys(tmp_path, "../panda1")
+
+
+def test_a_missing_server_key_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match="rosa keys"):
+        KeyRing(tmp_path)

@@ -1,0 +1,97 @@
+"""How many run together, and when a free worker waits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rosa_server.serving.batcher import RETURN_MARGIN_S, Batcher, BatchProfile, Run, Wait
+
+GPU = {1: 40.0, 2: 44.0, 4: 52.0, 8: 68.0}  # ms: batching pays
+
+
+def steady(batcher: Batcher, gap_s: float, until_s: float = 10.0) -> None:
+    for step in range(30, -1, -1):
+        batcher.arrived(until_s - step * gap_s)
+
+
+def test_before_anything_is_known_a_free_worker_runs_what_is_there() -> None:
+    assert Batcher(8).decide(0.0, [1.0], True) == Run(1)
+
+
+def test_a_batch_never_grows_beyond_what_its_tightest_request_allows() -> None:
+    batcher = Batcher(8, BatchProfile(GPU))
+    deadlines_s = [0.050] + [1.0] * 7  # 44 ms fit, 52 ms do not
+    assert batcher.decide(0.0, deadlines_s, False) == Run(3)
+
+
+def test_a_request_that_is_late_even_alone_holds_nobody_back() -> None:
+    batcher = Batcher(8, BatchProfile(GPU))
+    assert batcher.decide(0.0, [0.010, 1.0, 1.0], False) == Run(3)
+
+
+def test_it_waits_for_the_next_of_many_robots_when_that_shortens_the_total() -> None:
+    batcher = Batcher(8, BatchProfile(GPU))
+    steady(batcher, 0.005)
+    decision = batcher.decide(10.0, [10.3], True)
+    assert isinstance(decision, Wait)
+    assert decision.until_s <= 10.0 + 0.0101
+
+
+def test_it_does_not_wait_when_arrivals_are_rare_or_no_robot_is_left_to_send() -> None:
+    batcher = Batcher(8, BatchProfile(GPU))
+    steady(batcher, 0.2)
+    assert batcher.decide(10.0, [10.3], True) == Run(1)
+    steady(batcher, 0.005, until_s=20.0)
+    assert batcher.decide(20.0, [20.3], False) == Run(1)
+
+
+def test_it_does_not_wait_when_the_next_one_does_not_come() -> None:
+    batcher = Batcher(8, BatchProfile(GPU))
+    steady(batcher, 0.005)
+    assert batcher.decide(10.1, [10.3], True) == Run(1)
+
+
+def test_a_model_that_gains_nothing_from_batches_is_never_kept_waiting() -> None:
+    batcher = Batcher(8, BatchProfile({1: 40.0, 2: 80.0, 4: 160.0}))
+    steady(batcher, 0.005)
+    assert batcher.decide(10.0, [10.5], True) == Run(1)
+
+
+@given(
+    slack_ms=st.lists(st.floats(1, 500), min_size=1, max_size=10),
+    gap_ms=st.floats(0.1, 100),
+    times=st.lists(st.floats(1, 100), min_size=4, max_size=4),
+)
+def test_it_never_waits_past_the_slack_of_the_tightest_request(
+    slack_ms: list[float], gap_ms: float, times: list[float]
+) -> None:
+    profile = BatchProfile(dict(zip((1, 2, 4, 8), sorted(times), strict=True)))
+    batcher = Batcher(8, profile)
+    steady(batcher, gap_ms / 1000)
+    deadlines_s = [10.0 + ms / 1000 for ms in slack_ms]
+    decision = batcher.decide(10.0, deadlines_s, True)
+    if isinstance(decision, Wait):
+        latest_s = min(deadlines_s) - profile.service_s(len(deadlines_s) + 1) - RETURN_MARGIN_S
+        assert 10.0 < decision.until_s <= latest_s
+    else:
+        assert 1 <= decision.count <= min(8, len(deadlines_s))
+
+
+@given(st.dictionaries(st.integers(1, 64), st.floats(0.1, 1000), min_size=1, max_size=6), st.integers(1, 200))
+def test_a_profile_estimates_every_size_within_what_it_knows(table: dict[int, float], size: int) -> None:
+    estimate_ms = BatchProfile(table).service_s(size) * 1000
+    largest = max(table)
+    bound = max(table.values()) * max(1.0, size / largest)
+    assert 0 <= estimate_ms <= bound * (1 + 1e-9)
+    assert math.isfinite(estimate_ms)
+
+
+def test_a_profile_learns_from_what_is_measured() -> None:
+    profile = BatchProfile({4: 100.0})
+    for _ in range(40):
+        profile.learn(4, 50.0)
+    assert profile.service_s(4) == pytest.approx(0.050, rel=0.01)

@@ -1,0 +1,236 @@
+"""Stories of single requests through the server's decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError
+from tests.unit.server.serving.stage import Stage, hello, request
+
+
+def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:
+    stage = Stage().open()
+    stage.send(request_id=7)
+    assert [[c.request_id for c in d.calls] for d in stage.dispatched] == [[7]]
+    stage.finish("p1", inference_ms=12.0)
+    (answer,) = stage.answers
+    assert (answer.status, answer.call.request_id, answer.inference_ms, answer.batch_size) == (
+        "ok",
+        7,
+        12.0,
+        1,
+    )
+    assert answer.output == b"output"
+
+
+def test_a_fresher_request_replaces_the_waiting_one() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r2", 0)  # keeps the worker busy
+    stage.send("r1", 1)
+    stage.send("r1", 2)
+    assert stage.statuses() == [("r1", 1, "replaced")]
+    stage.finish("p1")
+    assert [c.request_id for c in stage.dispatched[-1].calls] == [2]
+
+
+def test_the_components_of_one_robot_do_not_replace_each_other() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r2", 0, "monitor")
+    stage.send("r1", 1, "monitor")
+    stage.send("r1", 2, "safety")
+    stage.finish("g1")
+    assert {c.request_id for c in stage.dispatched[-1].calls} == {1, 2}
+    assert stage.count()["replaced"] == 0
+
+
+def test_a_request_whose_budget_ends_in_the_queue_is_answered_and_never_runs() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r2", 0, budget_ms=5000)
+    stage.send("r1", 1, budget_ms=50)
+    stage.wait(0.051)
+    assert stage.statuses() == [("r1", 1, "expired")]
+    stage.finish("p1")
+    assert len(stage.dispatched) == 1
+
+
+def test_a_request_without_budget_is_expired_on_arrival() -> None:
+    stage = Stage().open()
+    stage.send(budget_ms=0)
+    assert stage.count() == {"expired": 1}
+
+
+def test_a_full_queue_says_so() -> None:
+    stage = Stage(queue=2).open("r1", "r2", "r3", "r4")
+    for number, robot in enumerate(("r1", "r2", "r3", "r4")):
+        stage.send(robot, number)
+    assert stage.statuses() == [("r4", 3, "overloaded")]
+
+
+def test_without_a_worker_a_request_waits_for_one_within_its_budget() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.lose("p1")
+    stage.send("r1", 1, budget_ms=100)
+    stage.send("r2", 2, budget_ms=1000)
+    stage.wait(0.2)
+    assert stage.statuses() == [("r1", 1, "unavailable")]
+    stage.worker("p2")
+    stage.finish("p2")
+    assert stage.statuses()[-1] == ("r2", 2, "ok")
+
+
+def test_what_a_lost_worker_held_runs_on_another_one() -> None:
+    stage = Stage().open()
+    stage.worker("p2")
+    stage.send("r1", 1)
+    lost = stage.dispatched[-1].worker_id
+    stage.lose(lost)
+    other = stage.dispatched[-1].worker_id
+    assert other != lost
+    stage.finish(other)
+    assert stage.statuses() == [("r1", 1, "ok")]
+
+
+def test_a_request_that_two_workers_died_with_fails_instead_of_killing_a_third() -> None:
+    stage = Stage().open()
+    stage.send("r1", 1)
+    stage.lose("p1")
+    stage.worker("p2")
+    stage.lose("p2")
+    stage.worker("p3")
+    assert stage.statuses() == [("r1", 1, "failed")]
+    assert len(stage.dispatched) == 2
+
+
+def test_a_lost_request_gives_way_to_the_fresher_one_that_waits() -> None:
+    stage = Stage().open()
+    stage.send("r1", 1)
+    stage.send("r1", 2)
+    stage.lose("p1")
+    assert stage.statuses() == [("r1", 1, "replaced")]
+    stage.worker("p2")
+    stage.finish("p2")
+    assert stage.statuses()[-1] == ("r1", 2, "ok")
+
+
+def test_a_batch_that_never_ends_ends_its_worker() -> None:
+    stage = Stage().open()
+    stage.send("r1", 1, budget_ms=300)
+    stage.wait(31.0)
+    assert [kill.worker_id for kill in stage.killed] == ["p1"]
+    assert stage.statuses() == [("r1", 1, "expired")]
+
+
+def test_a_worker_that_answers_what_it_was_not_given_is_ended() -> None:
+    stage = Stage().open()
+    stage.send("r1", 1)
+    stage.core.on_executed(stage.now_s, "p1", m.Executed(99, [5], 1.0, [("", "")], [b""]))
+    stage.settle()
+    assert [kill.worker_id for kill in stage.killed] == ["p1"]
+    stage.worker("p2")
+    stage.finish("p2")
+    assert stage.statuses() == [("r1", 1, "ok")]
+
+
+def test_one_bad_request_of_a_batch_fails_alone() -> None:
+    stage = Stage().open("r1", "r2", "r3")
+    stage.send("r3", 0)
+    stage.send("r1", 1)
+    stage.send("r2", 2)
+    stage.finish("p1")
+    stage.finish("p1", errors=[("failed", "not finite"), ("", "")])
+    assert stage.statuses()[1:] == [("r1", 1, "failed"), ("r2", 2, "ok")]
+
+
+def test_an_unknown_component_is_invalid_and_the_answer_lists_the_known_ones() -> None:
+    stage = Stage().open()
+    stage.send(component="sistem1")
+    (answer,) = stage.answers
+    assert answer.status == "invalid"
+    assert "system1, safety, monitor" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"images": {}}, "'front' is missing"),
+        ({"state": {}}, "'joint_position' is missing"),
+        ({"state": {"joint_position": np.zeros(4, np.float32)}}, "expected shape [3]"),
+    ],
+)
+def test_a_request_that_does_not_fit_the_model_is_invalid(changes: dict[str, object], words: str) -> None:
+    stage = Stage().open()
+    stage.send_as(b"r1", request(**changes))
+    (answer,) = stage.answers
+    assert answer.status == "invalid"
+    assert words in answer.reason
+
+
+def test_a_request_with_a_missing_image_frame_is_invalid() -> None:
+    stage = Stage().open()
+    frames = codec.encode(request())[:1]
+    stage.core.on_request(stage.now_s, b"r1", codec.read_header(frames), frames)
+    stage.settle()
+    assert stage.count() == {"invalid": 1}
+
+
+@pytest.mark.parametrize("field", ["i", "c", "b"])
+@pytest.mark.parametrize("value", [None, -1, "", float("nan"), [], True, 1 << 70, "x" * 200])
+def test_a_header_that_cannot_be_answered_raises_the_contracts_error(field: str, value: object) -> None:
+    stage = Stage().open()
+    header = {"v": 1, "t": "request", "i": 1, "c": "system1", "b": 100.0, "s": {}, "m": [], field: value}
+    with pytest.raises(CodecError):
+        stage.core.on_request(stage.now_s, b"r1", header, [b""])
+
+
+def test_after_bye_the_waiting_request_is_not_run() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r2", 0)
+    stage.send("r1", 1)
+    stage.core.on_robot(stage.now_s, b"r1", m.Bye())
+    stage.settle()
+    assert stage.statuses() == [("r1", 1, "unavailable")]
+    assert stage.core.sessions.robots == ["r2"]
+
+
+def test_a_silent_robot_is_forgotten_and_has_to_say_hello_again() -> None:
+    stage = Stage().open()
+    stage.wait(11)
+    stage.send()
+    assert stage.refusals() == ["hello_required"]
+    assert stage.answers == []
+
+
+def test_draining_answers_new_requests_and_runs_the_waiting_ones() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r1", 1)
+    stage.send("r2", 2, budget_ms=5000)
+    stage.core.drain(stage.now_s)
+    stage.send("r1", 3)
+    stage.core.on_robot(stage.now_s, b"r9", hello("r9"))
+    stage.settle()
+    stage.finish("p1")
+    stage.finish("p1")
+    assert stage.statuses() == [("r1", 3, "unavailable"), ("r1", 1, "ok"), ("r2", 2, "ok")]
+    assert stage.refusals() == ["not_ready"]
+
+
+def test_giving_up_answers_everything() -> None:
+    stage = Stage().open("r1", "r2", "r3")
+    for number, robot in enumerate(("r1", "r2", "r3")):
+        stage.send(robot, number)
+    stage.core.give_up(stage.now_s, "the server is shutting down")
+    stage.settle()
+    assert stage.count() == {"unavailable": 3}
+    assert len(stage.core.ledger) == 0
+
+
+def test_health_is_ready_when_every_model_has_a_worker() -> None:
+    stage = Stage()
+    stage.worker("p1")
+    assert not stage.core.health().ready
+    stage.worker("g1", "guard")
+    assert stage.core.health().ready
+    assert stage.core.health().workers == {"p1": "policy: idle", "g1": "guard: idle"}

@@ -1,0 +1,103 @@
+"""One worker and whatever its model does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.serving.worker import Worker, WorkerSpec
+from tests.unit.server.serving.stage import IMAGES, STATE, request
+
+
+class Pipe:
+    """A socket that hands out one message and keeps what is sent."""
+
+    def __init__(self, frames: list[Any]) -> None:
+        self._frames, self.sent = frames, []
+
+    def poll(self, timeout_ms: int) -> bool:
+        return True
+
+    def recv_multipart(self, copy: bool = True) -> list[Any]:
+        return self._frames
+
+    def send_multipart(self, frames: list[Any]) -> None:
+        self.sent.append(frames)
+
+
+class Moody:
+    """A model whose prompt says what goes wrong."""
+
+    input_spec = InputSpec(IMAGES, STATE)
+    max_batch = 4
+    memory_mb = 0.0
+
+    def load(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        if any(one.prompt == "raise" for one in batch):
+            raise RuntimeError("out of memory")
+        if any(one.prompt == "misfit" for one in batch):
+            raise ValueError("state is out of range")
+        if any(one.prompt == "too few" for one in batch):
+            return []
+        actions = {True: np.full((2, 2), np.nan, np.float32), False: np.ones((2, 2), np.float32)}
+        return [ModelOutput({"actions": actions[one.prompt == "nan"]}) for one in batch]
+
+
+def run(*prompts: str, spoil: bool = False) -> m.Executed:
+    frames = [codec.encode(request(index, prompt=prompt)) for index, prompt in enumerate(prompts)]
+    if spoil:
+        frames[0][0] = frames[0][0][:-3]
+    execute = m.Execute(5, list(range(len(prompts))), frames)
+    pipe = Pipe(codec.encode(execute))
+    Worker(WorkerSpec("w1", "policy", "moody", "inproc://x"), Moody(), pipe).step()  # type: ignore[arg-type]
+    done = codec.decode(pipe.sent[0])
+    assert isinstance(done, m.Executed)
+    assert (done.batch_id, done.tickets) == (5, list(range(len(prompts))))
+    return done
+
+
+def statuses(done: m.Executed) -> list[str]:
+    return [status or "ok" for status, _ in done.errors]
+
+
+def test_a_batch_is_answered_in_order_with_encoded_outputs() -> None:
+    done = run("", "")
+    assert statuses(done) == ["ok", "ok"]
+    assert codec.decode_output(done.outputs[1]).arrays["actions"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_nan_from_the_model_fails_its_own_request_only() -> None:
+    done = run("", "nan", "")
+    assert statuses(done) == ["ok", "failed", "ok"]
+    assert "finite" in done.errors[1][1]
+
+
+def test_an_exception_fails_the_request_that_causes_it_and_no_other() -> None:
+    done = run("", "raise", "misfit", "")
+    assert statuses(done) == ["ok", "failed", "invalid", "ok"]
+    assert "out of memory" in done.errors[1][1]
+
+
+def test_a_model_that_answers_too_little_fails() -> None:
+    assert statuses(run("too few")) == ["failed"]
+
+
+def test_a_request_that_does_not_decode_is_invalid_and_the_others_run() -> None:
+    assert statuses(run("", "", spoil=True)) == ["invalid", "ok"]
+
+
+def test_drain_stops_the_loop() -> None:
+    worker = Worker(WorkerSpec("w1", "policy", "moody", ""), Moody(), Pipe(codec.encode(m.Drain())))  # type: ignore[arg-type]
+    worker.run()
+    assert worker.stopping

@@ -1,0 +1,87 @@
+"""What the `rosa` command says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rosa_server.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+FACTORY = ROOT / "configs" / "factory.yaml"
+
+
+def test_check_prints_what_a_factory_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(FACTORY)]) == 0
+    shown = capsys.readouterr().out
+    assert "8 x NVIDIA H200" in shown
+    assert "system1: nvidia/GR00T-N1.6-3B, 200 ms, else stop_and_resend" in shown
+
+
+def test_check_answers_machines_in_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["check", "--json", str(FACTORY)]) == 0
+    assert json.loads(capsys.readouterr().out)["content"]["server_cluster"]["num_servers"] == 8
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(
+        FACTORY.read_text().replace("slo_ms: 200\n", "slo_ms: -5\n").replace("num_robots", "num_robot")
+    )
+    assert main(["check", "--json", str(broken)]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert not said["valid"]
+    assert any(
+        "pick_and_place_simple.components.system1.slo_ms: must be > 0, got -5" in p for p in said["problems"]
+    )
+
+
+def test_check_explains_a_broken_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("robot_flet: []\n")
+    assert main(["check", str(path)]) == 2
+    assert "robot_fle" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_check_knows_robot_files(capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted((ROOT / "configs" / "robots").glob("*.yaml"))
+    assert files, "configs/robots holds at least one robot"
+    assert main(["check", str(files[0])]) == 0
+    assert "a valid robot file" in capsys.readouterr().out
+
+
+def test_serve_names_the_entry_that_a_model_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(FACTORY)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "models.nvidia/GR00T-N1.6-3B: is missing; add `models: {nvidia/GR00T-N1.6-3B: {backend: NAME}}`"
+        in said
+    )
+
+
+def test_keys_says_what_to_do_with_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 0
+    assert "panda1.key_secret" in capsys.readouterr().out
+    assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 2
+
+
+def test_the_server_needs_no_ros(tmp_path: Path) -> None:
+    """With rclpy and every rosidl package blocked, everything that `rosa serve` imports still imports."""
+    blocker = (
+        "import sys, importlib.abc\n"
+        "class No(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('rclpy', 'sensor_msgs', 'std_msgs', 'rosa_interfaces', 'rosidl_runtime_py'):\n"
+        "            raise ImportError('no ROS here: ' + name)\n"
+        "sys.meta_path.insert(0, No())\n"
+        "import rosa_server.serving.server, rosa_server.serving.worker, rosa_server.models.emulated\n"
+        "from rosa_server.cli import main\n"
+        f"sys.exit(main(['check', {str(FACTORY)!r}]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", blocker]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=60, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
