@@ -123,7 +123,7 @@ def test_anybody_may_ask_for_health(server: Server, panda: Robot) -> None:
         report = nobody.receive()
     assert isinstance(report, m.HealthReport)
     assert report.ready
-    assert list(report.robots) == ["r1"]
+    assert "r1" in report.robots
 
 
 def test_the_log_is_json_only(server: Server, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_server_needs_no_ros(tmp_path: Path) -> None:
         "import sys, importlib.abc\n"
         "class No(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.split('.')[0] in ('rclpy', 'sensor_msgs', 'std_msgs', 'rosa_interfaces', 'rosidl_runtime_py'):\n"
+        "        if name.split('.')[0] in ('rclpy', 'sensor_msgs', 'std_msgs', 'rosa_interfaces'):\n"
         "            raise ImportError('no ROS here: ' + name)\n"
         "sys.meta_path.insert(0, No())\n"
         "import rosa_server.serving.server, rosa_server.serving.worker, rosa_server.models.emulated\n"
