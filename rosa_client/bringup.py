@@ -78,9 +78,11 @@ class Bringup:
             else ""
         )
 
-    def start_server(self) -> None:
-        """Start the server, or start it again after it has ended."""
-        assert self._server is not None
+    def start_server(self, server: str | None = None) -> None:
+        """Start the server, or start it again after it has ended. `server`: a factory file, default the one given."""
+        self._server = server or self._server
+        if self._server is None:
+            raise BringupError("start_server: expected a factory file, got none")
         self.supervisor.start("server", [sys.executable, "-m", "rosa_server.cli", "serve", self._server])
 
     def _start(self) -> None:

@@ -95,6 +95,7 @@ class EpisodeRunner:
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
         self._spin_for(0.5)  # the cameras show the new scene
+        self._until(self._action.server_is_ready, SERVICE_TIMEOUT_S, "the runtime's run_task action")
         began_s = time.monotonic()
         goal = self._wait(
             self._action.send_goal_async(

@@ -123,20 +123,21 @@ class RosBody:
             message.gripper_width_m = self._robot.gripper.max_m if home else self._sensors.gripper_width_m()
         else:
             message.kind = ArmCommand.HOLD
-        self.arm_command.publish(message)
+        self._publish(self.arm_command, message)
 
     def tell(self, message: Command) -> None:
         stamp = self._node.get_clock().now().to_msg()
         if isinstance(message, Decision):
             self._log(message)
-            self.decisions.publish(
+            self._publish(
+                self.decisions,
                 DecisionMessage(
                     stamp=stamp,
                     action=message.action,
                     cause=message.cause,
                     reason=message.reason,
                     component=message.component,
-                )
+                ),
             )
         elif isinstance(message, Alert):
             self._alert = OperatorAlert(
@@ -147,10 +148,10 @@ class RosBody:
                 reason=message.reason,
                 choices=list(message.choices),
             )
-            self.alerts.publish(self._alert)
+            self._publish(self.alerts, self._alert)
         elif isinstance(message, ClearAlert):
             self._alert.stamp, self._alert.active, self._alert.choices = stamp, False, []
-            self.alerts.publish(self._alert)
+            self._publish(self.alerts, self._alert)
         elif isinstance(message, TaskEnded):
             self._ended(message.outcome, message.reason)
 
@@ -159,10 +160,18 @@ class RosBody:
         if changed or now_s >= self._next_status_s:
             self._last_state = core.state.value
             self._next_status_s = now_s + STATUS_EVERY_S
-            self.status.publish(self._robot_status(core, link))
+            self._publish(self.status, self._robot_status(core, link))
         if now_s >= self._next_diagnostics_s:
             self._next_diagnostics_s = now_s + DIAGNOSTICS_EVERY_S
-            self.diagnostics.publish(self._diagnostics(core, link))
+            self._publish(self.diagnostics, self._diagnostics(core, link))
+
+    def _publish(self, publisher: Any, message: Any) -> None:
+        """A signal may have shut ROS down while the loop still ends its task; then nobody listens any more."""
+        try:
+            publisher.publish(message)
+        except Exception:
+            if self._node.context.ok():
+                raise
 
     # -- messages ---------------------------------------------------------------------------------------------------
 

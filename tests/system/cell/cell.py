@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from rosa_sim.episodes import EpisodeRunner, Operator, nobody
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "cell"
 TASK = "pick_and_place"
+LONGEST_S = 180.0
 
 
 def free_port() -> int:
@@ -53,15 +55,19 @@ def cell(
         gateway=endpoint,
         namespace=NAMESPACE,
     )
-    bringup = Bringup([robot], server=str(path), logs=folder / "logs")
-    if not server:
-        bringup = Bringup([robot], logs=folder / "logs")
-        bringup._server = str(path)  # known, but started later by the test
+    bringup = Bringup([robot], server=str(path) if server else None, logs=folder / "logs")
     runner = None
     try:
         with bringup:
             rclpy.init()
-            runner = EpisodeRunner(NAMESPACE, TASK, operator=operator, on_status=on_status)
+            until_s = time.monotonic() + LONGEST_S
+            runner = EpisodeRunner(
+                NAMESPACE,
+                TASK,
+                alive=lambda: f"not over after {LONGEST_S:g} s" if time.monotonic() > until_s else "",
+                operator=operator,
+                on_status=on_status,
+            )
             yield bringup, runner
     finally:
         if runner is not None:

@@ -70,9 +70,10 @@ def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> Non
         def late_server(status: RobotStatus) -> None:
             if status.state == "connecting" and time.monotonic() - began_s > 8 and not story.happened:
                 assert not status.server_connected
+                assert runner.shots
                 assert np.ptp(joints_at(runner, 0), axis=0).max() < 0.01, "the arm moved without a server"
                 story.happened = True
-                bringup.start_server()
+                bringup.start_server(str(tmp_path / "pick_place.yaml"))
 
         runner._on_any_status = late_server
         episode = runner.run(1, 1, SEED, EPISODE_S)
