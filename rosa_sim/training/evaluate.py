@@ -40,7 +40,8 @@ class Episode:
     rounds: int
     grasps: int  # how often the gripper closed on something or nothing
     monitor_at_end: str
-    false_alarms: int  # rounds in which the monitor said done or failed and neither was so
+    false_alarms: int  # rounds in which the monitor said done or failed and it was not so
+    early_done: int  # of these, a done while the released cube was still coming to rest in the bin
     why: str
 
 
@@ -69,12 +70,13 @@ def play(
     world.reset(seed)
     arm = SynchronousArm(world)
     arm.wait()
-    grasps, closed, false_alarms, left, verdict, ended = 0, False, 0, ROUNDS_AFTER_DONE, "", 0
+    grasps, closed, false_alarms, early_done, left, verdict, ended = 0, False, 0, 0, ROUNDS_AFTER_DONE, "", 0
     for round_number in range(1, MAX_ROUNDS + 1):
         seen = look(world, renderer, blank)
         truth = world.outcome()
         verdict = monitor.infer([seen])[0].verdict
         false_alarms += verdict not in ("ongoing", truth)
+        early_done += verdict == "done" and truth == "ongoing" and world.cube_in_bin
         if truth != "ongoing":
             ended = ended or round_number - 1
             left -= 1
@@ -88,7 +90,9 @@ def play(
         arm.wait()
     outcome = world.outcome()
     name = "timeout" if outcome == "ongoing" else outcome
-    return Episode(seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, _why(world, name))
+    return Episode(
+        seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, early_done, _why(world, name)
+    )
 
 
 def _why(world: World, outcome: str) -> str:
@@ -189,6 +193,10 @@ def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: P
         {
             "what": "monitor: false alarms in the episodes, rounds",
             "value": sum(e.false_alarms for e in episodes),
+        },
+        {
+            "what": "  of these, done while the released cube came to rest in the bin",
+            "value": sum(e.early_done for e in episodes),
         },
         {
             "what": "episodes that did not succeed",
