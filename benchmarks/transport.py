@@ -1,9 +1,9 @@
-"""What does serving cost beside the model? Round trips of one observation through ROSA and four other servers, in one run.
+"""What serving costs beside the model: round trips of an observation through ROSA and four other servers, in one run.
 
     python benchmarks/transport.py [--rounds 4] [--seconds 2.5]
 
-Up: two 224x224 RGB images and a state of 8 values; down: 50x8 float32. Every server has a null policy and every client is
-a process of its own. The peers take turns within a round, so that noise of the machine falls on all of them. A time
+Up: two 224x224 RGB images and a state of 8 values; down: 50x8 float32. Every server has a null policy and every client
+is a process of its own. The peers take turns within a round, so that noise of the machine falls on all of them. A time
 is from arrays to arrays: encoding and decoding count.
 """
 
@@ -58,7 +58,9 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
     for row, rate_hz, seconds, start_s in iter(pipe.recv, None):
         module, kind = PEERS[row]
         if row not in clients:
-            clients[row] = getattr(importlib.import_module(f"peers.{module}"), kind)(addresses[module], f"robot{index}")
+            clients[row] = getattr(importlib.import_module(f"peers.{module}"), kind)(
+                addresses[module], f"robot{index}"
+            )
         elif hasattr(clients[row], "ready"):
             clients[row].ready()
         clients[row].call(seen)
@@ -189,7 +191,11 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         aims.append({"aim": f"{text} < {limit:g}", "value": round(value, 3), "holds": bool(value < limit)})
 
     one = "1 client"
-    aim("1 client: rosa p50 / openpi p50", at[one, "rosa"]["p50_ms"] / at[one, "openpi websocket"]["p50_ms"], 0.7)
+    aim(
+        "1 client: rosa p50 / openpi p50",
+        at[one, "rosa"]["p50_ms"] / at[one, "openpi websocket"]["p50_ms"],
+        0.7,
+    )
     many = "16 clients closed loop"
     for key in ("p50_ms", "p99_ms"):
         best = min(at[many, rival][key] for rival in RIVALS)
@@ -220,10 +226,16 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         model = names[0] if names else model
     load = os.getloadavg()[0]
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f} before the run"
+    return (
+        f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f} before the run"
+    )
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -231,7 +243,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     for scenario in SCENARIOS:
         here = [row for row in rows if row["scenario"] == scenario]
         base = next((row for row in here if row["peer"] == "rosa"), None)
-        lines.append(f"\n{scenario:24} {'p50 ms':>9} {'p99 ms':>9} {'rosa/p50':>9} {'rosa/p99':>9} {'trips':>8}")
+        lines.append(
+            f"\n{scenario:24} {'p50 ms':>9} {'p99 ms':>9} {'rosa/p50':>9} {'rosa/p99':>9} {'trips':>8}"
+        )
         for row in here:
             ratio = [base[key] / row[key] if base else float("nan") for key in ("p50_ms", "p99_ms")]
             lines.append(
@@ -245,7 +259,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.5, help="of each peer in each scenario and round")
-    parser.add_argument("--only", nargs="*", default=list(PEERS), help="rows to measure; nothing is then written")
+    parser.add_argument(
+        "--only", nargs="*", default=list(PEERS), help="rows to measure; nothing is then written"
+    )
     arguments = parser.parse_args()
     where = machine()
     rows = summarise(measure(arguments.rounds, arguments.seconds, arguments.only))

@@ -1,7 +1,8 @@
 """Ways to carry an observation to a policy server and an action chunk back, all with the same two calls.
 
-Each module has `serve(address)`, which runs a server with a null policy until it is ended, and `Client(address, name)` with
-`call(observation) -> actions (50, 8) float32` and `close()`. Every server turns the images into arrays before it answers.
+Each module has `serve(address)`, which runs a server with a null policy until it is ended, and `Client(address, name)`
+with `call(observation) -> actions (50, 8) float32` and `close()`. Every server turns the images into arrays before it
+answers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ def observation() -> dict[str, np.ndarray]:
     images = {}
     for index, camera in enumerate(CAMERAS):
         disc = ((x - 90 - 40 * index) ** 2 + (y - 120) ** 2 < 50**2) * 90
-        images[camera] = np.stack([x // 2 + disc, y // 2 + disc, (x + y) // 4], axis=-1).clip(0, 255).astype(np.uint8)
+        images[camera] = (
+            np.stack([x // 2 + disc, y // 2 + disc, (x + y) // 4], axis=-1).clip(0, 255).astype(np.uint8)
+        )
     return {**images, "state": np.linspace(-1, 1, STATE).astype(np.float32)}
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
+
 from peers import null_policy
 
 METHOD = "/bench.Policy/Infer"

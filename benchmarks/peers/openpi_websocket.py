@@ -1,7 +1,7 @@
 """openpi's policy server and its own client: WebSocket, msgpack-numpy, one message each way, no compression.
 
-The server follows `openpi/serving/websocket_policy_server.py`: metadata on connect, then observation in, actions out, with
-inference inside the event loop.
+The server follows `openpi/serving/websocket_policy_server.py`: metadata on connect, then observation in, actions out,
+with inference inside the event loop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 import numpy as np
 from openpi_client import msgpack_numpy
 from openpi_client.websocket_client_policy import WebsocketClientPolicy
-from peers import null_policy
-from websockets.asyncio.server import ServerConnection, serve as websocket_server
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as websocket_server
 from websockets.exceptions import ConnectionClosed
+
+from peers import null_policy
 
 
 async def _handle(socket: ServerConnection) -> None:

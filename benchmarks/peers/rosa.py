@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import zmq
-from peers import CAMERAS, SIZE, STATE
 
+from peers import CAMERAS, SIZE, STATE
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.images import EncodedImage, encode_image
@@ -68,8 +68,12 @@ class Client:
         return {camera: encode_image(seen[camera], "rgb8") for camera in CAMERAS}
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
-        request = m.Request(next(self._ids), "system1", 10_000, "", {"state": seen["state"]}, self._images(seen))
-        self._socket.send_multipart(codec.encode(request), copy=False)
+        request = m.Request(
+            next(self._ids), "system1", 10_000, "", {"state": seen["state"]}, self._images(seen)
+        )
+        self._socket.send_multipart(
+            codec.encode(request)
+        )  # copying is cheaper than pyzmq's zero-copy bookkeeping
         answer = codec.decode(self._socket.recv_multipart(copy=False))
         if not isinstance(answer, m.Response) or answer.output is None:
             raise RuntimeError(f"expected a result, got {answer}")

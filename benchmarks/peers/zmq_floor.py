@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import zmq
+
 from peers import ACTIONS, CAMERAS, SIZE, null_policy
 
 
@@ -29,7 +30,7 @@ class Client:
         self._socket.connect(address)
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
-        self._socket.send_multipart([*(seen[camera] for camera in CAMERAS), seen["state"]], copy=False)
+        self._socket.send_multipart([*(seen[camera] for camera in CAMERAS), seen["state"]])
         return np.frombuffer(self._socket.recv(), np.float32).reshape(50, 8)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import zmq
 from openpi_client import msgpack_numpy
+
 from peers import null_policy
 
 

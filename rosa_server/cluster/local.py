@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from rosa_contract.config import Factory
 from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
+from rosa_server.serving.lane import LaneWriter
 from rosa_server.serving.worker import WorkerSpec
 
 
@@ -28,6 +29,7 @@ class Slot:
     started_s: float = 0.0
     start_at_s: float = 0.0
     killed_for: str = ""
+    lane: LaneWriter | None = None
 
 
 def worker_specs(factory: Factory, endpoint: str) -> list[WorkerSpec]:
@@ -54,6 +56,9 @@ class LocalCluster:
                 why = slot.killed_for or _why(slot.process.returncode)
                 lost.append((slot.worker_id, why))
                 slot.process, slot.killed_for = None, ""
+                if slot.lane is not None:
+                    slot.lane.close()
+                    slot.lane = None
                 slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
             if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
                 self._start(slot, now_s)
@@ -65,6 +70,10 @@ class LocalCluster:
             if slot.worker_id == worker_id and slot.process is not None:
                 slot.killed_for = reason
                 slot.process.kill()
+
+    def lane(self, worker_id: str) -> LaneWriter | None:
+        """The memory shared with a living worker."""
+        return next((slot.lane for slot in self._slots if slot.worker_id == worker_id), None)
 
     def pids(self) -> dict[str, int]:
         return {slot.worker_id: slot.process.pid for slot in self._slots if slot.process is not None}
@@ -88,8 +97,12 @@ class LocalCluster:
     def _start(self, slot: Slot, now_s: float) -> None:
         slot.life += 1
         slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
-        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid())
-        slot.process = subprocess.Popen(spec.command(), stdin=subprocess.DEVNULL)
+        slot.lane = LaneWriter() if hasattr(os, "memfd_create") else None
+        fds = [slot.lane.fd] if slot.lane is not None else []
+        spec = replace(
+            slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), lane_fd=fds[0] if fds else None
+        )
+        slot.process = subprocess.Popen(spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds)
         slot.started_s = now_s
         log.event(
             "worker_started",

@@ -51,6 +51,7 @@ class Dispatch:
 
     worker_id: str
     batch_id: int
+    slot: int  # no other batch that the worker holds has the same
     calls: Sequence[Call]
 
 
@@ -297,7 +298,7 @@ class ServingCore:
     def _dispatch(self, now_s: float, worker: Worker, calls: list[Call]) -> None:
         profile = self._batchers[worker.model].profile
         batch = self.pool.give(worker, calls, now_s, profile.service_s(len(calls)) if profile.known else None)
-        self._out.append(Dispatch(worker.worker_id, batch.batch_id, calls))
+        self._out.append(Dispatch(worker.worker_id, batch.batch_id, batch.slot, calls))
 
     def _more_may_come(self, model: str) -> bool:
         """Whether some connected robot has neither a waiting nor a running call for this model."""

@@ -22,6 +22,7 @@ class Batch:
     calls: list[Call]
     expected_end_s: float
     hang_s: float
+    slot: int  # which of the worker's CREDITS places it takes
 
 
 @dataclass(slots=True)
@@ -103,7 +104,9 @@ class WorkerPool:
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
         end_s = start_s + (math.inf if service_s is None else service_s)
         patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
-        batch = Batch(self._next_batch, calls, end_s, now_s + (service_s or 0.0) + patience_s)
+        taken = {batch.slot for batch in worker.batches.values()}
+        slot = next(number for number in range(CREDITS) if number not in taken)
+        batch = Batch(self._next_batch, calls, end_s, now_s + (service_s or 0.0) + patience_s, slot)
         self._next_batch += 1
         worker.batches[batch.batch_id] = batch
         for call in calls:

@@ -25,6 +25,7 @@ from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
 from rosa_server.serving import log
+from rosa_server.serving.lane import LaneReader
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
@@ -42,6 +43,7 @@ class WorkerSpec:
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
+    lane_fd: int | None = None  # memory shared with the gateway, for a worker on its machine
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
@@ -52,6 +54,7 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
         self._spec, self._backend, self._socket = spec, backend, socket
+        self._lane = None if spec.lane_fd is None else LaneReader(spec.lane_fd)
         self.stopping = False
 
     def announce(self) -> None:
@@ -83,7 +86,10 @@ class Worker:
     def _take(self) -> m.Execute | m.Drain | None:
         if not self._socket.poll(POLL_MS):
             return None
-        message = codec.decode(self._socket.recv_multipart(copy=False))
+        frames: Sequence[Any] = self._socket.recv_multipart(copy=False)
+        if self._lane is not None and len(frames) > 1:
+            frames = self._lane.fetch(frames)
+        message = codec.decode(frames)
         if not isinstance(message, m.Execute | m.Drain):
             raise CodecError(f"a gateway does not send {type(message).__name__}")
         return message
