@@ -25,14 +25,13 @@ import cv2
 import matplotlib as mpl
 import numpy as np
 import psutil
-import rclpy
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from rosa_interfaces.action import RunTask
 
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
-from rosa_sim.episodes import EpisodeRunner, nobody
+from rosa_sim.episodes import EpisodeRunner, episodes, nobody
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -80,16 +79,13 @@ def phase(folder: Path, driver: str, seconds: float) -> dict[str, Any]:
         driver=driver,
         source=str(folder / "source"),
     )
-    with Bringup([given], server=str(factory), logs=folder / "logs") as bringup:
-        rclpy.init()
-        runner = EpisodeRunner(NAMESPACE, "bench", alive=bringup.failure, operator=nobody)
-        jitter: dict[str, float] = {}
+    jitter: dict[str, float] = {}
+    with (
+        Bringup([given], server=str(factory), logs=folder / "logs") as bringup,
+        episodes(NAMESPACE, "bench", alive=bringup.failure, operator=nobody) as runner,
+    ):
         runner.node.create_subscription(DiagnosticArray, "/diagnostics", lambda m: _jitter(m, jitter), 10)
-        try:
-            return {"driver": driver, **_measure(bringup, runner, seconds, driver), **jitter}
-        finally:
-            runner.close()
-            rclpy.try_shutdown()
+        return {"driver": driver, **_measure(bringup, runner, seconds, driver), **jitter}
 
 
 def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: str) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Bringup:
 
     def stop(self) -> None:
         """End everything; safe to call twice."""
-        self.supervisor.stop()
+        self.supervisor.stop(listening=rclpy.ok())
 
     def failure(self) -> str:
         """Which process ended by itself and where its last words are; empty while all run."""

@@ -84,8 +84,11 @@ class Supervisor:
         self._signal(self._children[name], signal.SIGKILL)
         self._children[name].process.wait()
 
-    def stop(self, grace_s: float = GRACE_S) -> None:
-        """End every child, the last started first: SIGINT, then SIGKILL after `grace_s`; then remove their traces."""
+    def stop(self, grace_s: float = GRACE_S, listening: bool = True) -> None:
+        """End every child, the last started first: SIGINT, then SIGKILL after `grace_s`; then remove their traces.
+
+        `listening`: this process takes part in ROS itself, so what it has mapped is still in use.
+        """
         children = list(reversed(self._children.values()))
         for child in children:
             self._signal(child, signal.SIGINT)
@@ -99,7 +102,7 @@ class Supervisor:
             child.process.wait()
             child.reader.join(timeout=1.0)
         self._children.clear()
-        remove_shared_memory(self._shared_before)
+        remove_shared_memory(self._shared_before, spared=None if listening else os.getpid())
 
     def _signal(self, child: Child, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,25 +120,32 @@ def shared_memory() -> set[str]:
     return {path.name for path in SHM.glob("*fastdds*")} | {path.name for path in SHM.glob("sem.fastdds*")}
 
 
-def remove_shared_memory(before: set[str]) -> None:
-    """Remove files that came after `before` and that no process has open or mapped: killed nodes leave theirs."""
+def remove_shared_memory(before: set[str], spared: int | None = None) -> None:
+    """Remove files that came after `before` and that no process has open or mapped: killed nodes leave theirs.
+
+    What only the process `spared` has mapped goes too: Fast DDS keeps the ports of others mapped until a process ends.
+    """
     candidates = shared_memory() - before
     if not candidates:
         return
-    used = _open_shared_memory()
+    used = _open_shared_memory(spared)
     for name in candidates - used:
         (SHM / name).unlink(missing_ok=True)
 
 
-def _open_shared_memory() -> set[str]:
+def _open_shared_memory(spared: int | None) -> set[str]:
     used = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
+        if maps.parent.name == str(spared):
+            continue
         try:
             lines = maps.read_text().splitlines()
         except OSError:
             continue
         used |= {line.rsplit("/", 1)[1].split(" ")[0] for line in lines if "/dev/shm/" in line}
     for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        if entry.parts[2] == str(spared):
+            continue
         try:
             target = os.readlink(entry)
         except OSError:

@@ -12,14 +12,13 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-import rclpy
-
 from rosa_client.bringup import Bringup, BringupError
 from rosa_client.graph import Robot
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_sim import report, video
-from rosa_sim.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
+from rosa_sim.episodes import EpisodeError, nobody, stand_in
+from rosa_sim.episodes import episodes as watch
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_SEED = 900_000  # far from every seed that demonstrations were collected on
@@ -37,7 +36,7 @@ def main() -> int:
     folder.mkdir(parents=True)
     say = Progress()
     episodes: list[report.Episode] = []
-    runner: EpisodeRunner | None = None
+    shots: list[video.Shot] = []
     say.line(f"run folder {_shown(folder)}; logs in {_shown(folder / 'logs')}")
     robot = Robot(
         namespace=args.namespace,
@@ -47,15 +46,17 @@ def main() -> int:
         record=str(folder / "run.mcap"),
     )
     try:
-        with Bringup([robot], server=str(args.config), logs=folder / "logs") as bringup:
-            rclpy.init()
-            runner = EpisodeRunner(
+        with (
+            Bringup([robot], server=str(args.config), logs=folder / "logs") as bringup,
+            watch(
                 args.namespace,
                 task,
                 alive=bringup.failure,
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
-            )
+            ) as runner,
+        ):
+            shots = runner.shots
             runner.wait_ready(120.0)
             say.line(f"{task} with {len(factory.models)} served models; {args.episodes} episodes\n")
             say.line(report.header())
@@ -63,9 +64,8 @@ def main() -> int:
                 episode = runner.run(number, args.episodes, args.seed + number - 1, args.timeout)
                 episodes.append(episode)
                 say.line(report.row(episode))
-                report.write(
-                    folder, episodes, {"config": str(args.config), "complete": number == args.episodes}
-                )
+                complete = number == args.episodes
+                report.write(folder, episodes, {"config": str(args.config), "complete": complete})
     except (EpisodeError, BringupError) as error:
         say.line(f"\nstopped: {error}")
         return 1
@@ -73,10 +73,6 @@ def main() -> int:
         say.line("\nstopped by Ctrl-C")
         return 130
     finally:
-        shots = runner.shots if runner is not None else []
-        if runner is not None:
-            runner.close()
-        rclpy.try_shutdown()
         if episodes:
             _finish(folder, episodes, shots, say, film=not args.no_video)
             if args.result:

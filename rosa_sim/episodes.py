@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -225,3 +226,16 @@ class EpisodeRunner:
     def _call(self, client: Any, request: Any, what: str) -> Any:
         self._until(client.service_is_ready, SERVICE_TIMEOUT_S, f"the service {what}")
         return self._wait(client.call_async(request), SERVICE_TIMEOUT_S, f"an answer of {what}")
+
+
+@contextmanager
+def episodes(namespace: str, task: str, **options: Any) -> Iterator[EpisodeRunner]:
+    """An `EpisodeRunner` with ROS around it. Leave it before the bring-up ends: a participant that still listens keeps
+    the shared memory of those it hears."""
+    rclpy.init()
+    runner = EpisodeRunner(namespace, task, **options)
+    try:
+        yield runner
+    finally:
+        runner.close()
+        rclpy.try_shutdown()

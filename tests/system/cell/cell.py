@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import rclpy
 from rosa_interfaces.msg import RobotStatus
 
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
-from rosa_sim.episodes import EpisodeRunner, Operator, nobody
+from rosa_sim.episodes import EpisodeRunner, Operator, episodes, nobody
 
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "cell"
@@ -56,23 +55,18 @@ def cell(
         namespace=NAMESPACE,
     )
     bringup = Bringup([robot], server=str(path) if server else None, logs=folder / "logs")
-    runner = None
-    try:
-        with bringup:
-            rclpy.init()
-            until_s = time.monotonic() + LONGEST_S
-            runner = EpisodeRunner(
-                NAMESPACE,
-                TASK,
-                alive=lambda: f"not over after {LONGEST_S:g} s" if time.monotonic() > until_s else "",
-                operator=operator,
-                on_status=on_status,
-            )
-            yield bringup, runner
-    finally:
-        if runner is not None:
-            runner.close()
-        rclpy.try_shutdown()
+    until_s = time.monotonic() + LONGEST_S
+    with (
+        bringup,
+        episodes(
+            NAMESPACE,
+            TASK,
+            alive=lambda: f"not over after {LONGEST_S:g} s" if time.monotonic() > until_s else "",
+            operator=operator,
+            on_status=on_status,
+        ) as runner,
+    ):
+        yield bringup, runner
 
 
 def workers_of(bringup: Bringup) -> list[psutil.Process]:

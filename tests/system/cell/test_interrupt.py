@@ -54,7 +54,8 @@ def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     assert run.returncode == 130, output
     assert "Traceback" not in output, output
     assert not marked(mark), [process.cmdline() for process in marked(mark)]
-    assert not shared_memory() - before
+    left = shared_memory() - before
+    assert not left
 
 
 def _wait_for(moment: str, run: subprocess.Popen[str], mark: str, folder: Path) -> None:
