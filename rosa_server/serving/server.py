@@ -22,6 +22,7 @@ from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing, check_bind
 from rosa_server.serving.core import ServingCore
 from rosa_server.serving.gateway import Gateway
+from rosa_server.serving.memory import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
@@ -139,6 +140,7 @@ class Server:
 def serve(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start."""
     log.to_stderr()
+    keep_freed_memory()
     stop_early: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: stop_early.append(n))

@@ -26,6 +26,7 @@ from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
 from rosa_server.serving import log
 from rosa_server.serving.lane import LaneReader
+from rosa_server.serving.memory import keep_freed_memory
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
@@ -185,6 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C reaches the whole group; the server then drains its workers
     log.to_stderr()
+    keep_freed_memory()
     backend = registry.create(spec.backend, **spec.options)
     started_s = time.perf_counter()
     backend.load()
