@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ContractError as error:
         print(f"rosa {arguments.command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `rosa plan ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _add_serve(commands: Any) -> None:
