@@ -15,6 +15,7 @@ from pathlib import Path
 
 GRACE_S = 5.0
 SHM = Path("/dev/shm")
+GONE = " (deleted)"  # how /proc marks a file that was removed; a new one of that name is another file
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -142,7 +143,7 @@ def _open_shared_memory(spared: int | None) -> set[str]:
             lines = maps.read_text().splitlines()
         except OSError:
             continue
-        used |= {line.rsplit("/", 1)[1].split(" ")[0] for line in lines if "/dev/shm/" in line}
+        used |= {line.rsplit("/", 1)[1] for line in lines if "/dev/shm/" in line and not line.endswith(GONE)}
     for entry in Path("/proc").glob("[0-9]*/fd/*"):
         if entry.parts[2] == str(spared):
             continue
@@ -150,8 +151,8 @@ def _open_shared_memory(spared: int | None) -> set[str]:
             target = os.readlink(entry)
         except OSError:
             continue
-        if target.startswith("/dev/shm/"):
-            used.add(Path(target.split(" ")[0]).name)
+        if target.startswith("/dev/shm/") and not target.endswith(GONE):
+            used.add(Path(target).name)
     return used
 
 
