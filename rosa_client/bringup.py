@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -157,6 +156,27 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
         rclpy.shutdown(context=context)
 
 
+def end_on_signals() -> Callable[[], None]:
+    """Have the first SIGINT or SIGTERM raise `KeyboardInterrupt`, also in a start-up that waits; later ones do nothing.
+
+    Python drops an exception that is raised while it forks. Call what is returned now and then: it raises once more.
+    """
+    seen: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    def check() -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return check
+
+
 def parse(arguments: Sequence[str]) -> tuple[Robot, bool]:
     """`name:=value` as for `ros2 launch`: the robot's arguments, and whether to start the server."""
     kinds: dict[str, type] = {entry.name: type(entry.default) for entry in fields(Robot)} | {
@@ -194,21 +214,14 @@ def main() -> int:
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(usage())
         return 0
-    stopping = threading.Event()
-
-    def stop(*_: object) -> None:
-        if not stopping.is_set():
-            stopping.set()
-            raise KeyboardInterrupt  # also ends a start-up that waits; a second signal does not disturb the end
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    check_signals = end_on_signals()
     try:
         robot, start_server = parse(sys.argv[1:])
         with Bringup([robot], server=robot.config if start_server else None) as bringup:
             print("[bringup] running; Ctrl-C ends it", flush=True)
             while True:
                 time.sleep(0.2)
+                check_signals()
                 if died := bringup.failure():
                     raise BringupError(died)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from rosa_client.bringup import Bringup, BringupError
+from rosa_client.bringup import Bringup, BringupError, end_on_signals
 from rosa_client.graph import Robot
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
@@ -45,13 +45,14 @@ def main() -> int:
         gateway=factory.gateway.bind,
         record=str(folder / "run.mcap"),
     )
+    check_signals = end_on_signals()
     try:
         with (
             Bringup([robot], server=str(args.config), logs=folder / "logs") as bringup,
             watch(
                 args.namespace,
                 task,
-                alive=bringup.failure,
+                alive=lambda: check_signals() or bringup.failure(),
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
             ) as runner,
