@@ -47,17 +47,20 @@ class LocalCluster:
     def __init__(self, specs: Sequence[WorkerSpec]) -> None:
         self._slots = [Slot(spec) for spec in specs]
         self._stopping = False
+        self._retired: list[LaneWriter] = []
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers, start those that are due. Returns (worker id, why) of the ended ones."""
         lost = []
+        while self._retired:  # a round later, when nobody polls them any more
+            self._retired.pop().close()
         for slot in self._slots:
             if slot.process is not None and slot.process.poll() is not None:
                 why = slot.killed_for or _why(slot.process.returncode)
                 lost.append((slot.worker_id, why))
                 slot.process, slot.killed_for = None, ""
                 if slot.lane is not None:
-                    slot.lane.close()
+                    self._retired.append(slot.lane)
                     slot.lane = None
                 slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
             if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
@@ -98,11 +101,11 @@ class LocalCluster:
         slot.life += 1
         slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
         slot.lane = LaneWriter() if hasattr(os, "memfd_create") else None
-        fds = [slot.lane.fd] if slot.lane is not None else []
-        spec = replace(
-            slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), lane_fd=fds[0] if fds else None
-        )
+        fds = slot.lane.fds if slot.lane is not None else ()
+        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), lane_fds=fds)
         slot.process = subprocess.Popen(spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds)
+        if slot.lane is not None:
+            slot.lane.theirs.close()  # or its end would never be seen
         slot.started_s = now_s
         log.event(
             "worker_started",

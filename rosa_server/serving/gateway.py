@@ -73,6 +73,8 @@ class Gateway:
             keys,
         )
         self._max_bytes = int(max_message_mb * 1e6)
+        self._lanes: dict[str, LaneWriter] = {}  # by worker id
+        self._lane_ids: dict[int, str] = {}  # by descriptor
         self._next_poll_s = self._next_report_s = 0.0
         self._poller = zmq.Poller()
         self._zap = context.socket(zmq.REP)
@@ -117,6 +119,8 @@ class Gateway:
                 self._read(self._robots, self._from_robot)
             elif socket is self._workers:
                 self._read(self._workers, self._from_worker)
+            elif isinstance(socket, int):
+                self._read_lane(socket)
             elif self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
 
@@ -139,6 +143,36 @@ class Gateway:
             handle(self._clock.now_s(), frames)
             if not int(socket.getsockopt(zmq.EVENTS)) & POLLIN:
                 return
+
+    def _read_lane(self, fd: int) -> None:
+        worker_id = self._lane_ids[fd]
+        for _ in range(BURST):
+            try:
+                frames = self._lanes[worker_id].receive()
+            except EOFError:
+                self._close_lane(worker_id)
+                self._next_poll_s = 0.0  # it has ended: look at once
+                return
+            except CodecError as error:
+                self._core.on_nonsense(self._clock.now_s(), worker_id, str(error))
+                return
+            if frames is None:
+                return
+            self._worker_says(self._clock.now_s(), worker_id, frames)
+
+    def _open_lane(self, worker_id: str) -> None:
+        lane = self._cluster.lane(worker_id)
+        if lane is not None:
+            fd = lane.socket.fileno()
+            self._lanes[worker_id], self._lane_ids[fd] = lane, worker_id
+            self._poller.register(fd, zmq.POLLIN)
+
+    def _close_lane(self, worker_id: str) -> None:
+        lane = self._lanes.pop(worker_id, None)
+        if lane is not None:
+            fd = lane.socket.fileno()
+            del self._lane_ids[fd]
+            self._poller.unregister(fd)
 
     def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
         connection, content = frames[0].bytes, frames[1:]
@@ -172,9 +206,11 @@ class Gateway:
             )
 
     def _from_worker(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
-        worker_id = frames[0].bytes.decode(errors="replace")
+        self._worker_says(now_s, frames[0].bytes.decode(errors="replace"), frames[1:])
+
+    def _worker_says(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
         try:
-            message = codec.decode(frames[1:])
+            message = codec.decode(frames)
         except CodecError as error:
             self._core.on_nonsense(now_s, worker_id, str(error))
             return
@@ -185,6 +221,7 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
+            self._open_lane(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
             self._core.on_nonsense(now_s, worker_id, f"a worker does not send {type(message).__name__}")
@@ -209,9 +246,9 @@ class Gateway:
         calls = batch.calls
         execute = m.Execute(batch.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
         frames = codec.encode(execute)
-        lane = self._cluster.lane(batch.worker_id)
-        if lane is not None:
-            frames = lane.stow(batch.slot, frames)
+        lane = self._lanes.get(batch.worker_id)
+        if lane is not None and lane.send(batch.slot, frames):
+            return
         self._workers.send_multipart([batch.worker_id.encode(), *frames], copy=False)
 
     def _answer(self, answer: Answer) -> None:
@@ -231,6 +268,7 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._metrics.worker_lost()
             log.warning("worker_lost", worker=worker_id, reason=why)
+            self._close_lane(worker_id)
             self._core.on_lost(now_s, worker_id, why)
         if now_s >= self._next_report_s:
             self._next_report_s = now_s + REPORT_EVERY_S

@@ -44,7 +44,7 @@ class WorkerSpec:
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
-    lane_fd: int | None = None  # memory shared with the gateway, for a worker on its machine
+    lane_fds: Sequence[int] = ()  # the short way to a gateway on the same machine, see lane.py
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
@@ -55,7 +55,11 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
         self._spec, self._backend, self._socket = spec, backend, socket
-        self._lane = None if spec.lane_fd is None else LaneReader(spec.lane_fd)
+        self._lane = LaneReader(*spec.lane_fds) if spec.lane_fds else None
+        self._poller = zmq.Poller()
+        self._poller.register(socket, zmq.POLLIN)
+        if self._lane is not None:
+            self._poller.register(self._lane.socket.fileno(), zmq.POLLIN)
         self.stopping = False
 
     def announce(self) -> None:
@@ -85,11 +89,19 @@ class Worker:
         self._reply(message, inference_ms, outcomes)
 
     def _take(self) -> m.Execute | m.Drain | None:
-        if not self._socket.poll(POLL_MS):
+        come = self._poller.poll(POLL_MS)
+        if not come:
             return None
-        frames: Sequence[Any] = self._socket.recv_multipart(copy=False)
-        if self._lane is not None and len(frames) > 1:
-            frames = self._lane.fetch(frames)
+        frames: Sequence[Any] | None = None
+        if come[0][0] is self._socket:
+            frames = self._socket.recv_multipart(copy=False)
+        elif self._lane is not None:
+            try:
+                frames = self._lane.receive()
+            except EOFError:
+                return m.Drain()  # the gateway has ended
+        if frames is None:
+            return None
         message = codec.decode(frames)
         if not isinstance(message, m.Execute | m.Drain):
             raise CodecError(f"a gateway does not send {type(message).__name__}")
@@ -143,7 +155,9 @@ class Worker:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
         done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames)
-        self._socket.send_multipart(codec.encode(done))
+        answer = codec.encode(done)
+        if self._lane is None or not self._lane.send(answer):
+            self._socket.send_multipart(answer)
 
 
 def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:

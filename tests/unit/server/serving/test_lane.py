@@ -1,8 +1,10 @@
-"""Frames through shared memory come out as they went in."""
+"""Frames on the short way come out as they went in, and what does not fit is said not to."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgpack
 import pytest
@@ -10,36 +12,71 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.errors import CodecError
-from rosa_server.serving.lane import LEAST_BYTES, LaneReader, LaneWriter
+from rosa_server.serving.lane import LEAST_BYTES, MESSAGE_BYTES, LaneReader, LaneWriter
 from rosa_server.serving.pool import CREDITS
+
+
+@contextmanager
+def lane(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[LaneWriter, LaneReader]]:
+    """Both ends, the worker's on descriptors of its own as after a fork."""
+    writer = LaneWriter(size)
+    reader = LaneReader(*map(os.dup, writer.fds))
+    writer.theirs.close()
+    yield writer, reader
+    reader.socket.close()
+    writer.close()
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 3 * LEAST_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
-def test_what_is_stowed_is_fetched_whether_or_not_it_fits(sizes: list[int], slot: int) -> None:
+def test_what_is_sent_is_received_whether_it_fits_into_the_slot_or_not(sizes: list[int], slot: int) -> None:
     frames = [os.urandom(size) for size in sizes]
-    writer = LaneWriter(CREDITS * 8 * LEAST_BYTES)
-    reader = LaneReader(os.dup(writer.fd))
-    sent = writer.stow(slot, frames)
-    assert [bytes(frame) for frame in reader.fetch(sent)] == frames
-    assert sum(map(len, sent[:-1])) < sum(sizes) or max(sizes) < LEAST_BYTES
-    writer.close()
+    with lane() as (writer, reader):
+        if writer.send(slot, frames):
+            received = reader.receive()
+            assert received is not None
+            assert [bytes(frame) for frame in received] == frames
+        else:
+            assert sum(sizes) > MESSAGE_BYTES
 
 
 def test_the_slots_of_two_batches_do_not_overlap() -> None:
-    writer = LaneWriter(CREDITS * 4 * LEAST_BYTES)
-    reader = LaneReader(os.dup(writer.fd))
-    frames = [[bytes([slot]) * (4 * LEAST_BYTES)] for slot in range(CREDITS)]
-    sent = [writer.stow(slot, frames[slot]) for slot in range(CREDITS)]
-    for slot in range(CREDITS):
-        assert [bytes(frame) for frame in reader.fetch(sent[slot])] == frames[slot]
-    writer.close()
+    with lane(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
+        frames = [[bytes([slot]) * (4 * LEAST_BYTES)] for slot in range(CREDITS)]
+        sent = [writer.stow(slot, frames[slot]) for slot in range(CREDITS)]
+        for slot in range(CREDITS):
+            assert [bytes(frame) for frame in reader.fetch(sent[slot])] == frames[slot]
+
+
+def test_an_answer_goes_back_and_one_that_is_too_large_takes_the_other_way() -> None:
+    with lane() as (writer, reader):
+        assert writer.receive() is None
+        assert reader.send([b"header", b"output"])
+        assert writer.receive() == [b"header", b"output"]
+        assert not reader.send([bytes(MESSAGE_BYTES + 1)])
+
+
+def test_the_end_of_either_side_is_seen_by_the_other() -> None:
+    with lane() as (writer, reader):
+        reader.socket.close()
+        with pytest.raises(EOFError):
+            writer.receive()
+        assert not writer.send(0, [b"header"])
+    with lane() as (writer, reader):
+        writer.socket.close()
+        with pytest.raises(EOFError):
+            reader.receive()
+
+
+@pytest.mark.parametrize("message", [b"garbage", msgpack.packb(7), msgpack.packb([1]), msgpack.packb([])])
+def test_garbage_from_the_other_side_raises_the_contracts_error(message: bytes) -> None:
+    with lane() as (writer, reader):
+        reader.socket.send(message)
+        with pytest.raises(CodecError, match="lane"):
+            writer.receive()
 
 
 @pytest.mark.parametrize("places", [[(0, -1, 4)], [(0, 0, 1 << 40)], [(9, 0, 1)], [(0,)], 7, "x"])
-def test_a_place_outside_the_lane_is_refused(places: object) -> None:
-    writer = LaneWriter(1 << 16)
-    reader = LaneReader(os.dup(writer.fd))
-    with pytest.raises(CodecError, match="lane"):
+def test_a_place_outside_the_memory_is_refused(places: object) -> None:
+    with lane() as (_, reader), pytest.raises(CodecError, match="lane"):
         reader.fetch([b"", msgpack.packb(places)])
-    writer.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import zmq
 
 from rosa_contract import codec
 from rosa_contract import messages as m
@@ -14,20 +16,14 @@ from rosa_server.serving.worker import Worker, WorkerSpec
 from tests.unit.server.serving.stage import IMAGES, STATE, request
 
 
-class Pipe:
-    """A socket that hands out one message and keeps what is sent."""
-
-    def __init__(self, frames: list[Any]) -> None:
-        self._frames, self.sent = frames, []
-
-    def poll(self, timeout_ms: int) -> bool:
-        return True
-
-    def recv_multipart(self, copy: bool = True) -> list[Any]:
-        return self._frames
-
-    def send_multipart(self, frames: list[Any]) -> None:
-        self.sent.append(frames)
+@contextmanager
+def wired(frames: list[Any]) -> Iterator[tuple[Worker, zmq.Socket[bytes]]]:
+    """A worker with one message waiting for it, and the gateway's end of its socket."""
+    with zmq.Context() as context, context.socket(zmq.PAIR) as gateway, context.socket(zmq.PAIR) as socket:
+        gateway.bind("inproc://worker")
+        socket.connect("inproc://worker")
+        gateway.send_multipart(frames)
+        yield Worker(WorkerSpec("w1", "policy", "moody", "inproc://worker"), Moody(), socket), gateway
 
 
 class Moody:
@@ -59,9 +55,9 @@ def run(*prompts: str, spoil: bool = False) -> m.Executed:
     if spoil:
         frames[0][0] = frames[0][0][:-3]
     execute = m.Execute(5, list(range(len(prompts))), frames)
-    pipe = Pipe(codec.encode(execute))
-    Worker(WorkerSpec("w1", "policy", "moody", "inproc://x"), Moody(), pipe).step()  # type: ignore[arg-type]
-    done = codec.decode(pipe.sent[0])
+    with wired(codec.encode(execute)) as (worker, gateway):
+        worker.step()
+        done = codec.decode(gateway.recv_multipart(zmq.NOBLOCK))
     assert isinstance(done, m.Executed)
     assert (done.batch_id, done.tickets) == (5, list(range(len(prompts))))
     return done
@@ -98,6 +94,6 @@ def test_a_request_that_does_not_decode_is_invalid_and_the_others_run() -> None:
 
 
 def test_drain_stops_the_loop() -> None:
-    worker = Worker(WorkerSpec("w1", "policy", "moody", ""), Moody(), Pipe(codec.encode(m.Drain())))  # type: ignore[arg-type]
-    worker.run()
-    assert worker.stopping
+    with wired(codec.encode(m.Drain())) as (worker, _):
+        worker.run()
+        assert worker.stopping
