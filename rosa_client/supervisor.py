@@ -40,6 +40,7 @@ class Supervisor:
         self._say = say
         self._children: dict[str, Child] = {}
         self._environment = dict(environment)
+        remove_shared_memory(set())  # what killed processes left can make Fast DDS deaf on the same domain
         self._shared_before = shared_memory()
 
     def __enter__(self) -> Supervisor:

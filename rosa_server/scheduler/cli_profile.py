@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -189,10 +191,10 @@ def _progress(share: float, words: str) -> None:
 
 def _memory_mb(hardware: str) -> float:
     if hardware != "cpu":
-        import torch
-
-        if torch.cuda.is_available():
-            return float(torch.cuda.get_device_properties(0).total_memory / 1e6)
+        query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
+            return float(told.split()[0]) * 1.048576  # MiB
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
 
 
