@@ -15,6 +15,7 @@ from pathlib import Path
 
 GRACE_S = 5.0
 SHM = Path("/dev/shm")
+SIGNALS = {signal.SIGINT, signal.SIGTERM}
 GONE = " (deleted)"  # how /proc marks a file that was removed; a new one of that name is another file
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,6 +55,8 @@ class Supervisor:
         if name in self._children and self.is_running(name):
             raise BringupError(f"{name} is already running (pid {self.pid(name)})")
         parent = os.getpid()
+        # Python drops an exception that a signal raises while it forks; blocked, the signal waits until that is over.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             process = subprocess.Popen(
                 list(command),
@@ -64,11 +67,13 @@ class Supervisor:
                 preexec_fn=lambda: _die_with(parent),
                 start_new_session=True,
             )
+            reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
+            reader.start()
+            self._children[name] = Child(name, process, reader)
         except OSError as error:
             raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
-        reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
-        self._children[name] = Child(name, process, reader)
-        reader.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def is_running(self, name: str) -> bool:
         return self._children[name].process.poll() is None
@@ -160,5 +165,6 @@ def _open_shared_memory(spared: int | None) -> set[str]:
 def _die_with(parent: int) -> None:
     """In the child, before exec: SIGKILL it when the thread that started it is gone."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     if os.getppid() != parent:  # it was gone before the line above
         os._exit(1)
