@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import signal
 import sys
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 
 import zmq
 
@@ -24,6 +21,7 @@ from rosa_server.serving.core import ServingCore
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.memory import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
+from rosa_server.serving.rundir import SOCKET, make_rundir
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
@@ -67,13 +65,13 @@ class Server:
         self._stop = False
         self._stack = ExitStack()
         with ExitStack() as undo:
-            folder = Path(tempfile.mkdtemp(prefix=f"rosa-{os.getpid()}-"))  # readable by this user only
+            folder = make_rundir()
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             undo.callback(context.term)
             keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
             metrics = Metrics()
-            workers_endpoint = f"ipc://{folder}/workers"
+            workers_endpoint = f"ipc://{folder / SOCKET}"
             self.core = ServingCore(factory)
             self._cluster = LocalCluster(worker_specs(factory, workers_endpoint))
             try:

@@ -180,7 +180,10 @@ def serving(folder: Path, **options: Any) -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.kill()
+        try:
+            server.stop()
+        finally:
+            server.kill()
 
 
 @contextmanager

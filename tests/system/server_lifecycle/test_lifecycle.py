@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -23,7 +24,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 def left_behind(server_pid: int) -> list[Path]:
     """Socket folders that this server should have removed. Only its own: others may run at the same time."""
-    return [path for path in Path("/tmp").glob("rosa-*") if path.name.startswith(f"rosa-{server_pid}-")]
+    return list(Path(tempfile.gettempdir()).glob(f"rosa-server-{server_pid}-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -60,8 +61,15 @@ def test_workers_do_not_outlive_a_killed_server(tmp_path: Path) -> None:
         panda.join()
         workers = server.workers()
         assert workers
+        assert server.process is not None
+        pid = server.process.pid
         server.kill()
         assert gone(workers)
+        assert left_behind(pid), "a killed server cannot clean up"
+    (tmp_path / "next").mkdir()
+    with serving(tmp_path / "next") as server, robot(server) as panda:
+        panda.join()
+        assert left_behind(pid) == [], "so the next one does"
 
 
 def test_after_a_restart_the_robot_is_asked_to_say_hello_again(tmp_path: Path) -> None:
