@@ -80,7 +80,7 @@ class GatewayLink:
 
     def _send(self, frames: list[codec.Frame], now_s: float) -> bool:
         try:
-            self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+            self.socket.send_multipart(frames, zmq.NOBLOCK)  # pyzmq's copy=False was slower for these sizes
         except zmq.Again:
             return False
         self._last_sent_s = now_s

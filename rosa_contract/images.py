@@ -33,7 +33,7 @@ def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> Encoded
     height, width = rgb.shape[:2]
     check_size(height, width)
     if encoding == "rgb8":
-        return EncodedImage(encoding, height, width, np.ascontiguousarray(rgb).tobytes())
+        return EncodedImage(encoding, height, width, np.ascontiguousarray(rgb).data.cast("B"))
     if encoding not in ENCODINGS:
         raise CodecError(f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")
     suffix, options = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, quality]) if encoding == "jpeg" else (".png", [])
