@@ -40,8 +40,16 @@ class Bringup:
     With `logs`, each process writes to its own file there; without, to standard output with its name before each line.
     """
 
-    def __init__(self, robots: Sequence[Robot], server: str | None = None, logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        robots: Sequence[Robot],
+        server: str | None = None,
+        logs: Path | None = None,
+        last: bool = False,
+    ) -> None:
+        """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well."""
         self._robots = robots
+        self._last = last
         self._server = server
         self._logs = logs
         if logs is not None:
@@ -65,7 +73,7 @@ class Bringup:
 
     def stop(self) -> None:
         """End everything; safe to call twice."""
-        self.supervisor.stop(listening=rclpy.ok())
+        self.supervisor.stop(listening=not self._last)
 
     def failure(self) -> str:
         """Which process ended by itself and where its last words are; empty while all run."""
@@ -217,7 +225,7 @@ def main() -> int:
     check_signals = end_on_signals()
     try:
         robot, start_server = parse(sys.argv[1:])
-        with Bringup([robot], server=robot.config if start_server else None) as bringup:
+        with Bringup([robot], server=robot.config if start_server else None, last=True) as bringup:
             print("[bringup] running; Ctrl-C ends it", flush=True)
             while True:
                 time.sleep(0.2)

@@ -48,7 +48,7 @@ def main() -> int:
     check_signals = end_on_signals()
     try:
         with (
-            Bringup([robot], server=str(args.config), logs=folder / "logs") as bringup,
+            Bringup([robot], server=str(args.config), logs=folder / "logs", last=True) as bringup,
             watch(
                 args.namespace,
                 task,
