@@ -71,9 +71,8 @@ class Person:
     def order(self, kind: int, **fields: Any) -> ArmStatus:
         """Send a command and return the first status that knows of it."""
         self.seq += 1
-        self.until(lambda: self._commands.get_subscription_count(), "the arm node")
-        # A message that is published before its reader was found is lost: the arm's status may be heard earlier.
-        self.until(lambda: self._commands.get_subscription_count() > 0, "the arm to listen")
+        # Two listen, the arm and the recorder; what is published before a reader was found is lost to it.
+        self.until(lambda: self._commands.get_subscription_count() >= 2, "arm and recorder to listen")
         self._commands.publish(ArmCommand(epoch=self.epoch, seq=self.seq, kind=kind, **fields))
         return self.until(lambda: self._status_of(self.seq), f"command {self.seq} to be answered")
 
