@@ -17,18 +17,3 @@ class MonotonicClock:
 
     def now_s(self) -> float:
         return time.monotonic()
-
-
-class ManualClock:
-    """A clock that moves only when told to: for tests and for the simulator."""
-
-    def __init__(self, start_s: float = 0.0) -> None:
-        self._now_s = start_s
-
-    def now_s(self) -> float:
-        return self._now_s
-
-    def advance(self, seconds: float) -> None:
-        if seconds < 0:
-            raise ValueError(f"a monotonic clock cannot go back by {-seconds} s")
-        self._now_s += seconds

@@ -23,7 +23,6 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
-from rosa_contract.images import ENCODINGS
 from rosa_contract.messages import CameraInfo, Hello
 from rosa_contract.robot import RobotSpec, load_robot
 
@@ -206,7 +205,6 @@ class RuntimeNode(LifecycleNode):
 def hello(robot_id: str, task: str, robot: RobotSpec) -> Hello:
     """What this robot says about itself to the server."""
     cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
-    assert all(camera.encoding in ENCODINGS for camera in cameras.values())
     return Hello(robot_id, task, cameras, {"joint_position": len(robot.joints), "gripper_width": 1})
 
 
