@@ -107,6 +107,7 @@ def node_arguments(spec: NodeSpec) -> dict:
         "name": spec.name,
         "namespace": spec.namespace,
         "parameters": [spec.parameters],
+        "remappings": list(spec.remap.items()),
         "output": "screen",
         "on_exit": shut_down,
     }

@@ -46,9 +46,14 @@ class Bringup:
         server: str | None = None,
         logs: Path | None = None,
         last: bool = False,
+        graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
     ) -> None:
-        """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well."""
+        """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well.
+
+        `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
+        """
         self._robots = robots
+        self._graph = graph
         self._last = last
         self._server = server
         self._logs = logs
@@ -97,7 +102,7 @@ class Bringup:
             self.start_server()
         for robot in self._robots:
             nodes = [recorder(robot)] if robot.record else []
-            nodes += robot_graph(robot)
+            nodes += self._graph(robot)
             for node in nodes:
                 self.supervisor.start(node.full_name.strip("/"), node_command(node))
             for node in nodes:
@@ -123,10 +128,12 @@ def prepare_environment() -> None:
 def node_command(spec: NodeSpec) -> list[str]:
     """How to run a node without `ros2 run`: its module with the same ROS arguments."""
     module = {"recorder_node": "rosa_sim.recorder"}.get(
-        spec.executable, f"rosa_client.nodes.{spec.executable}"
+        spec.executable, spec.executable if "." in spec.executable else f"rosa_client.nodes.{spec.executable}"
     )
     command = [sys.executable, "-m", module, "--ros-args", "-r", f"__node:={spec.name}", "-r"]
     command.append(f"__ns:={spec.namespace}")
+    for name, other in spec.remap.items():
+        command += ["-r", f"{name}:={other}"]
     for name, value in spec.parameters.items():
         text = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
         command += ["-p", f"{name}:={text}"]

@@ -13,13 +13,16 @@ DRIVERS = {"sim": ("mujoco", "mujoco"), "replay": ("echo", "replay")}
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One process: an executable of this package with its name, namespace and parameters."""
+    """One process: an executable of this package, or a module of its own, with name, namespace, parameters, remaps."""
 
     executable: str
     name: str
     namespace: str
     parameters: dict[str, Any] = field(default_factory=dict)
     managed: bool = False  # a lifecycle node, to be configured and activated
+    remap: dict[str, str] = field(
+        default_factory=dict
+    )  # topic or service as the node names it -> as others do
 
     @property
     def full_name(self) -> str:
