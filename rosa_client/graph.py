@@ -20,9 +20,8 @@ class NodeSpec:
     namespace: str
     parameters: dict[str, Any] = field(default_factory=dict)
     managed: bool = False  # a lifecycle node, to be configured and activated
-    remap: dict[str, str] = field(
-        default_factory=dict
-    )  # topic or service as the node names it -> as others do
+    # topic or service as the node names it -> as others do
+    remap: dict[str, str] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
