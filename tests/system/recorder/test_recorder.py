@@ -1,0 +1,140 @@
+"""The recorder as a real process: what was said before it came is in the bag, and a SIGKILL takes nothing out of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosa_interfaces.msg import Call, Decision, OperatorAlert, OperatorAudit
+from std_msgs.msg import Bool, String
+
+from rosa_sim.bag import read
+
+LATEST = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+WAIT_S = 20.0
+
+
+@pytest.fixture
+def robots() -> Iterator[Node]:
+    """A node that speaks for two robots."""
+    os.environ["ROS_DOMAIN_ID"] = str(1 + (os.getpid() + 20) % 100)
+    rclpy.init()
+    node = Node("robots")
+    try:
+        yield node
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts a recorder of a namespace, which writes `tmp_path`/run.mcap."""
+    started = []
+
+    def start(namespace: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "rosa_sim.recorder", "--ros-args", "-r", f"__ns:={namespace}"]
+        command += ["-p", f"path:={tmp_path / 'run.mcap'}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def until_heard(*publishers: Any) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not all(publisher.get_subscription_count() for publisher in publishers):
+        assert time.monotonic() < end_s, "the recorder did not find its topics"
+        time.sleep(0.02)
+
+
+def recorded(tmp_path: Path) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for entry in read(tmp_path / "run.mcap", lambda topic: topic not in ("/rosout", "/parameter_events")):
+        found.setdefault(entry.topic, []).append(entry.message)
+    return found
+
+
+def test_what_was_said_before_the_recorder_came_is_in_the_bag(
+    robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Two robots: an alert, the decisions about it, and a fault that was on all along."""
+    said = []
+    for name in ("left", "right"):
+        for kind, topic in (
+            (OperatorAlert, "operator_alert"),
+            (OperatorAudit, "operator_audit"),
+            (String, "fault"),
+        ):
+            said.append(robots.create_publisher(kind, f"/{name}/{topic}", LATEST))
+        alert, audit, fault = said[-3:]
+        alert.publish(OperatorAlert(robot=name, id=3, active=True, cause="arm_fault"))
+        for who in ("first", "second"):
+            audit.publish(OperatorAudit(robot=name, alert_id=3, decided_by=who))
+        fault.publish(String(data="server_killed"))
+    process = recorder("/")
+    until_heard(*said)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(WAIT_S) == 0
+    found = recorded(tmp_path)
+    for name in ("left", "right"):
+        assert [alert.cause for alert in found[f"/{name}/operator_alert"]] == ["arm_fault"]
+        assert [audit.decided_by for audit in found[f"/{name}/operator_audit"]] == ["first", "second"]
+        assert [fault.data for fault in found[f"/{name}/fault"]] == ["server_killed"]
+
+
+def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
+    robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    decisions = robots.create_publisher(Decision, "/robot/decisions", 10)
+    calls = robots.create_publisher(Call, "/robot/calls", 10)
+    stop = robots.create_publisher(Bool, "/emergency_stop", 10)  # of all robots: not in the robot's namespace
+    process = recorder("/robot")
+    until_heard(decisions, calls, stop)
+    for number in range(100):
+        decisions.publish(Decision(action="discard", reason=str(number)))
+        calls.publish(Call(request_id=number, ending=Call.IN_TIME))
+        time.sleep(0.005)
+    stop.publish(Bool(data=True))
+    time.sleep(0.5)  # longer than it may keep to itself
+    process.kill()
+    process.wait(WAIT_S)
+    found = recorded(tmp_path)
+    assert [decision.reason for decision in found["/robot/decisions"]] == [str(n) for n in range(100)]
+    assert [call.request_id for call in found["/robot/calls"]] == list(range(100))
+    assert [message.data for message in found["/emergency_stop"]] == [True]
+
+
+def test_a_publisher_that_comes_later_and_promises_less_is_recorded_too(
+    robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    careful = robots.create_publisher(String, "/robot/fault", LATEST)
+    process = recorder("/robot")
+    until_heard(careful)
+    careless = robots.create_publisher(
+        String, "/robot/fault", QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+    )
+    until_heard(careless, careful)
+    for publisher in (careful, careless):
+        publisher.publish(String(data=publisher.qos_profile.reliability.name))
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(WAIT_S) == 0
+    counts = Counter(message.data for message in recorded(tmp_path)["/robot/fault"])
+    assert counts == {"RELIABLE": 1, "BEST_EFFORT": 1}
