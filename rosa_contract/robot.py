@@ -31,6 +31,39 @@ class JointLimits:
     acceleration_rad_s2: tuple[float, ...] = setting("rad/s^2", above=0)
     jerk_rad_s3: tuple[float, ...] = setting("rad/s^3", above=0)
 
+    @property
+    def dof(self) -> int:
+        """Number of joints."""
+        return len(self.position_min_rad)
+
+
+@dataclass(frozen=True)
+class ChainSpec:
+    """How the links hang together: modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange.
+
+    Row i turns about x by `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the
+    flange's row) and shifts along z by `d_m[i]`.
+    """
+
+    a_m: tuple[float, ...] = setting("shift along x, m: one per joint, then the flange's")
+    d_m: tuple[float, ...] = setting("shift along z, m: one per joint, then the flange's")
+    alpha_rad: tuple[float, ...] = setting("turn about x, rad: one per joint, then the flange's")
+    tool_turn_rad: float = setting("turn of the hand on the flange about z, rad", 0.0)
+    tool_offset_m: float = setting("from the flange along z to the point between the fingertips, m", 0.0)
+    points: Mapping[str, int] = setting(
+        "joint frames whose origins stay in the workspace besides flange and tool: number of the joint by name",
+        dict,
+        at_least=1,
+    )
+
+
+@dataclass(frozen=True)
+class WorkspaceSpec:
+    """The box in the base frame that the chain's points never leave."""
+
+    min_m: tuple[float, ...] = setting("least x, y, z in m", length=3)
+    max_m: tuple[float, ...] = setting("greatest x, y, z in m", length=3)
+
 
 @dataclass(frozen=True)
 class GripperSpec:
@@ -50,11 +83,41 @@ class RobotSpec:
     cameras: Mapping[str, CameraSpec] = setting("cameras by name")
     home_rad: tuple[float, ...] = setting("where a task starts and a retry restarts, rad")
     safe_rad: tuple[float, ...] = setting("where return_to_safe_state goes, rad")
+    clear_rad: tuple[float, ...] | None = setting(
+        "high and clear of everything, where a retry passes first, rad; default: safe_rad", None
+    )
+    drop_rad: tuple[float, ...] | None = setting(
+        "low over free ground, where a retry puts down what is held, rad; default: it is kept", None
+    )
+    chain: ChainSpec | None = setting("link lengths; without them joints are limited, not places", None)
+    workspace: WorkspaceSpec | None = setting("box that the arm stays in; needs `chain`", None)
+    velocity_scale: float = setting(
+        "speed of everything the arm does, a share of its working speed", 1.0, above=0, at_most=1
+    )
     gripper: GripperSpec = setting("gripper", GripperSpec)
     control_rate_hz: float = setting("setpoints per second", 100.0, at_least=10, at_most=2000)
     max_sensor_age_ms: float = setting("older frames and joint states stop the arm", 500.0, above=0)
     arm_driver: str = setting("arm driver", "mujoco")
     camera_driver: str = setting("camera driver", "mujoco")
+
+    @property
+    def poses(self) -> dict[str, tuple[float, ...]]:
+        """The named poses that this robot has, rad."""
+        named = {
+            "home": self.home_rad,
+            "safe": self.safe_rad,
+            "clear": self.clear_rad or self.safe_rad,
+            "drop": self.drop_rad,
+        }
+        return {name: joints for name, joints in named.items() if joints is not None}
+
+    def pose(self, name: str) -> tuple[float, ...]:
+        """Joints of the pose "home", "safe", "clear" or "drop", rad. Raises `KeyError` when this robot has none."""
+        try:
+            return self.poses[name]
+        except KeyError:
+            known = ", ".join(self.poses)
+            raise KeyError(f"{self.name} has no pose {name!r}; it has {known}") from None
 
 
 def load_robot(path: str | Path) -> RobotSpec:
@@ -72,10 +135,12 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
     count = len(spec.joints)
     limits = spec.limits
     lists = {f"limits.{name}": getattr(limits, name) for name in JointLimits.__dataclass_fields__}
-    lists |= {"home_rad": spec.home_rad, "safe_rad": spec.safe_rad}
+    poses = ("home_rad", "safe_rad", "clear_rad", "drop_rad")
+    lists |= {name: getattr(spec, name) for name in poses if getattr(spec, name) is not None}
     for path, values in lists.items():
         if len(values) != count:
             reader.fail(path, f"expected {count} values, one per joint, got {len(values)}")
+    _check_places(reader, spec)
     if reader.problems:
         return
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
@@ -83,14 +148,34 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
             reader.fail(
                 f"limits.position_max_rad[{index}]", f"must be > position_min_rad ({least:g}), got {most:g}"
             )
-        for path in ("home_rad", "safe_rad"):
-            value = lists[path][index]
-            if not least <= value <= most:
+        for path in poses:
+            if path in lists and not least <= lists[path][index] <= most:
                 reader.fail(
                     f"{path}[{index}]",
-                    f"must be within the joint's limits {least:g}..{most:g}, got {value:g}",
+                    f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",
                 )
     if not spec.cameras:
         reader.fail("cameras", "needs at least one camera; the models see through them")
     if spec.gripper.min_m >= spec.gripper.max_m:
         reader.fail("gripper.max_m", f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}")
+
+
+def _check_places(reader: Reader, spec: RobotSpec) -> None:
+    """The chain fits the joints and the workspace is a box; that the poses lie in it, the arm node checks."""
+    count = len(spec.joints)
+    if spec.chain is not None:
+        for name in ("a_m", "d_m", "alpha_rad"):
+            rows = len(getattr(spec.chain, name))
+            if rows != count + 1:
+                expected = f"{count + 1} values, one per joint and one for the flange"
+                reader.fail(f"chain.{name}", f"expected {expected}, got {rows}")
+        for name, joint in spec.chain.points.items():
+            if joint > count:
+                reader.fail(f"chain.points.{name}", f"must be a joint from 1 to {count}, got {joint}")
+    if spec.workspace is not None:
+        if spec.chain is None:
+            reader.fail("workspace", "needs `chain`: without link lengths nobody knows where the arm is")
+        box = spec.workspace
+        for axis, least, most in zip("xyz", box.min_m, box.max_m, strict=True):
+            if least >= most:
+                reader.fail("workspace.max_m", f"{axis} must be > min_m ({least:g}), got {most:g}")

@@ -37,6 +37,8 @@ ROBOT_SECTIONS = (
     ("`cameras.<name>`", robot.CameraSpec),
     ("`limits`", robot.JointLimits),
     ("`gripper`", robot.GripperSpec),
+    ("`chain`", robot.ChainSpec),
+    ("`workspace`", robot.WorkspaceSpec),
 )
 
 

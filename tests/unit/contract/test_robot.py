@@ -1,0 +1,83 @@
+"""A robot file says what the robot is; a mistake in it is named, and the Panda's agrees with its hardware page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rosa_contract.errors import ConfigError
+from rosa_contract.robot import RobotSpec, load_robot
+
+ROOT = Path(__file__).parents[3]
+PANDA = ROOT / "configs" / "robots" / "panda.yaml"
+
+
+@pytest.fixture
+def panda() -> RobotSpec:
+    return load_robot(PANDA)
+
+
+def test_the_robot_file_agrees_with_the_hardware_page(panda: RobotSpec) -> None:
+    page = yaml.safe_load((ROOT / "hardware" / "panda" / "panda.yaml").read_text())
+    assert panda.chain is not None and panda.workspace is not None
+    for name in ("a_m", "d_m", "alpha_rad"):
+        assert list(getattr(panda.chain, name)) == page["dh_craig"][name]
+    assert panda.chain.tool_turn_rad == page["flange_to_tool"]["rotation_z_rad"]
+    assert panda.chain.tool_offset_m == page["flange_to_tool"]["offset_z_m"]
+    for name in ("home", "safe", "clear", "drop"):
+        assert list(panda.pose(name)) == page[f"{name}_rad"]
+    for name in ("min_m", "max_m"):
+        assert list(getattr(panda.workspace, name)) == page["workspace"][name]
+
+
+def test_without_poses_of_its_own_a_retry_passes_the_safe_pose_and_puts_nothing_down(
+    panda: RobotSpec,
+) -> None:
+    plain = replace(panda, clear_rad=None, drop_rad=None)
+    assert plain.pose("clear") == plain.safe_rad
+    assert "drop" not in plain.poses
+    with pytest.raises(KeyError, match="panda has no pose 'drop'; it has home, safe, clear"):
+        plain.pose("drop")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"drop_rad": [0.0]}, "drop_rad: expected 7 values, one per joint, got 1"),
+        ({"clear_rad": [9.0, 0, 0, -1, 0, 1, 0]}, "clear_rad[0]: must be within the joint's limits"),
+        ({"velocity_scale": 1.5}, "velocity_scale: must be <= 1, got 1.5"),
+        ({"velocity_scale": 0}, "velocity_scale: must be > 0, got 0"),
+        ({"chain": None}, "workspace: needs `chain`"),
+        ({"workspace": {"min_m": [0, 0], "max_m": [1, 1, 1]}}, "workspace.min_m: expected 3 values, got 2"),
+        ({"workspace": {"min_m": [0, 0, 1], "max_m": [1, 1, 1]}}, "z must be > min_m (1), got 1"),
+    ],
+)
+def test_a_mistake_is_named(change: dict[str, object], says: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "robot.yaml"
+    wrong.write_text(yaml.safe_dump(yaml.safe_load(PANDA.read_text()) | change))
+    with pytest.raises(ConfigError) as caught:
+        load_robot(wrong)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"a_m": [0.0]}, "chain.a_m: expected 8 values, one per joint and one for the flange, got 1"),
+        ({"points": {"elbow": 9}}, "chain.points.elbow: must be a joint from 1 to 7, got 9"),
+        ({"points": {"elbow": 0}}, "chain.points.elbow: must be >= 1, got 0"),
+    ],
+)
+def test_a_chain_that_does_not_fit_the_joints_is_named(
+    change: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    page = yaml.safe_load(PANDA.read_text())
+    page["chain"] |= change
+    wrong = tmp_path / "robot.yaml"
+    wrong.write_text(yaml.safe_dump(page))
+    with pytest.raises(ConfigError) as caught:
+        load_robot(wrong)
+    assert says in str(caught.value)
