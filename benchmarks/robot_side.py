@@ -27,7 +27,6 @@ import numpy as np
 import psutil
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
-from rosa_interfaces.action import RunTask
 
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
@@ -90,12 +89,9 @@ def phase(folder: Path, driver: str, seconds: float) -> dict[str, Any]:
 
 def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: str) -> dict[str, Any]:
     names = {name: psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/{name}")) for name in NODES}
-    runner._until(runner._action.server_is_ready, 60, "run_task")
-    runner._until(
-        lambda: runner._status is not None and runner._status.server_connected, 60, "the server's welcome"
-    )
-    goal = runner._wait(runner._action.send_goal_async(RunTask.Goal(task="bench")), 10, "the goal")
-    runner._spin_for(5)  # the start is not measured
+    runner.wait_welcome(60)
+    goal = runner.begin()
+    runner.spin_for(5)  # the start is not measured
     samples: dict[str, list[float]] = {name: [] for name in names}
     others: list[float] = []
     rest = [psutil.Process(), *psutil.Process(bringup.supervisor.pid("server")).children(recursive=True)]
@@ -103,7 +99,7 @@ def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: st
         process.cpu_percent(None)
     psutil.cpu_percent(None)
     for _ in range(round(seconds / SAMPLE_S)):
-        runner._spin_for(SAMPLE_S)
+        runner.spin_for(SAMPLE_S)
         for name, process in names.items():
             samples[name].append(process.cpu_percent(None))
         total = psutil.cpu_percent(None) * (psutil.cpu_count() or 1)
@@ -111,8 +107,8 @@ def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: st
         others.append(max(0.0, total - ours))
         print(f"\r{driver}: {len(others):3d} of {seconds:.0f} s", end="", flush=True)
     print()
-    runner._wait(goal.cancel_goal_async(), 10, "the cancellation")
-    status = runner._status
+    runner.end(goal)
+    status = runner.status
     rounds = status.round if status is not None else 0
     return {
         **{f"{name}_cpu_percent": round(float(np.mean(values)), 1) for name, values in samples.items()},

@@ -75,7 +75,7 @@ def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> Non
                 story.happened = True
                 bringup.start_server(str(tmp_path / "pick_place.yaml"))
 
-        runner._on_any_status = late_server
+        runner.on_status = late_server
         episode = runner.run(1, 1, SEED, EPISODE_S)
     assert story.happened
     assert episode.outcome == "done", episode

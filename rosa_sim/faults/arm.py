@@ -1,0 +1,61 @@
+"""The arm node with a driver that fails when a switch says so: the product's own node, around a driver that lies.
+
+Run like the arm node, with one more parameter: `-p control:=FILE`. `{"fault": TEXT}` in the file is what the driver
+then says it cannot move for; it ignores setpoints meanwhile, as an arm with a tripped brake does.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+from rosa_client.drivers import arms
+from rosa_client.drivers.arms import ArmDriver, ArmState, Array
+from rosa_client.nodes import arm_node
+from rosa_contract.robot import RobotSpec
+from rosa_sim.faults.switch import Switch
+
+OPTION = "control:="
+
+
+class FaultyArm:
+    """Any arm driver, until the switch says that it has a fault."""
+
+    def __init__(self, inner: ArmDriver, switch: Switch) -> None:
+        self._inner = inner
+        self._switch = switch
+
+    def __getattr__(self, name: str) -> Any:
+        """What only some drivers have, such as the simulated one's `world`."""
+        return getattr(self._inner, name)
+
+    def read(self) -> ArmState:
+        return replace(self._inner.read(), fault=str(self._switch.state().get("fault", "")))
+
+    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+        if self._switch.state().get("fault"):
+            measured = self._inner.read()
+            q_rad, gripper_m = measured.q_rad, measured.gripper_m
+        self._inner.track(q_rad, gripper_m, period_s)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def main() -> None:
+    given = [argument.removeprefix(OPTION) for argument in sys.argv if argument.startswith(OPTION)]
+    if len(given) != 1:
+        print(f"expected one -p {OPTION}FILE, got {len(given)}", file=sys.stderr)
+        sys.exit(2)
+    switch = Switch(given[0])
+
+    def create(name: str, spec: RobotSpec, seed: int) -> ArmDriver:
+        return FaultyArm(arms.create_arm(name, spec, seed), switch)
+
+    arm_node.create_arm = create
+    arm_node.main()
+
+
+if __name__ == "__main__":
+    main()

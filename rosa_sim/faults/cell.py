@@ -1,0 +1,162 @@
+"""A cell with the places at which faults can be turned on. Nothing is wrong with it until `inject.py` says so."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from rosa_client.bringup import Bringup
+from rosa_client.graph import NodeSpec, Robot, robot_graph
+from rosa_contract.config import SYSTEM1, Factory, load_factory
+from rosa_contract.errors import ContractError
+from rosa_contract.robot import RobotSpec, load_robot
+from rosa_sim.faults import relay
+from rosa_sim.faults.switch import turn
+from rosa_sim.faults.table import ARM, CLOCK, LINK, SENSORS, WORKER
+
+SERVER, PROXY = "server", "link_proxy"
+PLACES = (
+    LINK,
+    WORKER,
+    SENSORS,
+    ARM,
+    CLOCK,
+)  # that need something put in; the others are processes as they are
+
+
+class CellError(ContractError):
+    """This cell cannot have the faults that it was asked for; the text says why."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cell with fault places is made of: changed files, where the proxy listens, the switches."""
+
+    robot: Robot
+    factory: Factory
+    spec: RobotSpec
+    places: frozenset[str]
+    folder: Path
+    proxy: str  # where robots reach the bad link; empty without one
+    control: str  # where it is told what to do
+
+    @property
+    def model(self) -> str:
+        """The model of System 1, whose worker is the one that faults hit."""
+        return next(iter(self.factory.tasks.values())).components[SYSTEM1].model
+
+    def switch(self, place: str) -> Path:
+        return self.folder / f"{place}.json"
+
+
+def plan(robot: Robot, places: Collection[str], folder: Path) -> Plan:
+    """Write the changed files into `folder` and say what to start. Raises `CellError`, or `ConfigError`."""
+    unknown = sorted(set(places) - set(PLACES))
+    if unknown:
+        raise CellError(f"places: expected some of {', '.join(PLACES)}, got {', '.join(unknown)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    factory = load_factory(robot.config)
+    proxy = control = ""
+    if LINK in places:
+        if factory.gateway.curve_keys:
+            raise CellError(
+                "gateway.curve_keys: a bad link between robot and server needs a server without keys; CURVE is there to"
+                " keep a proxy out. Remove the key for a run with link faults"
+            )
+        proxy, control = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+        robot = replace(robot, gateway=proxy)
+    if WORKER in places:
+        robot = replace(robot, config=str(_with_faulty_model(Path(robot.config), folder, factory)))
+    if CLOCK in places:
+        robot = replace(robot, use_sim_time=True)
+    made = Plan(robot, factory, load_robot(robot.robot), frozenset(places), folder, proxy, control)
+    for place in places:
+        turn(made.switch(place))
+    return made
+
+
+class FaultyCell:
+    """A running cell after `plan`; a context manager around its `bringup`."""
+
+    def __init__(self, made: Plan, logs: Path, last: bool = False) -> None:
+        """`last` as in `Bringup`."""
+        self.plan = made
+        self.bringup = Bringup(
+            [made.robot], server=made.robot.config, logs=logs, last=last, graph=self._graph
+        )
+        self.down: set[str] = set()  # processes that were ended on purpose and are not a failure
+
+    def __enter__(self) -> FaultyCell:
+        if self.plan.proxy:
+            command = [sys.executable, "-m", "rosa_sim.faults.proxy", "--listen", self.plan.proxy]
+            command += ["--gateway", self.plan.factory.gateway.bind, "--control", self.plan.control]
+            self.bringup.supervisor.start(PROXY, command)
+        self.bringup.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.bringup.__exit__(*exc)
+
+    def failure(self) -> str:
+        """Which process ended, other than on purpose; empty while all is as it should be."""
+        ended = set(self.bringup.supervisor.ended()) - self.down
+        return self.bringup.failure() if ended else ""
+
+    def _graph(self, robot: Robot) -> list[NodeSpec]:
+        """The robot's nodes, with relay, faulty driver and clock between them where they were asked for."""
+        nodes = robot_graph(robot)
+        namespace = nodes[0].namespace
+        if ARM in self.plan.places:
+            nodes = [self._faulty_arm(node) if node.executable == "arm_node" else node for node in nodes]
+        if SENSORS in self.plan.places:
+            parameters = {"robot": robot.robot, "control": str(self.plan.switch(SENSORS))}
+            nodes = [
+                replace(node, remap={**node.remap, **relay.remaps(self.plan.spec)}) if node.managed else node
+                for node in nodes
+            ]
+            nodes.insert(0, NodeSpec("rosa_sim.faults.relay", "relay", namespace, parameters))
+        if CLOCK in self.plan.places:
+            parameters = {"control": str(self.plan.switch(CLOCK))}
+            nodes.insert(0, NodeSpec("rosa_sim.faults.clock", "jumping_clock", namespace, parameters))
+        return nodes
+
+    def _faulty_arm(self, node: NodeSpec) -> NodeSpec:
+        parameters = {**node.parameters, "control": str(self.plan.switch(ARM))}
+        return replace(node, executable="rosa_sim.faults.arm", parameters=parameters)
+
+
+def _with_faulty_model(source: Path, folder: Path, factory: Factory) -> Path:
+    """The factory file with its System 1 model inside one that can be spoiled."""
+    document = yaml.safe_load(source.read_text())
+    for name in {task.components[SYSTEM1].model for task in factory.tasks.values()}:
+        inner = dict(document["models"][name])
+        wrapped = {
+            "backend": inner["backend"],
+            "options": inner.get("options") or {},
+            "control": str(folder / f"{WORKER}.json"),
+        }
+        document["models"][name] = {
+            **inner,
+            "backend": "rosa_sim.faults.backend:FaultyBackend",
+            "options": wrapped,
+        }
+    path = folder / "factory.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

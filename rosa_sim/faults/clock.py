@@ -1,0 +1,49 @@
+"""ROS time that jumps: publishes /clock from this machine's clock plus what a switch says. The machine's own is let be.
+
+`{"ahead_s": 30.0}` in the file `control` puts ROS time that far ahead of true time, a negative number behind it.
+"""
+
+from __future__ import annotations
+
+import time
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock as ClockMessage
+
+from rosa_client.nodes.shell import declare, run_node
+from rosa_sim.faults.switch import Switch
+
+PARAMETERS = {"control": ("", "file that makes the clock jump")}
+RATE_HZ = 100.0
+
+
+class JumpingClock(Node):
+    """The only publisher of /clock on its ROS domain; its own pace is that of a steady clock."""
+
+    def __init__(self) -> None:
+        super().__init__("jumping_clock")
+        declare(self, PARAMETERS)
+        self._switch = Switch(self.get_parameter("control").value)
+        newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._clock_out = self.create_publisher(ClockMessage, "/clock", newest)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(1 / RATE_HZ, self._tick, clock=steady)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _tick(self) -> None:
+        ahead_ns = round(float(self._switch.state().get("ahead_s", 0.0)) * 1e9)
+        message = ClockMessage()
+        message.clock.sec, message.clock.nanosec = divmod(time.time_ns() + ahead_ns, 1_000_000_000)
+        self._clock_out.publish(message)
+
+
+def main() -> None:
+    run_node(JumpingClock, (ValueError,))
+
+
+if __name__ == "__main__":
+    main()

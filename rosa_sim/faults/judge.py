@@ -1,0 +1,173 @@
+"""From what was seen to what happened, and from that to the promises that were broken. Pure."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rosa_contract.config import SYSTEM1
+from rosa_sim.faults.table import Fault
+from rosa_sim.faults.watch import Alerted, Events
+
+HOLDING = 0  # rosa_interfaces/ArmStatus
+IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
+STOP_WITHIN_S = 0.25  # from the decision to an arm that holds, as an observer on ROS topics sees it
+COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
+STANDS_STILL_RAD = 2e-3
+SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
+BENIGN = ("operator", "recovered", "actions_in_time", "task_started", "monitor", "plan_in_time")
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One fault in one episode. Times in seconds; NaN: it did not happen."""
+
+    lasted_s: float  # from turning it on until everything that it broke was whole again
+    detected_s: float  # fault on -> first decision (or word of the arm) that names a cause of the table
+    cause: str
+    action: str
+    holding_s: float  # fault on -> the arm holds
+    stop_s: float  # detection -> the arm holds
+    alert: str  # cause of the first alert; empty: none
+    alerts: int
+    misses: int  # calls that missed their deadline, or were answered with an error
+    late_commands: int  # chunks played without an answer in time: must be 0
+    moved_rad: float  # greatest motion of a joint between an alert and its decision: must be nothing
+    played_while_waiting: int  # chunks ordered between an alert and its decision: must be 0
+    outcome: str
+    truth: str
+    calls_seen: int
+    recovered_s: float  # lifted -> the next chunk plays
+    causes_seen: tuple[str, ...] = field(default=())
+
+
+def happened(
+    fault: Fault, events: Events, on_s: float, whole_s: float, ended_s: float, outcome: str, truth: str
+) -> Happened:
+    """Put together from the events of one episode; `on_s` fault on, `whole_s` lifted and everything there again."""
+    detected_s, cause, action = _detection(fault, events, on_s)
+    holding_s = _holding(events, on_s if np.isnan(detected_s) else detected_s)
+    waits = _waits(events.alerts, ended_s)
+    again = [play.seen_s for play in events.plays if play.seen_s > whole_s]
+    return Happened(
+        lasted_s=whole_s - on_s,
+        detected_s=detected_s - on_s,
+        cause=cause,
+        action=action,
+        holding_s=holding_s - on_s,
+        stop_s=holding_s - detected_s,
+        alert=next((alert.cause for alert in events.alerts if alert.active), ""),
+        alerts=len({alert.number for alert in events.alerts if alert.active}),
+        misses=sum(call.ending == MISSED for call in events.calls),
+        late_commands=late_commands(events),
+        moved_rad=max(
+            (_motion(events, since_s + COMES_TO_REST_S, until_s) for since_s, until_s in waits), default=0.0
+        ),
+        played_while_waiting=sum(
+            since_s < play.seen_s < until_s for play in events.plays for since_s, until_s in waits
+        ),
+        outcome=outcome,
+        truth=truth,
+        calls_seen=len(events.calls),
+        recovered_s=(again[0] - whole_s) if again else float("nan"),
+        causes_seen=tuple(
+            dict.fromkeys(d.cause for d in events.decisions if d.seen_s > on_s and d.cause not in BENIGN)
+        ),
+    )
+
+
+def broken(fault: Fault, seen: Happened) -> list[str]:
+    """The promises that were not kept, in words; none is what everybody wants."""
+    problems = []
+    if fault.causes and np.isnan(seen.detected_s):
+        problems.append(f"not noticed: expected one of {', '.join(fault.causes)}")
+    elif seen.detected_s > fault.detect_s:
+        problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
+    if fault.causes and not seen.stop_s <= STOP_WITHIN_S:
+        problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
+    if not fault.causes and not fault.alert and seen.misses:
+        problems.append(f"{seen.misses} calls failed, promised none")
+    wanted = fault.escalates(seen.lasted_s)
+    if wanted == "always" and not seen.alerts:
+        problems.append(f"no human was called although it lasted {seen.lasted_s:.1f} s")
+    if wanted == "never" and seen.alerts:
+        problems.append(f"a human was called ({seen.alert}) although it lasted only {seen.lasted_s:.1f} s")
+    if seen.alerts and fault.alert and seen.alert != fault.alert:
+        problems.append(f"the alert says {seen.alert}, promised {fault.alert}")
+    if seen.late_commands:
+        problems.append(f"{seen.late_commands} chunks were played without an answer in time")
+    if seen.played_while_waiting:
+        problems.append(f"{seen.played_while_waiting} chunks were ordered while a human was waited for")
+    if seen.moved_rad > STANDS_STILL_RAD:
+        problems.append(f"a joint moved {seen.moved_rad:.3f} rad while a human was waited for")
+    if not seen.calls_seen:
+        problems.append("no call was reported, so nobody can tell late results apart")
+    if (seen.outcome, seen.truth) != ("done", "done"):
+        problems.append(f"the task ended as {seen.outcome}, in truth {seen.truth}")
+    return problems
+
+
+def late_commands(events: Events) -> int:
+    """Chunks that were ordered to be played without a System 1 call that ended in time just then.
+
+    Found from the two topics alone: each order takes the one call in time that ended within SAME_MOMENT_S of it and
+    lasted no longer than its deadline; an order without such a call came from a result that was late, or from none.
+    """
+    stamps = sorted(
+        call.stamp_s
+        for call in events.calls
+        if call.component == SYSTEM1 and call.ending == IN_TIME and call.duration_ms <= call.slo_ms
+    )
+    late = 0
+    for play in sorted(events.plays, key=lambda play: play.order):
+        at = bisect.bisect_left(stamps, play.stamp_s - SAME_MOMENT_S)
+        if at < len(stamps) and stamps[at] <= play.stamp_s + SAME_MOMENT_S:
+            del stamps[at]
+        else:
+            late += 1
+    return late
+
+
+def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, str]:
+    """When a cause of the table was first given, by the runtime or by the arm itself."""
+    found = [
+        (decision.seen_s, decision.cause, decision.action)
+        for decision in events.decisions
+        if decision.seen_s > on_s and decision.cause in fault.causes
+    ]
+    for arm in events.arm:
+        if arm.seen_s > on_s and arm.cut_short and "arm_cut_short" in fault.causes:
+            found.append((arm.seen_s, "arm_cut_short", "the arm holds by itself"))
+        if arm.seen_s > on_s and arm.emergency_stop and "emergency_stop" in fault.causes:
+            found.append((arm.seen_s, "emergency_stop", "the arm holds by itself"))
+    return min(found, default=(float("nan"), "", ""))
+
+
+def _holding(events: Events, since_s: float) -> float:
+    """When the arm first holds at or after `since_s`; NaN when it never does."""
+    state = HOLDING
+    for arm in events.arm:
+        if arm.seen_s > since_s:
+            if state == HOLDING:
+                return since_s
+            if arm.state == HOLDING:
+                return arm.seen_s
+        state = arm.state
+    return since_s if state == HOLDING else float("nan")
+
+
+def _waits(alerts: list[Alerted], ended_s: float) -> list[tuple[float, float]]:
+    """From each alert to its decision."""
+    spans: dict[int, tuple[float, float]] = {}
+    for alert in alerts:
+        begin_s = spans.get(alert.number, (alert.seen_s, ended_s))[0]
+        spans[alert.number] = (begin_s, ended_s if alert.active else alert.seen_s)
+    return list(spans.values())
+
+
+def _motion(events: Events, since_s: float, until_s: float) -> float:
+    """The greatest way of any joint in this time, rad; 0 when it was too short to see two states."""
+    seen = [joints for at_s, joints in events.joints if since_s < at_s < until_s]
+    return float(np.ptp(np.array(seen), axis=0).max()) if len(seen) > 1 else 0.0

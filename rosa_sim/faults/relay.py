@@ -1,0 +1,102 @@
+"""Stands between a robot's sensors and its runtime: passes their messages on, late, not at all, or the old ones again.
+
+It takes the topics that the runtime needs and gives them below `relayed/`, where the runtime is remapped to. Messages
+are passed on as bytes with the stamps that they came with. The switch `control` says what is wrong:
+`{"frozen": [camera, ...]}`, `{"late": [camera, ...], "seconds": 1.0}`, `{"stale": ["joint_states"]}`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from rosa_client.nodes.shell import declare, run_node
+from rosa_contract.errors import ConfigError
+from rosa_contract.robot import RobotSpec, load_robot
+from rosa_sim.faults.switch import Switch
+
+PARAMETERS = {
+    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
+    "control": ("", "file that turns faults on and off"),
+}
+JOINT_STATES = "joint_states"
+
+
+def topics(robot: RobotSpec) -> dict[str, tuple[str, Any]]:
+    """Sensor -> the topic that the runtime takes it from, and its type."""
+    found: dict[str, tuple[str, Any]] = {JOINT_STATES: (JOINT_STATES, JointState)}
+    for name, camera in robot.cameras.items():
+        raw = camera.encoding == "rgb8"
+        found[name] = (
+            (f"{name}/image_raw" if raw else f"{name}/image_raw/compressed"),
+            (Image if raw else CompressedImage),
+        )
+    return found
+
+
+def remaps(robot: RobotSpec) -> dict[str, str]:
+    """What makes a runtime node listen to the relay."""
+    return {topic: f"relayed/{topic}" for topic, _ in topics(robot).values()}
+
+
+class Lane:
+    """The messages of one sensor. Decides what leaves; the node sends it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._waiting: deque[tuple[float, bytes]] = deque()
+        self._last = b""
+
+    def take(self, now_s: float, message: bytes, state: dict[str, Any]) -> list[bytes]:
+        """The messages that leave now that `message` has come."""
+        if self.name in state.get("frozen", ()):
+            return []
+        if self.name in state.get("stale", ()):
+            return [self._last] if self._last else []
+        delay_s = float(state["seconds"]) if self.name in state.get("late", ()) else 0.0
+        if not delay_s:
+            self._waiting.clear()  # a cable that is whole again delivers what is new
+        self._waiting.append((now_s + delay_s, message))
+        leaving = []
+        while self._waiting and self._waiting[0][0] <= now_s:
+            leaving.append(self._waiting.popleft()[1])
+        if leaving:
+            self._last = leaving[-1]
+        return leaving
+
+
+class Relay(Node):
+    """One publisher and one subscription per sensor."""
+
+    def __init__(self) -> None:
+        super().__init__("relay")
+        declare(self, PARAMETERS)
+        self._switch = Switch(self.get_parameter("control").value)
+        for name, (topic, kind) in topics(load_robot(self.get_parameter("robot").value)).items():
+            out = self.create_publisher(kind, f"relayed/{topic}", qos_profile_sensor_data)
+            self.create_subscription(
+                kind, topic, self._passer(Lane(name), out), qos_profile_sensor_data, raw=True
+            )
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _passer(self, lane: Lane, out: Any) -> Any:
+        def pass_on(message: bytes) -> None:
+            for leaving in lane.take(time.monotonic(), message, self._switch.state()):
+                out.publish(leaving)
+
+        return pass_on
+
+
+def main() -> None:
+    run_node(Relay, (ConfigError, ValueError))
+
+
+if __name__ == "__main__":
+    main()

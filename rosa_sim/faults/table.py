@@ -1,0 +1,296 @@
+"""Every fault that ships: what it does, what the robot promises, and who ends it. One table; the rest reads it.
+
+Promises are those of `configs/pick_place.yaml` (System 1: 500 ms, `stop_and_resend`; three misses in a row call a
+human) and of `configs/robots/panda.yaml` (a sensor may be 500 ms old). Sources: ROSA 3.2 and 3.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rosa_contract.errors import ContractError
+from rosa_contract.strict import nearest
+
+LINK, WORKER, GATEWAY, SENSORS, ARM, CLOCK, RUNTIME = (
+    "link",
+    "worker",
+    "gateway",
+    "sensors",
+    "arm",
+    "clock",
+    "runtime",
+)
+
+SLO = "max_consecutive_slo_violation"
+NEVER = (math.inf, math.inf)
+ITSELF, OPERATOR = "by itself", "an operator"
+
+
+class UnknownFault(ContractError):
+    """No such fault; the text lists the known ones and the nearest."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. Times are seconds from the moment it is turned on."""
+
+    place: str  # where it is put in; what has to stand there for it
+    does: str  # in words
+    promise: str  # what the robot does about it, in words
+    causes: tuple[
+        str, ...
+    ] = ()  # the decisions that show that the robot noticed; none: there is nothing to notice
+    action: str = "stop_and_resend"  # the fallback that runs; empty: none
+    alert: str = ""  # the cause of the alert, where it comes to one
+    calls_within_s: tuple[float, float] = (
+        NEVER  # a human is never called before, and always when it lasts beyond
+    )
+    detect_s: float = 2.0  # noticed this soon at the latest
+    seconds: float = 1.4  # how long a benchmark leaves it on
+    shown_s: float = 4.0  # and a demonstration
+    returns: bool = (
+        True  # what it took is there again at once when it is lifted; else somebody has to start it anew
+    )
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the injector needs
+
+    def escalates(self, lasted_s: float) -> str:
+        """ "never", "always" or "maybe", for a fault that lasted so long."""
+        soonest_s, latest_s = self.calls_within_s
+        return "never" if lasted_s < soonest_s else "always" if lasted_s > latest_s else "maybe"
+
+    @property
+    def lifted_by(self) -> str:
+        """Who lets the robot go on when a fault of `seconds` is over."""
+        return {"never": ITSELF, "always": OPERATOR}.get(
+            self.escalates(self.seconds), f"itself or {OPERATOR}"
+        )
+
+
+# Three calls of 500 ms in a row, the first of them sent at the latest when the chunk that plays has ended.
+_MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": (1.45, 3.0)}
+# A negative answer comes at once, but the next call waits for the deadline of the one before.
+_REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
+_UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
+
+FAULTS: dict[str, Fault] = {
+    "link_drop": Fault(
+        LINK,
+        "half of all messages are lost, both ways",
+        "a call without an answer in time stops the arm and is sent again; three in a row call a human",
+        **_MISSES,
+        detect_s=4.0,
+        seconds=2.0,
+        settings={"kind": "drop", "probability": 0.5},
+    ),
+    "link_delay": Fault(
+        LINK,
+        "every message arrives 400 ms late, both ways",
+        "every answer of System 1 is late: the arm stops, the answers are discarded; three in a row call a human",
+        **_MISSES,
+        settings={"kind": "delay", "seconds": 0.4},
+    ),
+    "link_jitter": Fault(
+        LINK,
+        "every message arrives up to 900 ms late, at random",
+        "answers after their deadline are discarded and the arm stops; three in a row call a human",
+        **_MISSES,
+        detect_s=4.0,
+        seconds=2.0,
+        settings={"kind": "jitter", "seconds": 0.9},
+    ),
+    "link_duplicate": Fault(
+        LINK,
+        "every message arrives twice",
+        "nothing: each call ends once, and a second answer is ignored",
+        **_UNHARMED,
+        settings={"kind": "duplicate"},
+    ),
+    "link_reorder": Fault(
+        LINK,
+        "messages overtake each other; one waits up to 80 ms for the next",
+        "nothing: answers belong to calls by number, not by order",
+        **_UNHARMED,
+        settings={"kind": "reorder", "probability": 0.5, "seconds": 0.08},
+    ),
+    "link_corrupt": Fault(
+        LINK,
+        "bytes inside every message are changed, both ways",
+        "what cannot be read or leaves the limits is not used: the arm stops, asks again; three in a row call a human",
+        causes=("slo_missed", "server_invalid", "server_failed", "invalid_actions", SLO),
+        alert=SLO,
+        calls_within_s=(0.9, 4.0),
+        detect_s=4.0,
+        seconds=2.0,
+        settings={"kind": "corrupt"},
+    ),
+    "link_partition_up": Fault(
+        LINK,
+        "nothing of the robot reaches the server",
+        "every call misses its deadline: the arm stops; the third in a row calls a human",
+        **_MISSES,
+        seconds=3.2,
+        settings={"kind": "partition_up"},
+    ),
+    "link_partition_down": Fault(
+        LINK,
+        "nothing of the server reaches the robot",
+        "every call misses its deadline: the arm stops; the third in a row calls a human",
+        **_MISSES,
+        seconds=3.2,
+        settings={"kind": "partition_down"},
+    ),
+    "worker_killed": Fault(
+        WORKER,
+        "SIGKILL to the worker of System 1",
+        "calls miss their deadline or are refused: the arm stops; the server starts another worker by itself",
+        causes=("slo_missed", "server_unavailable", "server_failed", "server_expired", SLO),
+        alert=SLO,
+        calls_within_s=(0.9, math.inf),
+        seconds=0.5,
+        shown_s=0.5,
+        returns=False,
+    ),
+    "worker_stopped": Fault(
+        WORKER,
+        "SIGSTOP to the worker of System 1, SIGCONT when it is lifted",
+        "calls miss their deadline: the arm stops; what the worker answers afterwards is discarded",
+        causes=("slo_missed", "server_unavailable", "server_failed", "server_expired", SLO),
+        alert=SLO,
+        calls_within_s=(1.45, 3.0),
+        returns=False,  # a worker whose batch does not end is killed by the gateway, and started anew
+    ),
+    "worker_slow": Fault(
+        WORKER,
+        "System 1 answers 700 ms later than it could",
+        "its answers come after their deadline and are discarded: the arm stops; three in a row call a human",
+        causes=("slo_missed", "server_expired", SLO),
+        alert=SLO,
+        calls_within_s=(1.45, 3.0),
+        settings={"spoil": "slow", "seconds": 0.7},
+    ),
+    "worker_nan": Fault(
+        WORKER,
+        "the action chunk of System 1 holds a NaN",
+        "the worker refuses to send it, the arm stops and asks again; three in a row call a human",
+        **_REFUSED,
+        causes=("server_failed", "invalid_actions", SLO),
+        seconds=0.8,
+        settings={"spoil": "nan"},
+    ),
+    "worker_wrong_shape": Fault(
+        WORKER,
+        "the action chunk of System 1 lacks a column",
+        "the robot refuses the chunk, the arm stops and asks again; three in a row call a human",
+        **_REFUSED,
+        causes=("invalid_actions", "server_failed", SLO),
+        seconds=2.8,
+        settings={"spoil": "wrong_shape"},
+    ),
+    "worker_out_of_range": Fault(
+        WORKER,
+        "the action chunk of System 1 leaves the joint limits",
+        "the robot refuses the chunk instead of clipping it, the arm stops and asks again; three in a row call a human",
+        **_REFUSED,
+        causes=("invalid_actions", SLO),
+        seconds=2.8,
+        settings={"spoil": "out_of_range"},
+    ),
+    "server_killed": Fault(
+        GATEWAY,
+        "SIGKILL to the server with all its workers; started again when it is lifted",
+        "every call misses its deadline: the arm stops; the third in a row calls a human; the new server is greeted",
+        **_MISSES,
+        seconds=3.2,
+        returns=False,
+    ),
+    "camera_frozen": Fault(
+        SENSORS,
+        "one camera gives no new frame",
+        "the arm stops when the newest frame is older than 500 ms; after 3 s a human is called",
+        causes=("sensor_stale", "sensor_silent"),
+        alert="sensor_silent",
+        calls_within_s=(2.9, 4.0),
+        settings={"frozen": True},
+    ),
+    "camera_late": Fault(
+        SENSORS,
+        "the frames of one camera come 1 s late, with the stamps of when they were taken",
+        "the arm stops: what a camera shows may be 500 ms old, whenever it arrives; after 3 s a human is called",
+        causes=("sensor_stale", "sensor_silent"),
+        alert="sensor_silent",
+        calls_within_s=(2.0, 5.0),
+        seconds=1.6,
+        settings={"late": True, "seconds": 1.0},
+    ),
+    "joint_state_stale": Fault(
+        SENSORS,
+        "the joint states repeat the last one with its old stamp",
+        "the arm stops when the newest joint state is older than 500 ms; after 3 s a human is called",
+        causes=("sensor_stale", "sensor_silent"),
+        alert="sensor_silent",
+        calls_within_s=(2.9, 4.0),
+        settings={"stale": True},
+    ),
+    "arm_fault": Fault(
+        ARM,
+        "the arm's driver reports a fault and does not move",
+        "a human is called at once",
+        causes=("arm_fault",),
+        action="stop_and_call_human",
+        alert="arm_fault",
+        calls_within_s=(0.0, 0.5),
+        detect_s=0.5,
+        seconds=0.8,
+    ),
+    "clock_jump": Fault(
+        CLOCK,
+        "ROS time jumps 30 s ahead, and back when it is lifted",
+        "deadlines and the watchdog count steady time; at most the arm stops until the sensors' stamps are right again",
+        action="",
+        causes=(),
+        alert="sensor_silent",
+        calls_within_s=(2.9, math.inf),
+        detect_s=math.inf,
+        settings={"ahead_s": 30.0},
+    ),
+    "runtime_stopped": Fault(
+        RUNTIME,
+        "SIGSTOP to the robot's runtime for 1 s, in mid-motion",
+        "the arm holds by itself 100 ms after the last sign of life; the runtime then stops, looks and asks again",
+        causes=("arm_cut_short", "slo_missed"),
+        alert="",
+        detect_s=0.5,
+        seconds=1.0,
+        shown_s=1.0,
+    ),
+    "emergency_stop": Fault(
+        ARM,
+        "somebody presses the emergency stop; released by a person when it is lifted",
+        "the arm holds at once by itself and refuses every order; a human is called and has to release it and decide",
+        causes=("emergency_stop",),
+        action="stop_and_call_human",
+        alert="emergency_stop",
+        calls_within_s=(0.0, 0.5),
+        detect_s=0.5,
+        seconds=0.8,
+    ),
+}
+
+
+def fault(name: str) -> Fault:
+    """The fault called `name`. Raises `UnknownFault`."""
+    if name not in FAULTS:
+        known = ", ".join(FAULTS)
+        raise UnknownFault(f"no fault {name!r}{nearest(name, FAULTS)}; known: {known}")
+    return FAULTS[name]
+
+
+def listing() -> str:
+    """The table for people."""
+    lines = []
+    for name, entry in FAULTS.items():
+        lines += [f"{name:<22}{entry.does}", f"{'':<22}promised: {entry.promise}"]
+    return "\n".join(lines)
