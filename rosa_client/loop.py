@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
-from rosa_client.runtime.commands import Answer, Command, Hold, Inputs, MoveTo, Play, Send
+from rosa_client.runtime.commands import Answer, Command, Hold, Inputs, MoveTo, Order, Play, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
@@ -35,16 +35,17 @@ class Body(Protocol):
         """The newest state arrays and camera frames."""
         ...
 
-    def act(self, command: Play | Hold | MoveTo) -> None:
+    def act(self, command: Order) -> None:
         """Carry out an arm command."""
         ...
 
     def tell(self, message: Command) -> None:
-        """Pass a decision, an alert or the end of the task to whom it concerns."""
+        """Pass a decision, an alert, the end of a call or of the task to whom it concerns."""
         ...
 
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
-        """Called every period, after the commands of that period: publish what is due."""
+        """Called every period, after the commands of that period: publish what is due, and give the arm a sign of
+        life while the core lets it move."""
         ...
 
 
@@ -77,11 +78,11 @@ class RobotLoop:
     def cancel(self, reason: str) -> Future[None]:
         return self._ask(lambda now_s: self._carry(self.core.cancel(now_s, reason), now_s))
 
-    def decide(self, alert_id: int, choice: str) -> Future[str]:
+    def decide(self, alert_id: int, choice: str, decided_by: str) -> Future[str]:
         """An operator's decision; the result is why it was refused, empty when accepted."""
 
         def call(now_s: float) -> str:
-            refusal, commands = self.core.decide(now_s, alert_id, choice)
+            refusal, commands = self.core.decide(now_s, alert_id, choice, decided_by)
             self._carry(commands, now_s)
             return refusal
 

@@ -14,7 +14,11 @@ SYSTEM1 = "system1"
 SYSTEM2 = "system2"
 SAFETY = "safety"
 MONITOR = "monitor"
-ESCALATIONS = ("stop_and_call_human",)
+STOP_AND_CALL_HUMAN = "stop_and_call_human"
+RETURN_TO_SAFE_STATE = "return_to_safe_state"
+ABORT = "abort"
+# Call a human where the robot stands, or at its safe pose, or end the task as failed; the arm holds.
+ESCALATIONS = (STOP_AND_CALL_HUMAN, RETURN_TO_SAFE_STATE, ABORT)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
 
 
@@ -53,7 +57,9 @@ class TaskRetry:
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
     on_max_task_retries: str = setting(
-        "what follows the last failure", "stop_and_call_human", choices=ESCALATIONS
+        "what follows the last failure: call a human here, or at the safe pose, or end the task as failed",
+        STOP_AND_CALL_HUMAN,
+        choices=ESCALATIONS,
     )
 
 
@@ -65,7 +71,11 @@ class SafetyAndSloViolation:
         "'unsafe' verdicts in a row before escalation", 10, at_least=1
     )
     max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
-    on_max_violation: str = setting("what follows", "stop_and_call_human", choices=ESCALATIONS)
+    on_max_violation: str = setting(
+        "what follows: call a human here, or at the safe pose, or end the task as failed",
+        STOP_AND_CALL_HUMAN,
+        choices=ESCALATIONS,
+    )
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,10 @@ class ArmNode(Node):
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _on_command(self, message: ArmCommand) -> None:
+        if message.kind == ArmCommand.ALIVE:
+            return
+        if message.kind == ArmCommand.MOVE_TO and message.gripper_width_m != message.gripper_width_m:
+            message.gripper_width_m = self._player.gripper_m  # NaN: as last commanded
         number = OrderId(message.epoch, message.seq)
         order, problem = to_order(message, self._spec)
         self._loop.order(number, order).add_done_callback(

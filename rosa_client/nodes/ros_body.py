@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,36 +15,45 @@ from rosa_interfaces.msg import (
     ActionChunk,
     ArmCommand,
     ArmStatus,
+    Call,
     ComponentStatus,
     OperatorAlert,
+    OperatorAudit,
     RobotStatus,
 )
 from rosa_interfaces.msg import Decision as DecisionMessage
+from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.link import GatewayLink
 from rosa_client.nodes.sensors import Sensors
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
+    OPEN,
     PLAYING,
     Alert,
+    CallEnded,
     ClearAlert,
     Command,
     Decision,
-    Hold,
     Inputs,
     MoveTo,
+    Order,
     Play,
     TaskEnded,
 )
+from rosa_client.runtime.grasp import Grasp
 from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import SYSTEM1, Task
 from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 COMMANDS = QoSProfile(depth=50)
 LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+ALIVE_EVERY_S = 0.025  # the arm holds after 0.1 s without
 STATUS_EVERY_S = 0.1
 DIAGNOSTICS_EVERY_S = 1.0
 ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.MOVING: MOVING}
@@ -61,17 +71,31 @@ class RosBody:
         self._epoch = time.time_ns()  # a restarted runtime outranks its predecessor at the arm
         self._sensors = Sensors(node, robot)
         self._arm: ArmStatus | None = None
-        self._alert = OperatorAlert()
+        self._clock = MonotonicClock()
+        self._grasp = Grasp(robot.gripper)
+        self._last_seq = 0
+        self._next_alive_s = 0.0
+        self._alert = OperatorAlert(robot=name)
         self._ended: Callable[[str, str], None] = lambda outcome, reason: None
         self._next_status_s = 0.0
         self._next_diagnostics_s = 0.0
         self._last_state = ""
         self.arm_command = node.create_publisher(ArmCommand, "arm_command", COMMANDS)
         self.decisions = node.create_publisher(DecisionMessage, "decisions", COMMANDS)
+        self.calls = node.create_publisher(Call, "calls", COMMANDS)
+        self.audits = node.create_publisher(OperatorAudit, "operator_audit", AUDITS)
         self.alerts = node.create_publisher(OperatorAlert, "operator_alert", LATEST)
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._publishers = (self.arm_command, self.decisions, self.alerts, self.status, self.diagnostics)
+        self._publishers = (
+            self.arm_command,
+            self.decisions,
+            self.calls,
+            self.audits,
+            self.alerts,
+            self.status,
+            self.diagnostics,
+        )
         self._subscriptions = [
             *self._sensors.subscriptions,
             node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10)),
@@ -98,12 +122,17 @@ class RosBody:
             arm_state=ARM_STATES.get(arm.state, HOLDING) if arm is not None else HOLDING,
             arm_sequence=int(arm.last_seq) if arm is not None and mine else 0,
             arm_fault=arm.fault if arm is not None and mine else "",
+            arm_cut_short=arm.cut_short if arm is not None and mine else "",
+            emergency_stop=bool(arm.emergency_stop) if arm is not None else False,
+            gripper_holds=self._grasp.holds(self._sensors.gripper_width_m(), self._clock.now_s()),
         )
 
     def observe(self) -> tuple[dict[str, Array], dict[str, Any]]:
         return self._sensors.newest()
 
-    def act(self, command: Play | Hold | MoveTo) -> None:
+    def act(self, command: Order) -> None:
+        self._grasp.order(command, self._clock.now_s())
+        self._last_seq = command.sequence
         message = ArmCommand(epoch=self._epoch, seq=command.sequence)
         message.stamp = self._node.get_clock().now().to_msg()
         if isinstance(command, Play):
@@ -117,10 +146,10 @@ class RosBody:
                 data=np.asarray(command.actions, np.float32).ravel().tolist(),
             )
         elif isinstance(command, MoveTo):
-            home = command.pose == "home"
             message.kind = ArmCommand.MOVE_TO
-            message.joint_target_rad = list(self._robot.home_rad if home else self._robot.safe_rad)
-            message.gripper_width_m = self._robot.gripper.max_m if home else self._sensors.gripper_width_m()
+            message.reason = f"to {command.pose}"
+            message.joint_target_rad = list(self._robot.pose(command.pose))
+            message.gripper_width_m = self._robot.gripper.max_m if command.gripper == OPEN else math.nan
         else:
             message.kind = ArmCommand.HOLD
         self._publish(self.arm_command, message)
@@ -142,6 +171,7 @@ class RosBody:
         elif isinstance(message, Alert):
             self._alert = OperatorAlert(
                 stamp=stamp,
+                robot=self._name,
                 id=message.alert_id,
                 active=True,
                 cause=message.cause,
@@ -152,10 +182,43 @@ class RosBody:
         elif isinstance(message, ClearAlert):
             self._alert.stamp, self._alert.active, self._alert.choices = stamp, False, []
             self._publish(self.alerts, self._alert)
+        elif isinstance(message, CallEnded):
+            self._publish(
+                self.calls,
+                Call(
+                    stamp=stamp,
+                    component=message.component,
+                    request_id=message.request_id,
+                    ending=message.ending,
+                    duration_ms=message.duration_ms,
+                    slo_ms=message.slo_ms,
+                ),
+            )
         elif isinstance(message, TaskEnded):
             self._ended(message.outcome, message.reason)
 
+    def audit(self, asked: OperatorDecision.Request, answer: OperatorDecision.Response) -> None:
+        """Put an operator's decision on the record, accepted or not. Called from the executor's thread."""
+        self._publish(
+            self.audits,
+            OperatorAudit(
+                stamp=self._node.get_clock().now().to_msg(),
+                robot=self._name,
+                alert_id=asked.alert_id,
+                choice=asked.choice,
+                decided_by=asked.decided_by,
+                why=asked.why,
+                accepted=answer.accepted,
+                reason=answer.reason,
+            ),
+        )
+
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
+        if core.lets_move and now_s >= self._next_alive_s:
+            self._next_alive_s = now_s + ALIVE_EVERY_S
+            self._publish(
+                self.arm_command, ArmCommand(kind=ArmCommand.ALIVE, epoch=self._epoch, seq=self._last_seq)
+            )
         changed = core.state.value != self._last_state
         if changed or now_s >= self._next_status_s:
             self._last_state = core.state.value

@@ -175,9 +175,12 @@ class RuntimeNode(LifecycleNode):
     def _on_decision(
         self, request: OperatorDecision.Request, response: OperatorDecision.Response
     ) -> OperatorDecision.Response:
-        assert self._loop is not None
-        response.reason = self._loop.decide(request.alert_id, request.choice).result(timeout=5)
+        """Every decision, accepted or refused, is on the record: who, what, why."""
+        assert self._loop is not None and self._body is not None
+        decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
+        response.reason = decided.result(timeout=5)
         response.accepted = not response.reason
+        self._body.audit(request, response)
         verb = "decided" if response.accepted else f"was refused ({response.reason})"
         who = request.decided_by or "somebody"
         self.get_logger().info(f"operator {who} {verb}: {request.choice}; why: {request.why or 'not said'}")

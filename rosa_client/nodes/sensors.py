@@ -1,4 +1,8 @@
-"""The newest sample of every sensor of one robot, with this machine's monotonic time of arrival."""
+"""The newest sample of every sensor of one robot, with the time when it was taken on this machine's monotonic clock.
+
+That time is the arrival minus the age that the header tells, so that a picture that was long under way is known to be
+old. Headers must be stamped by this machine's clock, or one that is synchronised to it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.runtime.runtime import JOINT_STATE
+from rosa_client.runtime.mission import JOINT_STATE
+from rosa_client.runtime.sample_age import SampleTimes
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.images import EncodedImage
 from rosa_contract.messages import Array
@@ -31,7 +36,8 @@ class Sensors:
         self._robot = robot
         self._clock = MonotonicClock()
         self._lock = threading.Lock()
-        self._stamps: dict[str, float] = {}
+        self._times = SampleTimes()
+        self._wall_ns = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
         self._warn = node.get_logger().warning
@@ -50,9 +56,9 @@ class Sensors:
             self.subscriptions.append(node.create_subscription(kind, topic, keep, qos_profile_sensor_data))
 
     def stamps(self) -> dict[str, float]:
-        """Sensor -> arrival of its newest sample, s."""
+        """Sensor -> when its newest sample was taken, s."""
         with self._lock:
-            return dict(self._stamps)
+            return self._times.taken_s()
 
     def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
         """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera."""
@@ -79,7 +85,7 @@ class Sensors:
                 "joint_position": np.array([at[name] for name in self._robot.joints], np.float32),
                 "gripper_width": np.array([width], np.float32),
             }
-            self._stamps[JOINT_STATE] = self._clock.now_s()
+            self._times.arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
 
     def _keep_compressed(self, name: str) -> Callable[[Any], None]:
         spec = self._robot.cameras[name]
@@ -92,7 +98,7 @@ class Sensors:
                 )
                 return
             image = EncodedImage(spec.encoding, spec.height, spec.width, memoryview(message.data).cast("B"))
-            self._store(name, image)
+            self._store(name, image, message)
 
         return keep
 
@@ -105,11 +111,17 @@ class Sensors:
                 )
                 return
             view = memoryview(message.data).cast("B")
-            self._store(name, EncodedImage("rgb8", message.height, message.width, view))
+            self._store(name, EncodedImage("rgb8", message.height, message.width, view), message)
 
         return keep
 
-    def _store(self, name: str, image: EncodedImage) -> None:
+    def _store(self, name: str, image: EncodedImage, message: Any) -> None:
         with self._lock:
             self._images[name] = image
-            self._stamps[name] = self._clock.now_s()
+            self._times.arrived(name, self._clock.now_s(), self._age_s(message))
+
+    def _age_s(self, message: Any) -> float | None:
+        """How long ago the header says that the sample was taken; None when it says nothing."""
+        stamp = message.header.stamp
+        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        return (self._wall_ns() - stamp_ns) / 1e9 if stamp_ns else None

@@ -99,6 +99,11 @@ class ChunkPlayer:
         self._rest()
 
     @property
+    def gripper_m(self) -> float:
+        """The width last commanded, m."""
+        return self._gripper_m
+
+    @property
     def settled(self) -> bool:
         """Whether the commanded position no longer changes."""
         return self.state is PlayerState.HOLDING and self._filter.settled

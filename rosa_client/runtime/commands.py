@@ -16,19 +16,24 @@ HOLDING = "holding"
 PLAYING = "playing"
 MOVING = "moving"
 
+KEEP = "keep"  # the gripper stays as it was last commanded
+OPEN = "open"
+
 
 @dataclass(frozen=True)
 class Inputs:
     """What the robot knows about itself at one instant. Times are this machine's monotonic clock, in s."""
 
-    sensor_stamp_s: Mapping[
-        str, float
-    ]  # camera or "joint_state" -> arrival of its newest sample; absent: none yet
+    # Camera or "joint_state" -> when its newest sample was taken, as far as known, else arrived; absent: none yet.
+    sensor_stamp_s: Mapping[str, float]
     link_ready: bool  # the gateway has welcomed this robot
     link_reason: str = ""  # why not, in words
     arm_state: str = HOLDING  # HOLDING, PLAYING or MOVING
     arm_sequence: int = 0  # the last arm command that the arm has taken
     arm_fault: str = ""  # empty while the arm can move
+    arm_cut_short: str = ""  # why the last order did not run to its end; empty when it did or still runs
+    emergency_stop: bool = False  # latched: every order is refused until a person releases it
+    gripper_holds: bool = False  # something is between the fingers
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,11 @@ class Hold:
 
 @dataclass(frozen=True)
 class MoveTo:
-    """Move, within limits, to a named pose (`home` or `safe`); the gripper opens on the way home."""
+    """Move, within limits, to a named pose of the robot: `home`, `safe`, `clear` or `drop`."""
 
     sequence: int
     pose: str
+    gripper: str = KEEP  # KEEP what it holds, or OPEN
 
 
 @dataclass(frozen=True)
@@ -116,4 +122,16 @@ class TaskEnded:
     reason: str
 
 
-Command = Decision | Send | Play | Hold | MoveTo | Alert | ClearAlert | TaskEnded
+@dataclass(frozen=True)
+class CallEnded:
+    """One call of a component is over. `ending` is `in_time`, `missed` or `cancelled`."""
+
+    component: str
+    request_id: int
+    ending: str
+    duration_ms: float  # from sending
+    slo_ms: float
+
+
+Command = Decision | Send | Play | Hold | MoveTo | Alert | ClearAlert | TaskEnded | CallEnded
+Order = Play | Hold | MoveTo

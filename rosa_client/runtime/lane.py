@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rosa_client.runtime.commands import CallEnded
 from rosa_contract.config import Component
 
 WINDOW = 512  # latencies kept for percentiles
@@ -71,16 +72,16 @@ class Lane:
         self.latencies_ms.append((now_s - self.sent_s) * 1000)
         return Ending.IN_TIME
 
-    def succeed(self) -> None:
+    def succeed(self, now_s: float) -> CallEnded:
         """The call in flight ended in time with a usable answer."""
-        self.request_id = None
         self.in_time += 1
         self.consecutive_missed = 0
+        return self._end("in_time", now_s)
 
     def overdue(self, now_s: float) -> bool:
         return self.request_id is not None and now_s > self.deadline_s
 
-    def miss(self, now_s: float) -> None:
+    def miss(self, now_s: float) -> CallEnded:
         """The call in flight ends without a usable answer: overdue, or refused by the server before its deadline."""
         if self.request_id is None:
             raise RuntimeError(f"{self.name}: nothing is in flight, so nothing can be missed")
@@ -89,12 +90,20 @@ class Lane:
             if len(self._overdue) > WINDOW:
                 self._overdue.discard(min(self._overdue))
         self.resend_after_s = max(now_s, self.deadline_s)
-        self.request_id = None
         self.missed += 1
         self.consecutive_missed += 1
+        return self._end("missed", now_s)
 
-    def cancel(self) -> None:
+    def cancel(self, now_s: float) -> CallEnded | None:
         """Forget the call in flight, if any: its answer will not be used."""
-        if self.request_id is not None:
-            self.request_id = None
-            self.cancelled += 1
+        if self.request_id is None:
+            return None
+        self.cancelled += 1
+        return self._end("cancelled", now_s)
+
+    def _end(self, ending: str, now_s: float) -> CallEnded:
+        if self.request_id is None:
+            raise RuntimeError(f"{self.name}: nothing is in flight, so nothing can end")
+        request_id, self.request_id = self.request_id, None
+        duration_ms = (now_s - self.sent_s) * 1000
+        return CallEnded(self.name, request_id, ending, duration_ms, self.component.slo_ms)

@@ -14,9 +14,9 @@ class State(Enum):
     EXECUTING = "executing"  # the arm plays an action chunk
     HOLDING = "holding"  # stopped by a fallback, until what caused it clears
     RETURNING = "returning"  # moves to the safe pose, then plans again
-    RESETTING = "resetting"  # moves to the initial pose for another attempt
+    RESETTING = "resetting"  # moves to the initial pose for another attempt, leg by leg
     WAITING_FOR_HUMAN = "waiting_for_human"  # escalated: nothing moves before an operator decides
-    CLEARING = "clearing"  # moves to the safe pose because the operator said so; still waits for a decision
+    CLEARING = "clearing"  # moves to the safe pose, to wait there for a human
 
 
 class Event(Enum):
@@ -29,8 +29,10 @@ class Event(Enum):
     STOP = "stop"
     CLEARED = "cleared"
     RETURN = "return"
+    NEXT_LEG = "next_leg"
     ARRIVED = "arrived"
     RETRY = "retry"
+    RETREAT = "retreat"
     ESCALATE = "escalate"
     RESUME = "resume"
     CLEAR_THE_CELL = "clear_the_cell"
@@ -58,23 +60,30 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (_S.INFERRING, _E.STOP): _S.HOLDING,
     (_S.INFERRING, _E.RETURN): _S.RETURNING,
     (_S.INFERRING, _E.RETRY): _S.RESETTING,
+    (_S.INFERRING, _E.RETREAT): _S.CLEARING,
     (_S.INFERRING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.INFERRING, _E.FINISH): _S.IDLE,
     (_S.EXECUTING, _E.CHUNK_ENDED): _S.INFERRING,
     (_S.EXECUTING, _E.STOP): _S.HOLDING,
     (_S.EXECUTING, _E.RETURN): _S.RETURNING,
     (_S.EXECUTING, _E.RETRY): _S.RESETTING,
+    (_S.EXECUTING, _E.RETREAT): _S.CLEARING,
     (_S.EXECUTING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.EXECUTING, _E.FINISH): _S.IDLE,
     (_S.HOLDING, _E.CLEARED): _S.INFERRING,
     (_S.HOLDING, _E.RETURN): _S.RETURNING,
     (_S.HOLDING, _E.RETRY): _S.RESETTING,
+    (_S.HOLDING, _E.RETREAT): _S.CLEARING,
     (_S.HOLDING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.HOLDING, _E.FINISH): _S.IDLE,
     (_S.RETURNING, _E.ARRIVED): _S.HOLDING,
-    (_S.RETURNING, _E.STOP): _S.HOLDING,
+    (_S.RETURNING, _E.RETREAT): _S.CLEARING,
     (_S.RETURNING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.RETURNING, _E.FINISH): _S.IDLE,
+    (_S.RESETTING, _E.NEXT_LEG): _S.RESETTING,
+    (_S.RESETTING, _E.STOP): _S.HOLDING,
+    (_S.RESETTING, _E.RETURN): _S.RETURNING,
+    (_S.RESETTING, _E.RETREAT): _S.CLEARING,
     (_S.RESETTING, _E.ARRIVED): _S.CONNECTING,
     (_S.RESETTING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.RESETTING, _E.FINISH): _S.IDLE,

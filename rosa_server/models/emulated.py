@@ -23,7 +23,8 @@ class EmulatedBackend:
     `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated), or `latency_ms + per_item_ms * batch`. `jitter_ms` is the
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
     (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
-    the request names none. Every other component answers `verdict` and `text`.
+    the request names none. Every other component answers `text` and `verdict`; the empty one means "safe" of a
+    safety component and "ongoing" of any other.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class EmulatedBackend:
         state: Mapping[str, int] | None = None,
         horizon: int = 16,
         dof: int = 8,
-        verdict: str = "ongoing",
+        verdict: str = "",
         text: str = "",
         max_batch: int = 32,
         memory_mb: float = 0.0,
@@ -79,7 +80,8 @@ class EmulatedBackend:
 
     def _answer(self, one: ModelInput) -> ModelOutput:
         if one.component != "system1":
-            return ModelOutput(verdict=self._verdict, text=self._text)
+            usual = "safe" if one.component == "safety" else "ongoing"
+            return ModelOutput(verdict=self._verdict or usual, text=self._text)
         here = [one.state[name] for name in ("joint_position", "gripper_width") if name in one.state]
         pose = np.concatenate(here).astype(np.float32) if here else np.zeros(0, np.float32)
         if pose.shape != self._shape[1:]:

@@ -10,6 +10,7 @@ import numpy as np
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
+    OPEN,
     PLAYING,
     Answer,
     Command,
@@ -34,6 +35,8 @@ ROBOT = RobotSpec(
     cameras={"front": CameraSpec(96, 96)},
     home_rad=(0.0, 0.0),
     safe_rad=(0.5, 0.5),
+    clear_rad=(0.4, 0.4),
+    drop_rad=(0.3, 0.3),
 )
 
 FILE = """
@@ -41,7 +44,8 @@ server_cluster: {{num_servers: 4}}
 robot_fleet: [{{task: pick, num_robots: 1}}]
 pick:
   pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
-  task_retry: {{max_task_retries: 1}}
+  task_retry: {{max_task_retries: 1, on_max_task_retries: {on_retries}}}
+  safety_and_slo_violation: {{on_max_violation: {on_violation}, max_consecutive_safety_replan: {unsafe}}}
   components:
     system1: {{model: a, slo_ms: 200, prompt: default}}
 {more}
@@ -54,9 +58,23 @@ SAFETY = "    safety: {model: s, slo_ms: 200, freq_hz: 5, fallback: return_to_sa
 class Stage:
     """One robot on a stage. `events` keeps every command with its time."""
 
-    def __init__(self, *components: str, ratio: float = 1.0) -> None:
-        factory = parse_factory(FILE.format(ratio=ratio, more="\n".join(components)))
-        self.core = RobotRuntime("robot", factory.tasks["pick"], ROBOT)
+    def __init__(
+        self,
+        *components: str,
+        ratio: float = 1.0,
+        on_violation: str = "stop_and_call_human",
+        on_retries: str = "stop_and_call_human",
+        unsafe: int = 10,
+        robot: RobotSpec = ROBOT,
+    ) -> None:
+        text = FILE.format(
+            ratio=ratio,
+            on_violation=on_violation,
+            on_retries=on_retries,
+            unsafe=unsafe,
+            more="\n".join(components),
+        )
+        self.core = RobotRuntime("robot", parse_factory(text).tasks["pick"], robot)
         self.now_s = 100.0
         self.events: list[tuple[float, Command]] = []
         self.link_ready = True
@@ -64,9 +82,15 @@ class Stage:
         self.good: dict[str, str] = {}  # components that answer at once -> their verdict
         self.arm_fault = ""
         self.arm_stuck = False
+        self.arm_deaf = False  # takes no orders
+        self.cut_short = ""  # why the arm ends the order that it plays now
+        self.emergency_stop = False
+        self.gripper_holds = False
         self.arm_state = HOLDING
         self.arm_sequence = 0
+        self.last_sequence = 0
         self._arm_until_s = 0.0
+        self._was_cut_short = ""
         self._stamps: dict[str, float] = {}
 
     # -- time --
@@ -81,6 +105,8 @@ class Stage:
                     self._stamps[name] = self.now_s
             if self.now_s >= self._arm_until_s and not self.arm_stuck:
                 self.arm_state = HOLDING
+            if self.cut_short and self.arm_state != HOLDING:
+                self.arm_state, self._was_cut_short = HOLDING, self.cut_short
             for command in self._note(self.core.tick(self.now_s, self.inputs())):
                 if isinstance(command, Send) and command.component in self.good:
                     self.answer(command, self.good[command.component])
@@ -105,6 +131,9 @@ class Stage:
             self.arm_state,
             self.arm_sequence,
             self.arm_fault,
+            self._was_cut_short,
+            self.emergency_stop,
+            self.gripper_holds,
         )
 
     # -- the people and the server --
@@ -133,10 +162,10 @@ class Stage:
     def refuse(self, request: Send, status: str) -> list[Command]:
         return self._note(self.core.answer(self.now_s, Answer(request.request_id, status, "because")))
 
-    def decide(self, choice: str, alert_id: int | None = None) -> str:
+    def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> str:
         if alert_id is None:
             alert_id = self.core.alert.alert_id if self.core.alert else 0
-        refusal, commands = self.core.decide(self.now_s, alert_id, choice)
+        refusal, commands = self.core.decide(self.now_s, alert_id, choice, by)
         self._note(commands)
         return refusal
 
@@ -154,8 +183,14 @@ class Stage:
         for command in commands:
             self.events.append((self.now_s, command))
             if isinstance(command, Play | Hold | MoveTo):
-                assert command.sequence > self.arm_sequence, "arm commands must be numbered upwards"
+                assert command.sequence > self.last_sequence, "arm commands must be numbered upwards"
+                self.last_sequence = command.sequence
+                if self.arm_deaf:
+                    continue
                 self.arm_sequence = command.sequence
+                self._was_cut_short = ""
+                if isinstance(command, MoveTo) and command.pose == "drop" and command.gripper == OPEN:
+                    self.gripper_holds = False
                 lasts_s = {Play: getattr(command, "duration_s", 0.0), MoveTo: 1.0, Hold: 0.0}[type(command)]
                 self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(command)]
                 self._arm_until_s = self.now_s + lasts_s

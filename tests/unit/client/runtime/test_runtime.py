@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_client.runtime.commands import Alert, ClearAlert, Hold, MoveTo, Play, Send, TaskEnded
+from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.task_machine import TRANSITIONS, Event, IllegalEvent, State, advance
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 
@@ -114,7 +114,7 @@ def test_after_the_decision_the_task_goes_on(choice: str) -> None:
     stage.start()
     stage.run_until(Alert)
     assert stage.decide(choice) == ""
-    assert isinstance(stage.events[-1][1], ClearAlert | MoveTo)
+    assert isinstance(stage.events[-1][1], Hold | MoveTo)
     stage.answer(stage.send_of("system1"))
     assert isinstance(stage.events[-1][1], Play)
 
@@ -138,9 +138,12 @@ def test_a_decision_on_nothing_on_a_settled_alert_or_of_an_unknown_kind_is_refus
     stage.run_until(Alert)
     assert "expected one of resume, retry" in stage.decide("dance")
     assert stage.decide("resume", 1) == ""
-    assert "nothing to decide" in stage.decide("resume", 1)
+    assert "alert 1 is settled: anna decided resume 0.0 s ago" in stage.decide("abort", 1, by="ben")
     stage.run_until(Alert)
-    assert "alert 1 is settled; the open one is 2" in stage.decide("resume", 1)
+    assert "alert 1 is settled: anna decided resume" in stage.decide("resume", 1)
+    assert "the open one is 2" in stage.decide("resume", 1)
+    assert "there is no alert 7; the open one is 2" in stage.decide("resume", 7)
+    assert "expected the name of who decides" in stage.decide("resume", by=" ")
 
 
 def test_a_server_that_is_absent_at_the_start_is_waited_for_and_then_reported() -> None:
@@ -170,7 +173,6 @@ def test_a_failed_attempt_is_reset_and_retried_and_then_escalated() -> None:
     stage.start()
     for _ in range(2):
         stage.answer(stage.send_of("monitor"), verdict="failed")
-    assert stage.of(MoveTo)[-1].pose == "home"
     assert stage.core.state is State.RESETTING
     for _ in range(2):
         stage.answer(stage.send_of("monitor"), verdict="failed")

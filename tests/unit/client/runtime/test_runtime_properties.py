@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send
 from rosa_client.runtime.task_machine import MAY_PLAY, State
+from rosa_contract.config import GOAL_COUPLED
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 
 COMPONENTS = ("system1", "system2", "safety", "monitor")
@@ -99,8 +100,11 @@ class AnyDay(RuleBasedStateMachine):
 
     @invariant()
     def who_waits_for_a_human_waits_for_no_server(self) -> None:
-        if self.stage.core.state in (State.WAITING_FOR_HUMAN, State.CLEARING, State.RESETTING, State.IDLE):
-            assert not any(lane.in_flight for lane in self.stage.core.lanes.values())
+        lanes = self.stage.core.lanes
+        if self.stage.core.state in (State.WAITING_FOR_HUMAN, State.CLEARING, State.IDLE):
+            assert not any(lane.in_flight for lane in lanes.values())
+        if self.stage.core.state is not State.INFERRING:
+            assert not any(lanes[name].in_flight for name in GOAL_COUPLED), "it would act on an old picture"
 
     @invariant()
     def no_deadline_passes_unnoticed(self) -> None:

@@ -1,0 +1,101 @@
+"""What is checked in every control period, before anything else: deadlines, the arm, the sensors, the task's time."""
+
+from __future__ import annotations
+
+from rosa_client.runtime.ladder import escalate, finish, stop, violate
+from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.task_machine import State
+from rosa_contract.fallbacks import FallbackAction
+
+ARM = "arm"  # what holds the robot when an order did not run to its end
+SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
+NOT_TIMED = (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING)
+MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
+
+
+def check_deadlines(core: Mission, now_s: float) -> None:
+    """Missed deadlines. When several are due at once, all are counted and the most severe fallback runs."""
+    overdue = [lane for lane in core.lanes.values() if lane.overdue(now_s)]
+    for lane in overdue:
+        core.out.append(lane.miss(now_s))
+    missed = [(lane, f"no answer within {lane.component.slo_ms:g} ms") for lane in overdue]
+    if missed:
+        violate(core, missed, "slo_missed", now_s)
+
+
+def check_task_time(core: Mission, now_s: float) -> None:
+    """An escalated task waits for its operator however long that takes."""
+    if core.deadline_s is not None and now_s > core.deadline_s and core.state not in NOT_TIMED:
+        finish(core, "failed", "task_timeout", "the task was not done within its time", now_s)
+
+
+def check_arm(core: Mission, now_s: float) -> None:
+    """An emergency stop, a fault, an order that is not taken, and one that did not run to its end."""
+    if core.state is State.IDLE:
+        return
+    _check_emergency_stop(core, now_s)
+    if core.state is State.WAITING_FOR_HUMAN:
+        return
+    fault, behind = core.inputs.arm_fault, core.arm_is_behind
+    if fault and not (behind and fault == core.excused_fault):
+        escalate(core, Cause("arm_fault", fault), now_s)
+    elif behind and core.state is not State.CONNECTING and now_s - core.ordered_s > core.timeouts.arm_s:
+        reason = (
+            f"the arm has not taken order {core.sequence} within {core.timeouts.arm_s:g} s{_saying(fault)}"
+        )
+        escalate(core, Cause("arm_silent", reason), now_s)
+    elif core.inputs.arm_cut_short and not behind:
+        _cut_short(core, now_s)
+
+
+def _check_emergency_stop(core: Mission, now_s: float) -> None:
+    latched = core.inputs.emergency_stop
+    if latched and core.state is not State.WAITING_FOR_HUMAN:
+        reason = "the emergency stop is latched; release it, then decide"
+        escalate(core, Cause("emergency_stop", reason), now_s)
+    elif latched and not core.emergency_noted:
+        core.note("wait", "emergency_stop", "the emergency stop is latched while the robot waits for a human")
+    core.emergency_noted = latched
+
+
+def _cut_short(core: Mission, now_s: float) -> None:
+    why = core.inputs.arm_cut_short
+    if core.state in MOVES:  # however often: the time of the move goes on
+        core.note("move_again", "arm_cut_short", f"the move to {core.leg.pose} did not end: {why}")
+        core.move(core.leg, now_s)
+    elif core.state is State.EXECUTING:
+        core.cut_short_in_a_row += 1
+        limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
+        if core.cut_short_in_a_row >= limit:
+            reason = f"the arm cut {limit} chunks in a row short: {why}"
+            escalate(core, Cause("arm_cut_short", reason), now_s)
+        else:
+            reason = f"{why} ({core.cut_short_in_a_row} of {limit} in a row)"
+            stop(core, ARM, FallbackAction.STOP_AND_RESEND, "arm_cut_short", reason, now_s)
+    elif ARM in core.holds and now_s - core.holds[ARM].since_s > core.timeouts.arm_s:
+        escalate(core, Cause("arm_cut_short", f"the arm does not recover: {why}"), now_s)
+
+
+def check_sensors(core: Mission, now_s: float) -> None:
+    """A robot that cannot see stops; one that stays blind calls a human."""
+    if core.state not in SEES:
+        return
+    stale = core.stale(now_s)
+    for name, stamp_s in stale.items():
+        held = core.holds.get(sensor_key(name))
+        blind_s = max(now_s - stamp_s, now_s - held.since_s if held is not None else 0.0)
+        if blind_s > core.timeouts.sensor_s:
+            reason = f"{name} has been silent or too old for {blind_s:.1f} s"
+            escalate(core, Cause("sensor_silent", reason), now_s)
+            return
+        if held is None:
+            reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
+            stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)
+
+
+def sensor_key(name: str) -> str:
+    return f"sensor:{name}"
+
+
+def _saying(fault: str) -> str:
+    return f"; it says: {fault}" if fault else ""

@@ -1,0 +1,52 @@
+"""What an operator may decide, and what follows. The first decision on an alert wins; the second is told of it."""
+
+from __future__ import annotations
+
+from rosa_client.runtime.ladder import clear_the_cell, finish, retry, settle
+from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.task_machine import Event, State
+
+
+def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
+    """Why this decision cannot be accepted, and what would be; empty when it can."""
+    if not decided_by.strip():
+        return "decided_by: expected the name of who decides, got nothing"
+    alert = core.alert
+    if alert_id in core.settled:
+        settled = core.settled[alert_id]
+        ago = f"{now_s - settled.at_s:.1f} s ago"
+        is_open = f"; the open one is {alert.alert_id}" if alert is not None else ""
+        return f"alert {alert_id} is settled: {settled.by} decided {settled.choice} {ago}{is_open}"
+    if alert is None or core.state is not State.WAITING_FOR_HUMAN:
+        return f"nothing to decide: the robot is {core.state.value}"
+    if alert_id != alert.alert_id:
+        return f"there is no alert {alert_id}; the open one is {alert.alert_id}"
+    if choice not in alert.choices:
+        return f"choice: expected one of {', '.join(alert.choices)}, got {choice[:40]!r}"
+    if core.inputs.emergency_stop and choice != "abort":
+        return "the emergency stop is latched; release it first"
+    return ""
+
+
+def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None:
+    """Do what an accepted decision says. Whatever led to the alert is counted from nothing again."""
+    alert = core.alert
+    assert alert is not None
+    settle(core, decided_by, choice, f"{decided_by} decided: {choice}", now_s)
+    if choice == "abort":
+        finish(core, "aborted", "operator", f"{decided_by} aborted the task", now_s)
+        return
+    for lane in core.lanes.values():
+        lane.consecutive_missed = 0
+    core.unsafe_in_a_row = core.cut_short_in_a_row = core.failures = 0
+    core.excused_fault = core.inputs.arm_fault
+    core.note(choice, "operator", f"{decided_by} decided: {choice}")
+    if choice == "return_to_safe_state":
+        clear_the_cell(core, Event.CLEAR_THE_CELL, Cause(alert.cause, alert.reason), now_s)
+    elif choice == "retry":
+        retry(core, now_s)
+        core.failures = 0
+    else:
+        core.go(Event.RESUME, now_s)
+        core.begin_attempt(now_s)
+        core.hold(now_s)  # an arm that takes this order can be ordered again; one with a fault says so

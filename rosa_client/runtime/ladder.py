@@ -1,0 +1,197 @@
+"""The ladder of fallbacks: what stops the arm, what it does then, and when a human is called.
+
+Sources: ROSA 3.3, "Safety and SLO violations handling" and "Task retry policy"; DESIGN "Robot-side behaviour".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rosa_client.runtime.commands import Alert, ClearAlert, TaskEnded
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.mission import Cause, Held, Mission, Settled
+from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
+from rosa_client.runtime.task_machine import Event, State
+from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
+from rosa_contract.fallbacks import FallbackAction, fallback
+
+CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
+SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
+REMEMBERED = 64  # settled alerts
+
+
+def violate(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s: float) -> None:
+    """Calls that ended without a usable answer: the worst fallback runs, too many in a row reach the limit."""
+    limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
+    for lane, text in missed:
+        if lane.consecutive_missed >= limit and core.state in SUPERVISED:
+            link = "" if core.inputs.link_ready else f"; {core.inputs.link_reason}"
+            reason = f"{lane.name}: {text}, {limit} times in a row{link}"
+            _violation_limit(core, Cause("max_consecutive_slo_violation", reason, lane.name), now_s)
+            return
+    for lane, text in sorted(missed, key=lambda one: fallback(one[0].component.fallback), reverse=True):
+        reason = f"{text} ({lane.consecutive_missed} of {limit} in a row)"
+        fall_back(core, lane, fallback(lane.component.fallback), cause, reason, now_s)
+
+
+def unsafe(core: Mission, lane: Lane, now_s: float) -> None:
+    """The safety component says that going on is dangerous. The arm stops, whatever the fallback is."""
+    core.unsafe_in_a_row += 1
+    limit = core.task.safety_and_slo_violation.max_consecutive_safety_replan
+    if core.unsafe_in_a_row >= limit:
+        reason = f"unsafe {limit} times in a row"
+        _violation_limit(core, Cause("max_consecutive_safety_replan", reason, lane.name), now_s)
+        return
+    lane.resend_after_s = now_s + 1 / (lane.component.freq_hz or 1)
+    action = max(fallback(lane.component.fallback), FallbackAction.STOP_AND_RESEND)
+    fall_back(core, lane, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
+
+
+def fall_back(
+    core: Mission, lane: Lane, action: FallbackAction, cause: str, reason: str, now_s: float
+) -> None:
+    """Do what the component's fallback says."""
+    if core.state not in SUPERVISED:
+        return
+    if action is FallbackAction.USE_LAST_PLAN:
+        if core.plan is not None or lane.name != SYSTEM2:
+            if lane.name == SYSTEM2:
+                core.plan_credit = max(0.0, core.plan_credit - 1)
+            core.note(action.key, cause, f"{reason}; the last plan stays", lane.name)
+            return
+        action, reason = FallbackAction.STOP_AND_RESEND, f"{reason}; there is no plan yet"
+    if action is FallbackAction.STOP_AND_CALL_HUMAN:
+        escalate(core, Cause(cause, f"{lane.name}: {reason}", lane.name), now_s)
+        return
+    if action >= FallbackAction.STOP_AND_REPLAN:
+        core.forget_plan()
+    if action is FallbackAction.RETURN_TO_SAFE_STATE:
+        _return(core, lane, cause, reason, now_s)
+    else:
+        stop(core, lane.name, action, cause, reason, now_s, lane.name)
+
+
+def stop(
+    core: Mission,
+    key: str,
+    action: FallbackAction,
+    cause: str,
+    reason: str,
+    now_s: float,
+    component: str = "",
+) -> None:
+    """Hold, and stay held until `key` clears. A move to the safe pose goes on: it is the more severe fallback."""
+    _held(core, key, action, now_s)
+    core.note(action.key, cause, reason, component)
+    if core.state in (State.INFERRING, State.EXECUTING, State.RESETTING):
+        core.reset_pending |= core.state is State.RESETTING
+        core.go(Event.STOP, now_s)
+        core.hold(now_s)
+
+
+def _return(core: Mission, lane: Lane, cause: str, reason: str, now_s: float) -> None:
+    """Drive to the safe pose, and stay held there until the component is good again."""
+    before = core.holds.get(lane.name)
+    _held(core, lane.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
+    already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
+    if already or core.state is State.RETURNING:
+        return  # on the way there, or there
+    core.note(RETURN_TO_SAFE_STATE, cause, reason, lane.name)
+    core.reset_pending |= core.state is State.RESETTING
+    core.go(Event.RETURN, now_s)
+    core.move(TO_SAFETY, now_s)
+
+
+def _held(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+    before = core.holds.get(key)
+    core.holds[key] = Held(action, before.since_s if before is not None else now_s)
+    core.cancel_chain(now_s)
+
+
+def retry(core: Mission, now_s: float) -> None:
+    """Begin another attempt: back to the initial state first, leg by leg."""
+    core.counters.retries += 1
+    core.failures += 1
+    core.attempt += 1
+    core.go(Event.RETRY, now_s)
+    core.cancel_calls(now_s)
+    core.holds.clear()
+    core.verdicts.clear()
+    core.reset_pending = False
+    core.move(FIRST_LEG, now_s)
+
+
+def failed(core: Mission, now_s: float) -> None:
+    """The attempt failed: retry while the budget lasts, then what `on_max_task_retries` says."""
+    policy = core.task.task_retry
+    if core.failures >= policy.max_task_retries:
+        reason = f"failed again after {policy.max_task_retries} retries"
+        limit_reached(core, policy.on_max_task_retries, Cause("max_task_retries", reason), now_s)
+        return
+    which = f"retry {core.failures + 1} of {policy.max_task_retries}"
+    core.note("retry", "monitor", f"the monitor says failed; {which}")
+    retry(core, now_s)
+
+
+def _violation_limit(core: Mission, why: Cause, now_s: float) -> None:
+    limit_reached(core, core.task.safety_and_slo_violation.on_max_violation, why, now_s)
+
+
+def limit_reached(core: Mission, policy: str, why: Cause, now_s: float) -> None:
+    """What the task's `on_max_...` policy says: call a human here, or at the safe pose, or give the task up."""
+    if policy == ABORT:
+        finish(core, "failed", why.cause, why.reason, now_s)
+    elif policy == RETURN_TO_SAFE_STATE:
+        core.note(RETURN_TO_SAFE_STATE, why.cause, f"{why.reason}; then a human is called", why.component)
+        clear_the_cell(core, Event.RETREAT, why, now_s)
+    else:
+        escalate(core, why, now_s)
+
+
+def clear_the_cell(core: Mission, event: Event, why: Cause, now_s: float) -> None:
+    """Move to the safe pose; a human is called there, or wherever the move ends."""
+    core.go(event, now_s)
+    _let_go_of_everything(core, now_s)
+    core.call_human_for = why
+    core.move(TO_SAFETY, now_s)
+
+
+def escalate(core: Mission, why: Cause, now_s: float, event: Event = Event.ESCALATE) -> None:
+    """Hold and ask a human. Only an operator's decision leads out (DESIGN: an escalation never clears itself)."""
+    before = core.call_human_for if core.state is State.CLEARING and event is Event.ESCALATE else None
+    core.go(event, now_s)
+    _let_go_of_everything(core, now_s)
+    core.hold(now_s)
+    reason = why.reason
+    if before is not None:
+        reason = f"{why.reason}, on the way to the safe pose because of {before.cause}: {before.reason}"
+    core.note(FallbackAction.STOP_AND_CALL_HUMAN.key, why.cause, reason, why.component)
+    core.alert_id += 1
+    core.alert = Alert(core.alert_id, why.cause, reason, CHOICES)
+    core.out.append(core.alert)
+
+
+def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -> None:
+    """The task is over; the arm holds."""
+    core.go(Event.FINISH, now_s)
+    _let_go_of_everything(core, now_s)
+    core.hold(now_s)
+    if core.alert is not None:
+        settle(core, "the end of the task", outcome, reason, now_s)
+    core.note(outcome, cause, reason)
+    core.out.append(TaskEnded(outcome, reason))
+
+
+def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> None:
+    """The open alert has its answer."""
+    assert core.alert is not None
+    core.settled[core.alert.alert_id] = Settled(by, choice, now_s)
+    core.settled.pop(core.alert.alert_id - REMEMBERED, None)
+    core.out.append(ClearAlert(core.alert.alert_id, reason))
+    core.alert = None
+
+
+def _let_go_of_everything(core: Mission, now_s: float) -> None:
+    core.cancel_calls(now_s)
+    core.holds.clear()
+    core.reset_pending = False

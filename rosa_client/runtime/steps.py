@@ -1,0 +1,154 @@
+"""What each state does in a control period by itself: wait, send, watch a chunk or a move come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rosa_client.runtime.checks import ARM, sensor_key
+from rosa_client.runtime.commands import HOLDING, Send
+from rosa_client.runtime.ladder import SUPERVISED, escalate
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
+from rosa_client.runtime.task_machine import Event, State
+from rosa_contract.config import GOAL_COUPLED, MONITOR, SYSTEM1, SYSTEM2
+
+SETTLES_S = 1.0  # an arm that still comes to rest after a chunk is waited for this long
+ASK_ARM_EVERY_S = 1.0
+
+
+def step(core: Mission, now_s: float) -> None:
+    """One period of the present state; a state that is left at once, such as `connecting`, costs no period."""
+    for _ in range(4):
+        before = core.state
+        if before in STEPS:
+            STEPS[before](core, now_s)
+        if core.state is before:
+            break
+    send_obligations(core, now_s)
+
+
+def connecting(core: Mission, now_s: float) -> None:
+    missing = _not_ready(core, now_s)
+    if not missing:
+        core.go(Event.READY, now_s)
+    elif now_s - core.entered_s > core.timeouts.connect_s:
+        reason = f"not ready within {core.timeouts.connect_s:g} s: {missing}"
+        escalate(core, Cause("not_ready", reason), now_s)
+    elif core.arm_is_behind and now_s - core.ordered_s > ASK_ARM_EVERY_S:
+        core.hold(now_s)  # an order given before the arm listened is lost
+
+
+def _not_ready(core: Mission, now_s: float) -> str:
+    """What a task still waits for before it begins, in words; empty when all is there."""
+    silent = [name for name in core.sensors if name not in core.inputs.sensor_stamp_s]
+    if not core.inputs.link_ready:
+        return core.inputs.link_reason or "the server has not welcomed this robot"
+    if silent:
+        return f"nothing from {', '.join(silent)}"
+    if core.stale(now_s):
+        return f"too old: {', '.join(core.stale(now_s))}"
+    return "the arm does not take orders" if core.arm_is_behind else ""
+
+
+def inferring(core: Mission, now_s: float) -> None:
+    if core.inputs.arm_state != HOLDING and now_s - core.entered_s < SETTLES_S:
+        return  # the arm still settles; the observation must show where it came to rest
+    planner, actor = core.lanes.get(SYSTEM2), core.lanes[SYSTEM1]
+    if planner is not None and core.plan_credit >= 1 - 1e-9:
+        send(core, planner, planner.component.prompt, now_s)
+    else:
+        send(core, actor, core.plan or actor.component.prompt, now_s)
+
+
+def executing(core: Mission, now_s: float) -> None:
+    if now_s >= core.play_until_s:
+        core.cut_short_in_a_row = 0
+        core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
+        core.fresh_after_s = now_s
+        core.go(Event.CHUNK_ENDED, now_s)
+
+
+def holding(core: Mission, now_s: float) -> None:
+    """Sensors clear by being fresh, the arm by having obeyed, goal-coupled calls by being due again; other components
+    by a good answer."""
+    stale = core.stale(now_s)
+    obeyed = not core.arm_is_behind and not core.inputs.arm_cut_short
+    clear = [sensor_key(name) for name in core.sensors if name not in stale]
+    clear += [ARM] if obeyed else []
+    clear += [key for key in GOAL_COUPLED if key in core.lanes and now_s >= core.lanes[key].resend_after_s]
+    for key in clear:
+        core.clear(key)
+    if core.holds:
+        return
+    if core.reset_pending:
+        core.reset_pending = False
+        core.note("retry", "recovered", "the interrupted reset begins again")
+        core.go(Event.RETRY, now_s)
+        core.move(FIRST_LEG, now_s)
+    else:
+        core.fresh_after_s = max(core.fresh_after_s, core.entered_s)
+        core.go(Event.CLEARED, now_s)
+
+
+def moving(core: Mission, now_s: float) -> None:
+    """A leg of a move; the time of the leg goes on however often the arm cuts it short."""
+    if core.stay_until_s is None and not core.arm_is_behind and core.inputs.arm_state == HOLDING:
+        core.stay_until_s = now_s + core.leg.stay_s
+    if core.stay_until_s is not None and now_s >= core.stay_until_s:
+        _arrived(core, now_s)
+    elif now_s - core.entered_s > core.timeouts.move_s:
+        reason = f"the move to {core.leg.pose} took over {core.timeouts.move_s:g} s"
+        escalate(core, Cause("move_timeout", reason), now_s)
+
+
+def _arrived(core: Mission, now_s: float) -> None:
+    if core.state is State.CLEARING:
+        why = core.call_human_for
+        there = Cause(why.cause, f"{why.reason}; the robot is at its safe pose", why.component)
+        escalate(core, there, now_s, Event.ARRIVED)
+        return
+    following = next_leg(core.leg, core.inputs.gripper_holds) if core.state is State.RESETTING else None
+    if following == DOWN and DOWN.pose not in core.robot.poses:
+        reason = "something is held, and the robot file names no drop_rad where to put it down"
+        escalate(core, Cause("cannot_put_down", reason), now_s)
+    elif following is not None:
+        core.go(Event.NEXT_LEG, now_s)
+        core.move(following, now_s)
+    else:
+        core.fresh_after_s = now_s
+        core.go(Event.ARRIVED, now_s)
+        if core.state is State.CONNECTING:
+            core.begin_attempt(now_s)
+
+
+def send_obligations(core: Mission, now_s: float) -> None:
+    """Periodic components, whatever System 1 and 2 do. Progress means nothing while the robot is being reset."""
+    if core.state not in SUPERVISED:
+        return
+    for lane in core.lanes.values():
+        due = lane.component.freq_hz is not None and (now_s >= lane.due_s or lane.name in core.holds)
+        if due and not (core.state is State.RESETTING and lane.name == MONITOR):
+            send(core, lane, lane.component.prompt, now_s)
+
+
+def send(core: Mission, lane: Lane, prompt: str, now_s: float) -> None:
+    """Unless one is in flight, or what the cameras show is old."""
+    seen = core.inputs.sensor_stamp_s
+    fresh = all(seen.get(name, -1.0) > core.fresh_after_s for name in core.sensors)
+    if lane.in_flight or now_s < lane.resend_after_s or core.stale(now_s) or not fresh:
+        return
+    core.request_id += 1
+    lane.send(core.request_id, now_s)
+    core.out.append(Send(core.request_id, lane.name, lane.component.slo_ms, prompt))
+
+
+STEPS: Mapping[State, Callable[[Mission, float], None]] = {
+    State.CONNECTING: connecting,
+    State.INFERRING: inferring,
+    State.EXECUTING: executing,
+    State.HOLDING: holding,
+    State.RETURNING: moving,
+    State.RESETTING: moving,
+    State.CLEARING: moving,
+}
