@@ -1,0 +1,230 @@
+"""From recorded messages to what a timeline shows: spans, calls and marks of each robot. Nothing is drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rosa_contract.fallbacks import FALLBACK_NAMES, FallbackAction
+from rosa_sim.bag import Recorded
+
+TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault")
+SILENT_S = 0.6  # a status that is older than this says nothing about now; it comes at 10 Hz or more
+SILENT = "silent"
+ARM_STATES = {0: "holding", 1: "playing", 2: "moving"}
+OUTCOMES = ("done", "failed", "aborted")
+QUIET = ("start", "execute", "plan", *OUTCOMES)  # decisions that other lanes show
+# Causes as an operator would say them; others are shown as they are written in the code.
+WORDS = {
+    "slo_missed": "no answer in time",
+    "late_result": "answer came too late",
+    "invalid_actions": "refused the actions",
+    "sensor_stale": "a sensor is late",
+    "sensor_silent": "a sensor is silent",
+    "unsafe": "the safety check says unsafe",
+    "max_consecutive_slo_violation": "too many answers missed in a row",
+    "max_consecutive_safety_replan": "unsafe too many times in a row",
+    "max_task_retries": "no retries left",
+    "monitor": "the monitor says failed",
+    "not_ready": "not ready in time",
+    "move_timeout": "a move took too long",
+    "arm_cut_short": "the arm stopped by itself",
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that held from `start_s` to `end_s` (s since 1970, the recorder's clock, as all times here)."""
+
+    start_s: float
+    end_s: float
+    what: str
+
+
+@dataclass(frozen=True)
+class CallBar:
+    """One call of a component."""
+
+    start_s: float
+    end_s: float
+    deadline_s: float
+    ending: str  # in_time, missed or cancelled
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event with its cause. `kind`: fallback, refused, discard, retry, clear, alert, operator, arm, fault, other."""
+
+    time_s: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One task from its start to its end; `outcome` is empty when the recording ended first."""
+
+    number: int
+    task: str
+    start_s: float
+    end_s: float
+    outcome: str
+    attempts: int
+
+
+@dataclass
+class Robot:
+    """Everything about one robot, in the order of time."""
+
+    name: str
+    calls: dict[str, list[CallBar]] = field(default_factory=dict)  # component -> its calls
+    states: list[Span] = field(default_factory=list)
+    server: list[Span] = field(default_factory=list)  # connected, lost
+    arm: list[Span] = field(default_factory=list)
+    stopped: list[Span] = field(default_factory=list)  # while the emergency stop is latched
+    faults: list[Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+
+
+def robots(recorded: Iterable[Recorded]) -> list[Robot]:
+    """The robots that said something about themselves, by name. Messages may come in any order."""
+    by_robot: dict[str, dict[str, list[Recorded]]] = {}
+    for entry in sorted(recorded, key=lambda entry: entry.time_s):
+        namespace, _, topic = entry.topic.rpartition("/")
+        by_robot.setdefault(namespace.strip("/"), {}).setdefault(topic, []).append(entry)
+    return [_robot(name, topics) for name, topics in sorted(by_robot.items()) if "robot_status" in topics]
+
+
+def _robot(name: str, topics: dict[str, list[Recorded]]) -> Robot:
+    end_s = max(entries[-1].time_s for entries in topics.values())
+    status, arm, faults = (topics.get(topic, []) for topic in ("robot_status", "arm_status", "fault"))
+    robot = Robot(
+        name,
+        states=_spans(((e.time_s, e.message.state) for e in status), end_s, SILENT_S),
+        server=_spans(
+            ((e.time_s, "connected" if e.message.server_connected else "lost") for e in status),
+            end_s,
+            SILENT_S,
+        ),
+        arm=_spans(((e.time_s, ARM_STATES.get(e.message.state, "?")) for e in arm), end_s, SILENT_S),
+        stopped=_on(((e.time_s, "latched" if e.message.emergency_stop else "") for e in arm), end_s),
+        faults=_on(((e.time_s, e.message.data) for e in faults), end_s),
+    )
+    for entry in topics.get("calls", []):
+        robot.calls.setdefault(entry.message.component, []).append(_call(entry))
+    decisions = topics.get("decisions", [])
+    marks = [
+        *(_decision(entry) for entry in decisions if _is_shown(entry.message)),
+        *_alerts(topics.get("operator_alert", [])),
+        *(_audit(entry) for entry in topics.get("operator_audit", [])),
+        *_arm_marks(arm),
+        *(Mark(span.start_s, "fault", f"fault on: {span.what}") for span in robot.faults),
+        *(Mark(span.end_s, "fault", "fault lifted") for span in robot.faults if span.end_s < end_s),
+    ]
+    robot.marks = sorted(marks, key=lambda mark: mark.time_s)
+    robot.episodes = list(_episodes(status, decisions, end_s))
+    return robot
+
+
+def _spans(samples: Iterable[tuple[float, str]], end_s: float, silent_s: float) -> list[Span]:
+    """Equal samples in a row as one span; where none came for `silent_s`, nobody knows, and a span says so."""
+    spans: list[Span] = []
+    last_s = 0.0
+    for time_s, what in [*samples, (end_s, "")]:
+        if spans and time_s - last_s > silent_s:
+            spans[-1] = Span(spans[-1].start_s, last_s, spans[-1].what)
+            spans.append(Span(last_s, time_s, SILENT))
+        elif spans:
+            spans[-1] = Span(spans[-1].start_s, time_s, spans[-1].what)
+        if what and (not spans or spans[-1].what != what):
+            spans.append(Span(time_s, time_s, what))
+        last_s = time_s
+    return [span for span in spans if span.end_s > span.start_s]
+
+
+def _on(samples: Iterable[tuple[float, str]], end_s: float) -> list[Span]:
+    """When something was on: from a sample that names it to the next that names another or nothing."""
+    spans = _spans(((time_s, what or " ") for time_s, what in samples), end_s, silent_s=float("inf"))
+    return [span for span in spans if span.what.strip()]
+
+
+def _call(entry: Recorded) -> CallBar:
+    call = entry.message
+    start_s = entry.time_s - call.duration_ms / 1000
+    return CallBar(start_s, entry.time_s, start_s + call.slo_ms / 1000, call.ending)
+
+
+def _is_shown(decision: Any) -> bool:
+    """Alerts and what operators decided have topics of their own."""
+    human = decision.action == FallbackAction.STOP_AND_CALL_HUMAN.key or decision.cause == "operator"
+    return not human and decision.action not in QUIET
+
+
+def _decision(entry: Recorded) -> Mark:
+    decision = entry.message
+    if decision.action == "clear":
+        return Mark(entry.time_s, "clear", f"{decision.component or 'it'} is good again")
+    kind = decision.action
+    if decision.cause == "invalid_actions":
+        kind = "refused"
+    elif decision.action in FALLBACK_NAMES:
+        kind = "fallback"
+    elif kind not in ("discard", "retry"):
+        kind = "other"
+    what = decision.action.replace("_", " ")
+    cause = words(decision.cause)
+    return Mark(entry.time_s, kind, f"{what}: {decision.component} {cause}".replace(":  ", ": "))
+
+
+def _alerts(entries: list[Recorded]) -> Iterator[Mark]:
+    """Each alert once; it is sent again when it changes."""
+    shown = None
+    for entry in entries:
+        alert = entry.message
+        if alert.active and alert.id != shown:
+            yield Mark(entry.time_s, "alert", f"calls a human: {words(alert.cause)}")
+        shown = alert.id if alert.active else None
+
+
+def _audit(entry: Recorded) -> Mark:
+    audit = entry.message
+    text = f"{audit.decided_by} decides: {audit.choice.replace('_', ' ')}"
+    return Mark(entry.time_s, "operator", text if audit.accepted else f"{text} (refused)")
+
+
+def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
+    """What the arm says when it says something new."""
+    before = {"fault": "", "cut_short": "", "stop": ""}
+    for entry in entries:
+        status = entry.message
+        now = {
+            "fault": status.fault,
+            "cut_short": status.cut_short,
+            "stop": "emergency stop" if status.emergency_stop else "",
+        }
+        for what, text in now.items():
+            if text and text != before[what]:
+                yield Mark(entry.time_s, "arm", text if what == "stop" else f"arm: {text}")
+        if before["stop"] and not now["stop"]:
+            yield Mark(entry.time_s, "arm", "emergency stop released")
+        before = now
+
+
+def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -> Iterator[Episode]:
+    """The tasks. A status that names none may be the one between two tasks, or the robot's first."""
+    endings = [(e.time_s, e.message.action) for e in decisions if e.message.action in OUTCOMES]
+    tasks = _on(((e.time_s, e.message.task) for e in status), end_s)
+    for number, span in enumerate(tasks, start=1):
+        inside = [outcome for time_s, outcome in endings if span.start_s <= time_s <= span.end_s + SILENT_S]
+        attempts = max(
+            (e.message.attempt for e in status if span.start_s <= e.time_s < span.end_s), default=1
+        )
+        outcome = inside[-1] if inside else ""
+        yield Episode(number, span.what, span.start_s, span.end_s, outcome, attempts)
+
+
+def words(cause: str) -> str:
+    """A cause as an operator would say it."""
+    return WORDS.get(cause, cause.replace("_", " "))
