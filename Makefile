@@ -9,6 +9,7 @@ VENV ?= .venv
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 ARGS ?=
+FAULT ?=
 
 .PHONY: help setup demo test test-fast check format train evaluate bench colcon docs clean clean-all
 
@@ -20,8 +21,8 @@ setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every 
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
 	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV)
 
-demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda
-	@$(WITH)python -m rosa_sim.demo $(ARGS)
+demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; FAULT=list: what can go wrong
+	@$(WITH)python -m rosa_sim.demo $(if $(FAULT),--fault $(FAULT)) $(ARGS)
 
 test: setup  ## every test
 	@$(WITH)python -m pytest $(ARGS)

@@ -2,6 +2,8 @@
 
 Everything runs as on a real cell: each part in its own process, cameras over ROS 2, requests over ZeroMQ, the learned
 models behind `rosa serve`. What the simulator adds is the physics, the scene of each episode, and the truth.
+
+With `--fault NAME` (or `make demo FAULT=NAME`) something goes wrong in the middle of each episode, on purpose.
 """
 
 from __future__ import annotations
@@ -12,61 +14,79 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from rosa_client.bringup import Bringup, BringupError, end_on_signals
+from rosa_client.bringup import BringupError, end_on_signals
 from rosa_client.graph import Robot
 from rosa_contract.config import load_factory
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ContractError
 from rosa_sim import report, video
-from rosa_sim.episodes import EpisodeError, nobody, stand_in
+from rosa_sim.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.episodes import episodes as watch
+from rosa_sim.faults.cell import PLACES, FaultyCell, plan
+from rosa_sim.faults.inject import Injector
+from rosa_sim.faults.story import Story
+from rosa_sim.faults.summary import Told
+from rosa_sim.faults.summary import table as fault_table
+from rosa_sim.faults.table import fault as fault_called
+from rosa_sim.faults.table import listing
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_SEED = 900_000  # far from every seed that demonstrations were collected on
+EPISODES, EPISODES_WITH_FAULT = 10, 2
+FAULT_AT = (3, 0.15)  # the fault comes so many s after this chunk began to play
 
 
 def main() -> int:
     args = _arguments()
+    if args.fault == "list":
+        print(listing())
+        return 0
     try:
+        injected = fault_called(args.fault) if args.fault else None
         factory = load_factory(args.config)
-    except ConfigError as error:
+        folder = args.out / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        folder.mkdir(parents=True)
+        robot = Robot(
+            namespace=args.namespace,
+            config=str(args.config),
+            robot=str(args.robot),
+            gateway=factory.gateway.bind,
+            record=str(folder / "run.mcap"),
+        )
+        places = {injected.place} & set(PLACES) if injected is not None else set()
+        made = plan(robot, places, folder / "faults")
+    except ContractError as error:
         print(error, file=sys.stderr)
         return 2
     task = factory.robot_fleet[0].task
-    folder = args.out / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder.mkdir(parents=True)
     say = Progress()
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
+    told: list[Told] = []
     say.line(f"run folder {_shown(folder)}; logs in {_shown(folder / 'logs')}")
-    robot = Robot(
-        namespace=args.namespace,
-        config=str(args.config),
-        robot=str(args.robot),
-        gateway=factory.gateway.bind,
-        record=str(folder / "run.mcap"),
-    )
     check_signals = end_on_signals()
     try:
         with (
-            Bringup([robot], server=str(args.config), logs=folder / "logs", last=True) as bringup,
+            FaultyCell(made, folder / "logs", last=True) as cell,
             watch(
                 args.namespace,
                 task,
-                alive=lambda: check_signals() or bringup.failure(),
+                alive=lambda: check_signals() or cell.failure(),
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
             ) as runner,
         ):
             shots = runner.shots
+            run = Run(args, cell, runner, say, told)
             runner.wait_ready(120.0)
             say.line(f"{task} with {len(factory.models)} served models; {args.episodes} episodes\n")
             say.line(report.header())
             for number in range(1, args.episodes + 1):
-                episode = runner.run(number, args.episodes, args.seed + number - 1, args.timeout)
+                episode = run.episode(number)
                 episodes.append(episode)
                 say.line(report.row(episode))
                 complete = number == args.episodes
                 report.write(folder, episodes, {"config": str(args.config), "complete": complete})
+            run.close()
     except (EpisodeError, BringupError) as error:
         say.line(f"\nstopped: {error}")
         return 1
@@ -76,11 +96,52 @@ def main() -> int:
     finally:
         if episodes:
             _finish(folder, episodes, shots, say, film=not args.no_video)
+            if told:
+                say.line(f"\n{fault_table(told)}")
             if args.result:
                 say.line(
                     f"result    {_shown(report.write_result(ROOT / 'benchmarks' / 'results', episodes))}"
                 )
+    if told:
+        return 0 if not any(one.problems for one in told) else 1
     return 0 if sum(episode.success for episode in episodes) >= 0.9 * len(episodes) else 1
+
+
+class Run:
+    """Episodes as they were asked for: as they come, or each with the fault in its middle."""
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        cell: FaultyCell,
+        runner: EpisodeRunner,
+        say: Progress,
+        told: list[Told],
+    ) -> None:
+        self._args, self._runner, self._told = args, runner, told
+        self._injector: Injector | None = None
+        if args.fault:
+            self._injector = Injector(cell, runner.node)
+            self._story = Story(runner, self._injector, say=say.line)
+            if args.operator:
+                runner.operator = nobody
+
+    def episode(self, number: int) -> report.Episode:
+        args = self._args
+        seed = args.seed + number - 1
+        if self._injector is None:
+            return self._runner.run(number, args.episodes, seed, args.timeout)
+        seconds = args.fault_seconds or fault_called(args.fault).shown_s
+        chunk, into_s = FAULT_AT
+        episode, seen = self._story.tell(
+            args.fault, number, args.episodes, seed, args.timeout, seconds, chunk, into_s
+        )
+        self._told.append(Told(args.fault, seen))
+        return episode
+
+    def close(self) -> None:
+        if self._injector is not None:
+            self._injector.close()
 
 
 def _finish(
@@ -93,8 +154,24 @@ def _finish(
             shots, folder / "video.mp4", lambda done, of: say.status(f"film: {done} of {of} pictures")
         )
         say.line(f"film      {_shown(path)}")
+    timeline = _timeline(folder / "run.mcap", folder / "timeline.png", say)
+    if timeline is not None:
+        say.line(f"timeline  {_shown(timeline)}")
     say.line(f"bag       {_shown(folder / 'run.mcap')} (opens in Foxglove)")
     say.line(f"summary   {_shown(folder / 'summary.json')}")
+
+
+def _timeline(bag: Path, picture: Path, say: Progress) -> Path | None:
+    """A picture of who did what when; a run is worth its summary without one."""
+    from rosa_sim import timeline
+    from rosa_sim.bag import BagError
+
+    try:
+        timeline.write(bag, picture)
+    except (OSError, BagError) as error:
+        say.line(f"no timeline picture: {error}")
+        return None
+    return picture
 
 
 class Progress:
@@ -130,7 +207,18 @@ def _shown(path: Path) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--episodes", type=int, default=10, help="how many (default 10)")
+    parser.add_argument(
+        "--episodes", type=int, help=f"how many (default {EPISODES}; {EPISODES_WITH_FAULT} with --fault)"
+    )
+    parser.add_argument(
+        "--fault",
+        default="",
+        metavar="NAME",
+        help="what goes wrong in each episode; `list` prints what there is",
+    )
+    parser.add_argument(
+        "--fault-seconds", type=float, default=0.0, help="for how long (default: see the fault)"
+    )
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="scene of the first episode")
     parser.add_argument(
         "--timeout", type=float, default=60.0, help="seconds until an episode counts as failed"
@@ -149,6 +237,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
     parser.add_argument("--no-video", action="store_true", help="do not render the film")
     args = parser.parse_args()
+    if args.episodes is None:
+        args.episodes = EPISODES_WITH_FAULT if args.fault else EPISODES
     if args.episodes < 1:
         parser.error(f"--episodes: expected at least 1, got {args.episodes}")
     return args

@@ -54,7 +54,7 @@ class Story:
         chunk: int,
         into_s: float,
     ) -> tuple[Episode, Happened]:
-        """Run the episode of `seed`; `into_s` after chunk number `chunk` began to play, the fault is on for `seconds`."""
+        """Run the episode of `seed`; `into_s` after chunk number `chunk` began, the fault is on for `seconds`."""
         self._name, self._seconds = name, seconds
         self._chunk, self._into_s = chunk, into_s
         self._chunk_s = self._on_s = self._lifted_s = self._whole_s = None
