@@ -30,6 +30,7 @@ MAX_BATCH = 4096
 MAX_ARRAY_BYTES = 1 << 24
 MAX_NDIM = 4
 MAX_ID = (1 << 63) - 1
+MAX_RATE_HZ = 1e6
 DTYPES = ("<f4", "<f8", "<f2", "<i4", "<i8", "|u1", "|b1")
 
 
@@ -88,6 +89,15 @@ def decode_output(frame: Frame) -> m.Output:
 def _encode_hello(message: m.Hello) -> tuple[Header, list[Frame]]:
     cameras = {name: [c.height, c.width, c.encoding] for name, c in message.cameras.items()}
     return {"r": message.robot_id, "k": message.task, "c": cameras, "s": dict(message.state)}, []
+
+
+def _encode_welcome(message: m.Welcome) -> tuple[Header, list[Frame]]:
+    header: Header = {"m": dict(message.models)}
+    if (
+        message.rates_hz
+    ):  # left out where there are none: a peer from before they existed reads the same message
+        header["f"] = {name: _finite(f"rate of {name}", rate) for name, rate in message.rates_hz.items()}
+    return header, []
 
 
 def _encode_request(message: m.Request) -> tuple[Header, list[Frame]]:
@@ -228,7 +238,9 @@ def _decode_response(header: Header, frames: Sequence[Frame]) -> m.Response:
 
 def _decode_welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     _count(frames, 1, "welcome")
-    return m.Welcome(_names(header, "m"))
+    entries = _map(header, "f", MAX_BATCH)
+    rates = {name: _number(entries, name, 0.0, MAX_RATE_HZ, "welcome: rates") for name in entries}
+    return m.Welcome(_names(header, "m"), rates)
 
 
 def _decode_refuse(header: Header, frames: Sequence[Frame]) -> m.Refuse:
@@ -365,11 +377,11 @@ def _whole(value: Any, what: str, least: int, most: int) -> int:
     return value
 
 
-def _number(header: Header, key: str, least: float, most: float) -> float:
+def _number(header: Header, key: str, least: float, most: float, what: str = "") -> float:
     value = header.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise CodecError(
-            f"{header['t']}: {key}: expected a number from {least:g} to {most:g}, got {_short(value)}"
+            f"{what or header['t']}: {key}: expected a number from {least:g} to {most:g}, got {_short(value)}"
         )
     return float(value)
 
@@ -463,7 +475,7 @@ def _check_finite(name: str, array: m.Array) -> None:
 
 _ENCODERS: dict[type[Any], tuple[str, Callable[[Any], tuple[Header, list[Frame]]]]] = {
     m.Hello: ("hello", _encode_hello),
-    m.Welcome: ("welcome", lambda message: ({"m": dict(message.models)}, [])),
+    m.Welcome: ("welcome", _encode_welcome),
     m.Refuse: ("refuse", lambda message: ({"c": message.code, "r": message.reason}, [])),
     m.Request: ("request", _encode_request),
     m.Response: ("response", _encode_response),

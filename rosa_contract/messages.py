@@ -38,6 +38,7 @@ REFUSALS = (
     "not_ready",  # models are still loading: say hello again
     "hello_required",  # the gateway does not know this connection (it restarted): say hello again
     "robot_id_taken",
+    "not_admitted",  # every planned place of the task is taken, and admission found no room for one more
     "bad_message",
 )
 
@@ -65,9 +66,14 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The robot may send requests for these components. `models` maps component -> model."""
+    """The robot may send requests for these components; said again when the rates change.
+
+    `models`: component -> model. `rates_hz`: component -> calls per second that the robot must not exceed, from the
+    schedule; a component without an entry has no limit.
+    """
 
     models: Mapping[str, str]
+    rates_hz: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

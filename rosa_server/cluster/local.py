@@ -14,6 +14,7 @@ from rosa_contract.config import Factory
 from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
 from rosa_server.serving.lane import LaneWriter
+from rosa_server.serving.placement import Placement
 from rosa_server.serving.worker import WorkerSpec
 
 
@@ -32,13 +33,16 @@ class Slot:
     lane: LaneWriter | None = None
 
 
-def worker_specs(factory: Factory, endpoint: str) -> list[WorkerSpec]:
-    """One spec per worker that the factory's `models` ask for."""
-    return [
-        WorkerSpec(f"{name}/{index}", name, model.backend, endpoint, model.max_batch, dict(model.options))
-        for name, model in factory.models.items()
-        for index in range(model.workers)
-    ]
+def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
+    """One spec per worker of every host, named after the host. All models have an entry in `models`."""
+    specs = []
+    for host in placement.hosts.values():
+        model = factory.models[host.model]
+        for index in range(host.workers):
+            name = f"{host.id}/{index}"
+            options = dict(model.options)
+            specs.append(WorkerSpec(name, host.model, model.backend, endpoint, model.max_batch, options))
+    return specs
 
 
 class LocalCluster:

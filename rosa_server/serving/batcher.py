@@ -61,6 +61,7 @@ class Batcher:
 
     def __init__(self, max_batch: int, profile: BatchProfile | None = None) -> None:
         self.max_batch = max_batch
+        self.deadline_aware = True  # false: a free worker takes what waits, up to the batch, at once
         self.profile = profile or BatchProfile()
         self._last_arrival_s = -math.inf
         self._gap_s = math.inf  # smoothed time between arrivals
@@ -78,6 +79,8 @@ class Batcher:
 
         `more_may_come` is false when no robot is left that could send another one meanwhile.
         """
+        if not self.deadline_aware:
+            return Run(min(len(deadlines_s), self.max_batch))
         count = self._largest_in_time(now_s, deadlines_s)
         if count < len(deadlines_s) or count >= self.max_batch or not more_may_come:
             return Run(count)

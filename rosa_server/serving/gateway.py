@@ -14,7 +14,8 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError, VersionError
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
-from rosa_server.serving.core import Answer, Dispatch, Kill, Say, ServingCore
+from rosa_server.serving.actions import Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core import ServingCore
 from rosa_server.serving.lane import LaneWriter
 from rosa_server.serving.metrics import Metrics
 
@@ -241,6 +242,9 @@ class Gateway:
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
                 self._cluster.kill(action.worker_id, action.reason)
+            elif isinstance(action, Note):
+                self._metrics.noted(action.event)
+                log.warning(action.event, **action.fields)
 
     def _dispatch(self, batch: Dispatch) -> None:
         calls = batch.calls
@@ -274,5 +278,5 @@ class Gateway:
             self._next_report_s = now_s + REPORT_EVERY_S
             workers: dict[str, int] = {}
             for worker in self._core.pool:
-                workers[worker.model] = workers.get(worker.model, 0) + 1
+                workers[worker.host] = workers.get(worker.host, 0) + 1
             self._metrics.state(self._core.health(), workers)

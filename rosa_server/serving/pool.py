@@ -31,6 +31,7 @@ class Worker:
 
     worker_id: str
     model: str
+    host: str  # the place that it works for
     max_batch: int
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
 
@@ -57,27 +58,27 @@ class WorkerPool:
     def get(self, worker_id: str) -> Worker | None:
         return self._workers.get(worker_id)
 
-    def add(self, ready: WorkerReady, max_batch: int) -> Worker:
-        worker = Worker(ready.worker_id, ready.model, max_batch)
+    def add(self, ready: WorkerReady, host: str, max_batch: int) -> Worker:
+        worker = Worker(ready.worker_id, ready.model, host, max_batch)
         self._workers[ready.worker_id] = worker
         return worker
 
     def remove(self, worker_id: str) -> Worker | None:
         return self._workers.pop(worker_id, None)
 
-    def of(self, model: str) -> list[Worker]:
-        return [worker for worker in self._workers.values() if worker.model == model]
+    def of(self, host: str) -> list[Worker]:
+        return [worker for worker in self._workers.values() if worker.host == host]
 
-    @property
-    def ready_models(self) -> frozenset[str]:
-        return frozenset(worker.model for worker in self._workers.values())
+    def held(self, host: str) -> int:
+        """How many calls the workers of a host hold."""
+        return sum(len(batch.calls) for worker in self.of(host) for batch in worker.batches.values())
 
-    def soonest(self, model: str, now_s: float) -> tuple[Worker | None, float | None]:
-        """The worker of this model that may take a batch first, and when; (None, None) when none has credit."""
+    def soonest(self, host: str, now_s: float) -> tuple[Worker | None, float | None]:
+        """The worker of this host that may take a batch first, and when; (None, None) when none has credit."""
         best: Worker | None = None
         best_key: tuple[float, int] | None = None
         for worker in self._workers.values():
-            if worker.model != model:
+            if worker.host != host:
                 continue
             free_s = worker.free_at_s(now_s)
             if free_s is None:

@@ -21,10 +21,12 @@ from rosa_server.serving.core import ServingCore
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.memory import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
+from rosa_server.serving.placement import Admission, Placement
 from rosa_server.serving.rundir import SOCKET, make_rundir
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
+Plan = tuple[Placement, Admission]
 
 
 class ServeError(ContractError):
@@ -56,7 +58,9 @@ def check_served(factory: Factory, source: str) -> None:
 class Server:
     """One gateway with its workers on this machine."""
 
-    def __init__(self, factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
+    def __init__(
+        self, factory: Factory, source: str, bind: str = "", insecure: bool = False, plan: Plan | None = None
+    ) -> None:
         check_served(factory, source)
         settings = factory.gateway
         bind = bind or settings.bind
@@ -72,8 +76,9 @@ class Server:
             keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
             metrics = Metrics()
             workers_endpoint = f"ipc://{folder / SOCKET}"
-            self.core = ServingCore(factory)
-            self._cluster = LocalCluster(worker_specs(factory, workers_endpoint))
+            self.core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
+            specs = worker_specs(factory, self.core.router.placement, workers_endpoint)
+            self._cluster = LocalCluster(specs)
             try:
                 self.gateway = Gateway(
                     self.core,
@@ -116,7 +121,8 @@ class Server:
 
     def _serve(self) -> None:
         announced = False
-        log.event("server_started", robots=self.gateway.robots_endpoint, models=list(self.core.router.models))
+        hosts = {host.id: host.model for host in self.core.router.placement.hosts.values()}
+        log.event("server_started", robots=self.gateway.robots_endpoint, hosts=hosts)
         while not self._stop:
             self.gateway.step()
             if not announced and self.core.health().ready:
@@ -135,14 +141,19 @@ class Server:
         self.gateway.send_drain()
 
 
-def serve(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> int:
-    """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start."""
+def serve(
+    factory: Factory, source: str, bind: str = "", insecure: bool = False, plan: Plan | None = None
+) -> int:
+    """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
+
+    `plan`: what a schedule places where, and who decides about further robots.
+    """
     log.to_stderr()
     keep_freed_memory()
     stop_early: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: stop_early.append(n))
-    server = Server(factory, source, bind, insecure)
+    server = Server(factory, source, bind, insecure, plan)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

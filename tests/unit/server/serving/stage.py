@@ -11,7 +11,8 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
-from rosa_server.serving.core import Action, Answer, Dispatch, Kill, Say, ServingCore
+from rosa_server.serving.actions import Action, Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core import ServingCore
 
 FACTORY = """
 server_cluster: {num_servers: 8}

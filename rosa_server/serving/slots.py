@@ -1,0 +1,73 @@
+"""The places that a schedule has for robots: taken at hello, free again when the robot has left."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable
+
+from rosa_contract.messages import Refuse
+from rosa_server.serving.placement import Admission, Admitted, Placement
+
+
+class Slots:
+    """Free slots by task. A robot beyond the planned ones gets a slot from `admission`, or its words of refusal."""
+
+    def __init__(self, placement: Placement, admission: Admission) -> None:
+        self.placement = placement
+        self._admission = admission
+        self._free: dict[str, list[tuple[int, str]]] = {}  # task -> in order
+        self._planned: set[str] = set(placement.routes or ())
+        self._counts: dict[str, int] = {}
+        self._refused: dict[str, Refuse] = {}  # an answer holds until something changes
+        for slot in self._planned:
+            self._counts[task_of(slot)] = self._counts.get(task_of(slot), 0) + 1
+            self._put(slot)
+
+    def changed(self) -> None:
+        """Hosts or slots are not what they were: refusals are to be thought over."""
+        self._refused.clear()
+
+    def take(self, task: str, missing: Callable[[Iterable[str]], str]) -> str | Admitted | Refuse:
+        """A free slot, the lowest whose hosts are warm. `missing` names the hosts of these that are not, or nothing."""
+        if task in self._refused:
+            return self._refused[task]
+        assert self.placement.routes is not None
+        cold = ""
+        free = self._free.get(task, [])
+        for index, (_, slot) in enumerate(free):
+            lacking = missing(self.placement.routes[slot].values())
+            if not lacking:
+                del free[index]
+                return slot
+            cold = cold or lacking
+        refusal = Refuse("not_ready", f"{cold} has no warm worker yet; say hello again")
+        if not cold:
+            answer = self._admission.admit(task)
+            if isinstance(answer, Admitted):
+                self.placement = answer.placement
+                self.changed()
+                return answer
+            count = self._counts.get(task, 0)
+            taken = (
+                f"the {count} planned slots of task {task} are taken" if count else f"no slot for task {task}"
+            )
+            refusal = Refuse("not_admitted", f"admission: {taken}, and no other can be added: {answer}")
+        self._refused[task] = refusal
+        return refusal
+
+    def release(self, slot: str) -> bool:
+        """The robot of a slot has left. True when the placement has changed by that."""
+        self.changed()
+        if slot in self._planned:
+            self._put(slot)
+            return False
+        self.placement = self._admission.leave(slot)
+        return True
+
+    def _put(self, slot: str) -> None:
+        insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))
+
+
+def task_of(slot: str) -> str:
+    """`pick/3` -> `pick`."""
+    return slot.rpartition("/")[0]
