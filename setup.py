@@ -55,8 +55,11 @@ setup(
             "camera_node = rosa_client.nodes.camera_node:main",
             "arm_node = rosa_client.nodes.arm_node:main",
             "runtime_node = rosa_client.nodes.runtime_node:main",
+            "operator_node = rosa_client.nodes.operator_node:main",
             "recorder_node = rosa_sim.recorder:main",
-        ]
+        ],
+        # Commands of `rosa` that live in rooms the server must not import.
+        "rosa.commands": ["operator = rosa_client.operator_cli"],
     },
     zip_safe=False,
 )

@@ -1,6 +1,7 @@
 """Starts and watches the nodes of robots where there is no `ros2 launch`: the list of `graph.py`, as processes.
 
     python -m rosa_client.bringup start_server:=true
+    python -m rosa_client.bringup config:=configs/two_robots.yaml fleet:=true panel:=true start_server:=true
 
 On SIGINT or SIGTERM, or when one process ends, all are ended (`supervisor.py`). `Bringup` is the same as a library.
 """
@@ -22,7 +23,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.executors import SingleThreadedExecutor
 
-from rosa_client.graph import NodeSpec, Robot, recorder, robot_graph
+from rosa_client.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
 from rosa_client.supervisor import BringupError, Supervisor
 
 LIFECYCLE_TIMEOUT_S = 30.0
@@ -31,7 +32,7 @@ CONFIGS = (
 )  # of the checkout: with colcon there is `ros2 launch`
 DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
-START_SERVER = ("start_server", "also run `rosa serve` with the same config")
+PANEL_RESTARTS = 3
 
 
 class Bringup:
@@ -47,12 +48,16 @@ class Bringup:
         logs: Path | None = None,
         last: bool = False,
         graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
+        panel: NodeSpec | None = None,
     ) -> None:
         """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well.
 
         `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
+        `panel`: the operator panel. Robots do not need it to work: when it ends, it is started again, and they go on.
         """
         self._robots = robots
+        self._panel = panel
+        self._panel_restarts = 0
         self._graph = graph
         self._last = last
         self._server = server
@@ -90,6 +95,16 @@ class Bringup:
             else ""
         )
 
+    def keep_panel(self) -> None:
+        """Start the panel again when it has ended, a few times; then its end counts as a failure."""
+        panel = self._panel
+        if panel is None or self._panel_restarts >= PANEL_RESTARTS:
+            return
+        if not self.supervisor.is_running(name := panel.full_name.strip("/")):
+            self._panel_restarts += 1
+            self._say(name, "ended; started again")
+            self.supervisor.start(name, node_command(panel))
+
     def start_server(self, server: str | None = None) -> None:
         """Start the server, or start it again after it has ended. `server`: a factory file, default the one given."""
         self._server = server or self._server
@@ -100,6 +115,8 @@ class Bringup:
     def _start(self) -> None:
         if self._server is not None:
             self.start_server()
+        if self._panel is not None:
+            self.supervisor.start(self._panel.full_name.strip("/"), node_command(self._panel))
         for robot in self._robots:
             nodes = [recorder(robot)] if robot.record else []
             nodes += self._graph(robot)
@@ -192,11 +209,9 @@ def end_on_signals() -> Callable[[], None]:
     return check
 
 
-def parse(arguments: Sequence[str]) -> tuple[Robot, bool]:
-    """`name:=value` as for `ros2 launch`: the robot's arguments, and whether to start the server."""
-    kinds: dict[str, type] = {entry.name: type(entry.default) for entry in fields(Robot)} | {
-        START_SERVER[0]: bool
-    }
+def parse(arguments: Sequence[str]) -> tuple[Robot, Cell]:
+    """`name:=value` as for `ros2 launch`: what one robot is told, and what is said once for all."""
+    kinds = {entry.name: type(entry.default) for entry in (*fields(Robot), *fields(Cell))}
     values: dict[str, Any] = dict(DEFAULTS)
     for argument in arguments:
         name, found, text = argument.partition(":=")
@@ -212,31 +227,41 @@ def parse(arguments: Sequence[str]) -> tuple[Robot, bool]:
             values[name] = int(text)
         else:
             values[name] = text
-    start_server = values.pop(START_SERVER[0], False)
-    return Robot(**values), start_server
+    once = {entry.name: values.pop(entry.name) for entry in fields(Cell) if entry.name in values}
+    return Robot(**values), Cell(**once)
 
 
 def usage() -> str:
     lines = [str(__doc__), "Arguments:"]
-    lines += [
-        f"  {f'{e.name}:={DEFAULTS.get(e.name, e.default)}':<34} {e.metadata['doc']}" for e in fields(Robot)
-    ]
-    return "\n".join([*lines, f"  {START_SERVER[0] + ':=False':<34} {START_SERVER[1]}"])
+    for entry in (*fields(Robot), *fields(Cell)):
+        lines.append(
+            f"  {f'{entry.name}:={DEFAULTS.get(entry.name, entry.default)}':<34} {entry.metadata['doc']}"
+        )
+    return "\n".join(lines)
 
 
 def main() -> int:
-    """Run one robot until a signal, or until one of its processes ends."""
+    """Run the robots until a signal, or until one of the processes ends."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(usage())
         return 0
     check_signals = end_on_signals()
     try:
-        robot, start_server = parse(sys.argv[1:])
-        with Bringup([robot], server=robot.config if start_server else None, last=True) as bringup:
-            print("[bringup] running; Ctrl-C ends it", flush=True)
+        robot, cell = parse(sys.argv[1:])
+        robots = robots_of(robot, cell)
+        bringup = Bringup(
+            robots,
+            server=robot.config if cell.start_server else None,
+            last=True,
+            panel=panel(robots, cell) if cell.panel else None,
+        )
+        with bringup:
+            names = ", ".join(f"{one.namespace} ({one.task or 'first task'})" for one in robots)
+            print(f"[bringup] running {names}; Ctrl-C ends it", flush=True)
             while True:
                 time.sleep(0.2)
                 check_signals()
+                bringup.keep_panel()
                 if died := bringup.failure():
                     raise BringupError(died)
     except KeyboardInterrupt:

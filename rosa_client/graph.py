@@ -1,9 +1,15 @@
-"""The nodes of one robot, written once: `launch/pick_place.launch.py` and `bringup.py` both start this list."""
+"""The nodes of a cell, written once: `launch/pick_place.launch.py` and `bringup.py` both start these lists."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from rosa_client.operator.bases import Bases, format_bases, parse_bases
+from rosa_client.operator.layout import Base
+from rosa_contract.config import load_factory
 
 PACKAGE = "rosa_client"
 
@@ -43,6 +49,70 @@ class Robot:
     use_sim_time: bool = field(default=False, metadata={"doc": "take ROS time from /clock"})
     record: str = field(default="", metadata={"doc": "record every topic to this MCAP file; empty: do not"})
     seed: int = field(default=0, metadata={"doc": "with driver sim: which scene to begin with"})
+    task: str = field(default="", metadata={"doc": "its task; empty: the first of the file's robot_fleet"})
+    base: str = field(
+        default="",
+        metadata={"doc": "where it stands for the panel: 'x y z yaw' in m and rad; empty: in a row"},
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is said once for all robots of a bring-up: more arguments of the launch file."""
+
+    fleet: bool = field(
+        default=False,
+        metadata={"doc": "every robot of the file's robot_fleet with its task, counted from `namespace`"},
+    )
+    panel: bool = field(default=False, metadata={"doc": "also run the operator panel, one for all robots"})
+    operator: str = field(default="", metadata={"doc": "who sits at the panel, for the audit"})
+    start_server: bool = field(default=False, metadata={"doc": "also run `rosa serve` with the same config"})
+
+
+def robots_of(given: Robot, cell: Cell) -> list[Robot]:
+    """The one robot that was described, or the whole fleet of its factory file.
+
+    A fleet's namespaces count on from the given one: panda0, panda1, ... Raises `ConfigError` for a wrong file.
+    """
+    if not cell.fleet:
+        return [given]
+    tasks = [entry.task for entry in load_factory(given.config).robot_fleet for _ in range(entry.num_robots)]
+    prefix = given.namespace.strip("/").rstrip("0123456789")
+    first = int(given.namespace.strip("/")[len(prefix) :] or 0)
+    return [
+        replace(
+            given,
+            namespace=f"{prefix}{first + index}",
+            task=task,
+            seed=given.seed + index,
+            record=_record_of(given.record, f"{prefix}{first + index}"),
+        )
+        for index, task in enumerate(tasks)
+    ]
+
+
+def _record_of(record: str, namespace: str) -> str:
+    path = Path(record)
+    return str(path.with_name(f"{path.stem}_{namespace}{path.suffix}")) if record else ""
+
+
+def bases_of(robots: Sequence[Robot]) -> dict[str, Base]:
+    """Where robots stand in the panel's frame, by namespace. Raises `ConfigError` for a wrong `base`."""
+    names = ["/" + robot.namespace.strip("/") for robot in robots]
+    said = {name: robot.base for name, robot in zip(names, robots, strict=True) if robot.base}
+    bases = Bases(parse_bases("; ".join(f"{name.strip('/')}: {text}" for name, text in said.items())))
+    return {name: bases.of(name) for name in names}
+
+
+def panel(robots: Sequence[Robot], cell: Cell) -> NodeSpec:
+    """The operator panel for these robots, and for any other it finds."""
+    values = {
+        "robot": robots[0].robot,
+        "operator": cell.operator,
+        "bases": format_bases(bases_of(robots)),
+        "use_sim_time": robots[0].use_sim_time,
+    }
+    return NodeSpec("operator_node", "operator_node", "/", values)
 
 
 def robot_graph(given: Robot) -> list[NodeSpec]:
@@ -54,7 +124,7 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
     wanted = {
         "arm_node": {**common, "driver": arm, "seed": given.seed},
         "camera_node": {**common, "driver": camera, "source": given.source},
-        "runtime_node": {**common, "config": given.config, "gateway": given.gateway},
+        "runtime_node": {**common, "config": given.config, "gateway": given.gateway, "task": given.task},
     }
     namespace = "/" + given.namespace.strip("/")
     return [

@@ -9,7 +9,8 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -158,17 +159,23 @@ def _keys(arguments: argparse.Namespace) -> int:
 
 def _add_plugins(commands: Any) -> None:
     """Commands of optional parts; one that is not installed is not offered."""
+    for module in _plugins():
+        parser = module.add_parser(commands)
+        if parser is not None:
+            parser.set_defaults(run=module.main)
+
+
+def _plugins() -> Iterator[Any]:
+    """Those of the server by name, and those of other rooms, which the server must not import, by entry point."""
     for module_name in PLUGINS.values():
         try:
             found = importlib.util.find_spec(module_name)
         except ModuleNotFoundError:
             found = None
-        if found is None:
-            continue
-        module = importlib.import_module(module_name)
-        parser = module.add_parser(commands)
-        if parser is not None:
-            parser.set_defaults(run=module.main)
+        if found is not None:
+            yield importlib.import_module(module_name)
+    for entry in sorted(entry_points(group="rosa.commands"), key=lambda entry: entry.name):
+        yield entry.load()
 
 
 if __name__ == "__main__":

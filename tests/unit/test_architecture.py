@@ -20,7 +20,7 @@ MAY_IMPORT = {
 }
 # Drivers of the simulated cell live in rosa_sim and are imported only when a configuration names them.
 NAMED_DRIVERS = {"rosa_client/drivers"}
-PURE = ("rosa_client/runtime", "rosa_contract")
+PURE = ("rosa_client/runtime", "rosa_client/operator/", "rosa_contract")
 IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}
 ONLY_IN = {
     "torch": ("rosa_server/models", "rosa_server/engines", "rosa_sim/training"),

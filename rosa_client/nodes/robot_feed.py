@@ -1,0 +1,144 @@
+"""One robot over ROS 2 as an operator needs it: its topics fill a `RobotView`, its services take decisions.
+
+Used by the panel (`operator_node.py`) and by the shell (`rosa operator`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosa_interfaces.msg import (
+    ArmCommand,
+    ArmStatus,
+    Decision,
+    OperatorAlert,
+    OperatorAudit,
+    RobotStatus,
+)
+from rosa_interfaces.srv import OperatorDecision, ReleaseEmergencyStop
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
+from rosa_client.operator.robot_view import Chain, RobotView, natural
+
+STATUS = "robot_status"
+# A robot is known by either: one whose runtime is down still has an arm to stop.
+KNOWN_BY = {STATUS: "rosa_interfaces/msg/RobotStatus", "arm_status": "rosa_interfaces/msg/ArmStatus"}
+LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STOP_ALL = "/emergency_stop"
+ANSWER_S = 5.0  # a service that is there answers within milliseconds
+
+# Called once with (accepted, what to tell the operator).
+Answered = Callable[[bool, str], None]
+
+
+def robots_seen(node: Node) -> list[str]:
+    """Namespaces in which a runtime or an arm publishes its status, in the order that people expect."""
+    found = set()
+    for name, types in node.get_topic_names_and_types():
+        namespace, _, topic = name.rpartition("/")
+        if KNOWN_BY.get(topic) in types and node.count_publishers(name) > 0:
+            found.add(namespace)
+    return natural(sorted(found))
+
+
+class RobotFeed:
+    """Subscriptions and clients of one robot. All callbacks run in the node's executor."""
+
+    def __init__(
+        self, node: Node, namespace: str, chain: Chain | None = None, commands: bool = False
+    ) -> None:
+        """`commands`: also listen to the arm's orders, for the path of the chunk that plays."""
+        self.view = RobotView(namespace, time.monotonic())
+        self._node = node
+        self._chain = chain
+        self._waiting: list[tuple[float, Any, Answered]] = []
+        view = self.view
+        listened: list[tuple[Any, str, Callable[[float, Any], None], QoSProfile]] = [
+            (RobotStatus, STATUS, view.hear_status, LATEST),
+            (OperatorAlert, "operator_alert", view.hear_alert, LATEST),
+            (OperatorAudit, "operator_audit", view.hear_audit, AUDITS),
+            (ArmStatus, "arm_status", view.hear_arm, QoSProfile(depth=10)),
+            (Decision, "decisions", view.hear_decision, QoSProfile(depth=50)),
+        ]
+        if commands:
+            listened.append((ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50)))
+        self._subscriptions = [
+            node.create_subscription(kind, f"{namespace}/{topic}", _timed(hear), qos)
+            for kind, topic, hear, qos in listened
+        ]
+        self._decide = node.create_client(OperatorDecision, f"{namespace}/runtime_node/operator_decision")
+        self._stop = node.create_client(Trigger, f"{namespace}/arm_node/emergency_stop")
+        self._release = node.create_client(
+            ReleaseEmergencyStop, f"{namespace}/arm_node/release_emergency_stop"
+        )
+        self._stop_topic = node.create_publisher(Bool, f"{namespace}/emergency_stop", QoSProfile(depth=10))
+
+    def destroy(self) -> None:
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        for client in (self._decide, self._stop, self._release):
+            self._node.destroy_client(client)
+        self._node.destroy_publisher(self._stop_topic)
+
+    def ready(self, kind: str) -> bool:
+        """Whether the service for this kind of click is there."""
+        return bool({DECIDE: self._decide, STOP: self._stop, RELEASE: self._release}[kind].service_is_ready())
+
+    def ask(self, click: Click, decided_by: str, why: str, answered: Answered) -> None:
+        """Ask the robot. `answered` is called once, at once when nobody is there to ask."""
+        if click.kind == STOP:
+            self._stop_topic.publish(Bool(data=True))  # needs no service to be found first
+            self._call(self._stop, Trigger.Request(), "arm node", answered)
+        elif click.kind == RELEASE:
+            request = ReleaseEmergencyStop.Request(decided_by=decided_by, why=why)
+            self._call(self._release, request, "arm node", answered)
+        else:
+            decision = OperatorDecision.Request(
+                alert_id=click.alert_id, choice=click.choice, decided_by=decided_by, why=why
+            )
+            self._call(self._decide, decision, "runtime node", answered)
+
+    def check_answers(self, now_s: float) -> None:
+        """Give up on services that did not answer; call it now and then."""
+        late = [entry for entry in self._waiting if now_s > entry[0]]
+        for entry in late:
+            self._waiting.remove(entry)
+            entry[1].cancel()
+            entry[2](False, f"no answer within {ANSWER_S:g} s")
+
+    def _call(self, client: Any, request: Any, who: str, answered: Answered) -> None:
+        if not client.service_is_ready():
+            sent = "sent, but not confirmed: " if client is self._stop else ""
+            answered(False, f"{sent}the {who} of {self.view.label} does not answer; is it running?")
+            return
+        future = client.call_async(request)
+        entry = (time.monotonic() + ANSWER_S, future, answered)
+        self._waiting.append(entry)
+
+        def done(_: Any) -> None:
+            if entry not in self._waiting:
+                return  # too late, and said so
+            self._waiting.remove(entry)
+            answer = future.result()
+            if isinstance(answer, Trigger.Response):
+                answered(answer.success, answer.message)
+            else:
+                answered(answer.accepted, answer.reason)
+
+        future.add_done_callback(done)
+
+    def _on_command(self, now_s: float, message: ArmCommand) -> None:
+        if message.kind == ArmCommand.PLAY:
+            self.view.hear_chunk(now_s, message.chunk, self._chain)
+
+
+def _timed(hear: Callable[[float, Any], None]) -> Callable[[Any], None]:
+    """A subscription's callback that adds the time of arrival."""
+    return lambda message: hear(time.monotonic(), message)

@@ -1,0 +1,69 @@
+"""What may be clicked about a robot, and what a click means. The robot has the last word: it checks every decision.
+
+A control's name carries the number of its alert, so a click on a menu that was opened for an alert that is settled
+by now reaches the robot as an answer to that alert, and is refused there instead of being taken for the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rosa_client.operator.robot_view import RobotView
+
+DECIDE, STOP, RELEASE = "decide", "emergency_stop", "release_emergency_stop"
+GO, CAREFUL, END = "go", "careful", "end"
+TITLES = {
+    "resume": "resume",
+    "retry": "retry from the start",
+    "return_to_safe_state": "move to the safe pose",
+    "abort": "abort the task",
+}
+TONES = {"resume": GO, "retry": CAREFUL, "return_to_safe_state": CAREFUL, "abort": END}
+ONLY_CHOICE_WHEN_STOPPED = "abort"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing to click: the control's name, what stands on it, and how it is coloured."""
+
+    key: str
+    title: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Click:
+    """What a click asks for: `kind` is DECIDE, STOP or RELEASE."""
+
+    kind: str
+    alert_id: int = 0
+    choice: str = ""
+
+
+def choices(view: RobotView) -> list[Choice]:
+    """What may be decided now, the emergency stop not among them: that one is always there."""
+    offered = []
+    if view.stopped:
+        offered.append(Choice(RELEASE, "release the emergency stop", CAREFUL))
+    if view.alert is not None:
+        offered += [
+            Choice(
+                f"{DECIDE}/{view.alert.id}/{name}",
+                TITLES.get(name, name.replace("_", " ")),
+                TONES.get(name, CAREFUL),
+            )
+            for name in view.alert.choices
+            if not view.stopped or name == ONLY_CHOICE_WHEN_STOPPED
+        ]
+    return offered
+
+
+def parse_click(key: str) -> Click:
+    """The meaning of a control's name. Raises `ValueError` for a name that the panel never gave."""
+    if key in (STOP, RELEASE):
+        return Click(key)
+    kind, _, rest = key.partition("/")
+    number, _, choice = rest.partition("/")
+    if kind == DECIDE and number.isdigit() and choice:
+        return Click(DECIDE, int(number), choice)
+    raise ValueError(f"control {key!r}: expected {STOP}, {RELEASE} or {DECIDE}/<alert>/<choice>")

@@ -1,0 +1,223 @@
+"""Where everything stands around a robot, as plain shapes: lengths in m, colours as red, green, blue, opacity to 1.
+
+Two kinds. The *board* above the robot holds what a person clicks and why: it faces the viewer, and is sent again only
+when it changes. The *scene* holds what changes all the time: state, lights, path, zone, notices.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rosa_client.operator.choices import CAREFUL, END, GO, STOP, Choice, choices
+from rosa_client.operator.lights import CLOSE, IN_TIME, MISSING, UNKNOWN, lights
+from rosa_client.operator.robot_view import RobotView
+
+Point = tuple[float, float, float]
+Colour = tuple[float, float, float, float]
+CUBE, SPHERE, TEXT, LINE_STRIP, LINE_LIST = "cube", "sphere", "text", "line_strip", "line_list"
+
+ORIGIN = (0.0, 0.0, 0.0)
+WHITE, GREY, AMBER = (1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 1.0), (1.0, 0.75, 0.1, 1.0)
+GREEN, RED, CYAN = (0.1, 0.75, 0.2, 1.0), (0.9, 0.1, 0.1, 1.0), (0.1, 0.8, 0.95, 1.0)
+ZONE = (0.3, 0.6, 0.9, 0.6)
+TONE = {GO: (0.1, 0.5, 0.2, 1.0), CAREFUL: (0.6, 0.45, 0.05, 1.0), END: (0.35, 0.35, 0.4, 1.0)}
+LIGHT = {IN_TIME: GREEN, CLOSE: AMBER, MISSING: RED, UNKNOWN: GREY}
+
+BOARD_Z_M = 1.30  # over the arm, whose elbow and wrist stay below
+BUTTON_M = (0.02, 0.62, 0.10)  # thick, wide, high
+ROW_M = 0.12
+LETTER_M, SMALL_M = 0.07, 0.05
+LINE_M = 1.15  # height of a line in letter heights
+LETTERS_PER_LINE = 44
+IN_FRONT_M = -0.03  # towards the viewer: a board's x axis points away from him
+LIGHTS_AT = (-0.25, 0.55, 0.10)
+NOTICES_AT = (-0.25, -0.55, 0.35)
+SPACING_M = 1.6  # between robots whose places nobody gave
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a robot's base stands in the panel's frame: m, and its turn about z in rad."""
+
+    x_m: float = 0.0
+    y_m: float = 0.0
+    z_m: float = 0.0
+    yaw_rad: float = 0.0
+
+    def place(self, point: Sequence[float]) -> Point:
+        """A point of the base frame in the panel's frame."""
+        c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
+        x, y, z = (float(value) for value in point)
+        return (self.x_m + c * x - s * y, self.y_m + s * x + c * y, self.z_m + z)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One thing to draw. `group` and `number` name it; `points` are of lines only, `text` of text only."""
+
+    group: str
+    number: int
+    kind: str
+    at: Point
+    size: Point
+    colour: Colour
+    text: str = ""
+    points: tuple[Point, ...] = ()
+
+
+@dataclass(frozen=True)
+class Button:
+    """A thing to click and what is drawn for it, relative to its board."""
+
+    key: str
+    title: str
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """What stands above a robot: buttons, the same as a menu, and the words that explain them."""
+
+    name: str
+    title: str
+    at: Point
+    words: tuple[Shape, ...]
+    buttons: tuple[Button, ...]
+
+
+def plain(text: str) -> str:
+    """Printable ASCII: what RViz's font has."""
+    return (
+        "".join(c if c.isprintable() or c == "\n" else " " for c in text).encode("ascii", "replace").decode()
+    )
+
+
+def wrap(text: str) -> str:
+    """Broken into lines that a board can hold."""
+    return "\n".join(textwrap.wrap(plain(text), LETTERS_PER_LINE))
+
+
+def board(view: RobotView, base: Base) -> Board:
+    """The board of one robot. The emergency stop is its lowest button, always at the same place."""
+    offered = choices(view)
+    rows = [Choice(STOP, "EMERGENCY STOP", STOP), *reversed(offered)]
+    buttons = [_button(choice, row) for row, choice in enumerate(rows)]
+    words = []
+    if view.alert is not None:
+        cause = view.alert.cause.replace("_", " ")
+        text = f"ALERT {view.alert.id}: {plain(cause)}\n{wrap(view.alert.reason)}".rstrip()
+        middle_m = len(rows) * ROW_M + _height_m(text, LETTER_M) / 2
+        words.append(_text("alert", 0, (IN_FRONT_M, 0.0, middle_m), LETTER_M, AMBER, text))
+    return Board(
+        view.namespace, plain(view.label), base.place((0, 0, BOARD_Z_M)), tuple(words), tuple(buttons)
+    )
+
+
+def stop_all_board(bases: Sequence[Base]) -> Board:
+    """One button for all robots, beside the first of their row."""
+    first = min(bases, key=lambda base: base.y_m)
+    at = (first.x_m, first.y_m - SPACING_M, first.z_m + BOARD_Z_M)
+    button = _button(Choice(STOP, "EMERGENCY STOP: ALL", STOP), 0)
+    return Board("/", "all robots", at, (), (button,))
+
+
+def _button(choice: Choice, row: int) -> Button:
+    z_m = row * ROW_M
+    colour = RED if choice.tone == STOP else TONE[choice.tone]
+    body = Shape("button", 0, CUBE, (0.0, 0.0, z_m), BUTTON_M, colour)
+    words = _text("button", 1, (IN_FRONT_M, 0.0, z_m), SMALL_M, WHITE, plain(choice.title))
+    return Button(choice.key, plain(choice.title), (body, words))
+
+
+def scene(
+    view: RobotView,
+    base: Base,
+    now_s: float,
+    zone: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> list[Shape]:
+    """What is drawn of one robot besides its board. `zone`: least and greatest corner of its workspace, base frame."""
+    shapes = [_state(view, base, now_s), *_lights(view, base, now_s)]
+    if zone is not None:
+        shapes.append(_zone(view, base, zone))
+    path = view.path_m
+    if path is not None and not view.silent_for_s(now_s):
+        points = tuple(base.place(point) for point in path)
+        shapes.append(
+            Shape(_group(view, "path"), 0, LINE_STRIP, ORIGIN, (0.008, 0.0, 0.0), CYAN, points=points)
+        )
+        shapes.append(Shape(_group(view, "path"), 1, SPHERE, points[-1], (0.03, 0.03, 0.03), CYAN))
+    if notices := view.notices(now_s):
+        words = plain("\n".join(notices))
+        shapes.append(_text(_group(view, "notices"), 0, base.place(NOTICES_AT), SMALL_M, AMBER, words))
+    return shapes
+
+
+def _state(view: RobotView, base: Base, now_s: float) -> Shape:
+    status, silent_s = view.status, view.silent_for_s(now_s)
+    lines, colour = [view.label], WHITE
+    if status is not None and status.task:
+        lines[0] += f": {status.task}"
+        lines.append(f"{status.state.replace('_', ' ')}, round {status.round}, attempt {status.attempt}")
+    elif status is not None:
+        lines.append(str(status.state).replace("_", " "))
+    if silent_s:
+        lines.append(f"no sign of life for {silent_s:.0f} s")
+        colour = GREY
+    if view.stopped:
+        lines.append("EMERGENCY STOP IS LATCHED")
+        colour = RED
+    elif view.arm is not None and (view.arm.fault or view.arm.cut_short):
+        lines.append(textwrap.shorten(f"arm: {view.arm.fault or view.arm.cut_short}", 2 * LETTERS_PER_LINE))
+    if outcome := view.shown_outcome(now_s):
+        lines.append(outcome)
+    elif view.audits:
+        lines.append(f"last: {view.audits[-1].line()}")
+    text = "\n".join(wrap(line) for line in lines)
+    words_on_board = board(view, base).words
+    below_m = (len(choices(view)) + 1) * ROW_M + sum(_height_m(w.text, LETTER_M) for w in words_on_board)
+    at = base.place((0, 0, BOARD_Z_M + below_m + _height_m(text, LETTER_M) / 2))
+    return _text(_group(view, "state"), 0, at, LETTER_M, colour, text)
+
+
+def _lights(view: RobotView, base: Base, now_s: float) -> list[Shape]:
+    shapes = []
+    for index, light in enumerate(lights(view, now_s)):
+        x, y, z = LIGHTS_AT
+        z += 0.17 * index
+        ball = (0.07, 0.07, 0.07)
+        at, above = base.place((x, y, z)), base.place((x, y, z + 0.075))
+        shapes.append(Shape(_group(view, "lights"), 2 * index, SPHERE, at, ball, LIGHT[light.level]))
+        words = plain(f"{light.name}: {light.text}")
+        shapes.append(_text(_group(view, "lights"), 2 * index + 1, above, SMALL_M, WHITE, words))
+    return shapes
+
+
+def _zone(view: RobotView, base: Base, zone: tuple[Sequence[float], Sequence[float]]) -> Shape:
+    """The twelve edges of a box."""
+    ends = list(zip(*zone, strict=True))  # per axis: least and greatest
+    points = []
+    for axis in range(3):
+        a, b = (other for other in range(3) if other != axis)
+        for first in ends[a]:
+            for second in ends[b]:
+                for value in ends[axis]:
+                    corner = [0.0, 0.0, 0.0]
+                    corner[axis], corner[a], corner[b] = value, first, second
+                    points.append(base.place(corner))
+    colour = RED if view.stopped else ZONE
+    return Shape(_group(view, "zone"), 0, LINE_LIST, ORIGIN, (0.006, 0.0, 0.0), colour, points=tuple(points))
+
+
+def _group(view: RobotView, part: str) -> str:
+    return f"{view.namespace.strip('/')}/{part}"
+
+
+def _text(group: str, number: int, at: Point, letter_m: float, colour: Colour, text: str) -> Shape:
+    return Shape(group, number, TEXT, at, (0.0, 0.0, letter_m), colour, text)
+
+
+def _height_m(text: str, letter_m: float) -> float:
+    return (text.count("\n") + 1) * LINE_M * letter_m + 0.04
