@@ -19,7 +19,8 @@ QUIET = ("start", "execute", "plan", *OUTCOMES)  # decisions that other lanes sh
 WORDS = {
     "slo_missed": "no answer in time",
     "late_result": "answer came too late",
-    "invalid_actions": "refused the actions",
+    "invalid_actions": "unusable actions",
+    "invalid_verdict": "a verdict that nobody knows",
     "sensor_stale": "a sensor is late",
     "sensor_silent": "a sensor is silent",
     "unsafe": "the safety check says unsafe",
@@ -30,6 +31,11 @@ WORDS = {
     "not_ready": "not ready in time",
     "move_timeout": "a move took too long",
     "arm_cut_short": "the arm stopped by itself",
+    "arm_fault": "the arm has a fault",
+    "arm_silent": "the arm takes no orders",
+    "cannot_put_down": "nowhere to put down what it holds",
+    "emergency_stop": "the emergency stop is latched",
+    "recovered": "all is good again",
 }
 
 
@@ -175,7 +181,8 @@ def _decision(entry: Recorded) -> Mark:
         kind = "other"
     what = decision.action.replace("_", " ")
     cause = words(decision.cause)
-    return Mark(entry.time_s, kind, f"{what}: {decision.component} {cause}".replace(":  ", ": "))
+    who = f"{decision.component}, " if decision.component else ""
+    return Mark(entry.time_s, kind, f"{what}: {who}{cause}")
 
 
 def _alerts(entries: list[Recorded]) -> Iterator[Mark]:
@@ -227,4 +234,6 @@ def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -
 
 def words(cause: str) -> str:
     """A cause as an operator would say it."""
+    if cause.startswith("server_"):
+        return f"the server says {cause.removeprefix('server_').replace('_', ' ')}"
     return WORDS.get(cause, cause.replace("_", " "))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rosa_sim.timeline.lanes import Episode, Mark, Robot, Span
 
 ROW_S = 24.0  # s, the most that one row shows
+LONGER = 0.15  # of that, which a row may be longer when it is the last of its episode
 PAD_S = 0.5  # s, shown before a task begins and after it ended
 SAME_S = 3.0  # s, events of one kind that follow each other sooner share a label
 MOST_LEVELS = 7
@@ -36,7 +38,7 @@ def rows(robots: Sequence[Robot], row_s: float = ROW_S) -> list[Row]:
     """A row per episode (of several robots: per time in which one works); a long one goes on in the next row."""
     found: list[Row] = []
     for start_s, end_s in _windows(robots):
-        count = max(1, round((end_s - start_s) / row_s + 0.35))
+        count = max(1, math.ceil((end_s - start_s) / row_s - LONGER))
         quiet_s = 0.0
         for index in range(count):
             from_s = start_s + index * row_s
