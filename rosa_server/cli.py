@@ -44,8 +44,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_serve(commands: Any) -> None:
-    parser = commands.add_parser("serve", help="run the server of a factory file until SIGTERM or Ctrl-C")
+    parser = commands.add_parser(
+        "serve",
+        help="run the server of a factory file until SIGTERM or Ctrl-C",
+        description="Run the server of a factory file. With --schedule it starts the planned workers, gives every robot"
+        " a planned slot, keeps the plan's standby servers warm, and admits or refuses further robots; without, every"
+        " model has the workers of its entry in `models`, and any number of robots may come.",
+    )
     parser.add_argument("config", help="factory file, such as configs/pick_place.yaml")
+    parser.add_argument(
+        "--schedule", metavar="PLAN.json", help="run this plan, made by `rosa plan CONFIG --json`"
+    )
+    parser.add_argument(
+        "--profiles", help="with --schedule: folder with <hardware>/<model>.yaml, to judge further robots by"
+    )
     parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots, instead of gateway.bind")
     parser.add_argument(
         "--insecure", action="store_true", help="allow other machines to connect without keys"
@@ -56,7 +68,15 @@ def _add_serve(commands: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     from rosa_server.serving.server import serve
 
-    return serve(load_factory(arguments.config), arguments.config, arguments.bind, arguments.insecure)
+    factory, plan = load_factory(arguments.config), None
+    if arguments.schedule:
+        from rosa_server.scheduler.handover import hand_over
+        from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
+        from rosa_server.scheduler.schedule import load_schedule
+
+        library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
+        plan = hand_over(factory, load_schedule(arguments.schedule), arguments.schedule, library)
+    return serve(factory, arguments.config, arguments.bind, arguments.insecure, plan)
 
 
 def _add_check(commands: Any) -> None:

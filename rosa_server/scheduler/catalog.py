@@ -8,9 +8,10 @@ by its own maximum throughput, add up, and each component must keep its SLO at t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import inf
+from typing import Any
 
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import Problem
@@ -40,6 +41,13 @@ class Options:
     def paper(cls, **changes: object) -> Options:
         """The scheduler as the paper describes it."""
         return replace(cls(packing="isolated", search="frontier", fair_share=0.0), **changes)  # type: ignore[arg-type]
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the default, as plain values for a schedule's file."""
+        usual = Options()
+        differing = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in differing.items()}
+        return {name: value for name, value in plain.items() if differing[name] != getattr(usual, name)}
 
 
 @dataclass(frozen=True)

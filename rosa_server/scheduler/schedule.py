@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, setting
+from rosa_server.scheduler.profiles import BATCHING
 
 SCHEMA = 1
+MAX_FILE_BYTES = 64 << 20  # a schedule of 5,000 robots is about 1 MB
 
 
 @dataclass(frozen=True)
@@ -18,8 +23,8 @@ class ServerPlan:
     id: str = setting("server name")
     models: tuple[str, ...] = setting("hosted models; one, except on a standby and in two baselines")
     components: tuple[str, ...] = setting("components it answers")
-    batching: str = setting("static, dynamic or continuous", "static")
-    batch: int = setting("largest batch", 1)
+    batching: str = setting("static, dynamic or continuous", "static", choices=BATCHING)
+    batch: int = setting("largest batch", 1, at_least=1)
     standby: bool = setting("weights loaded, nothing routed", False)
     covers: tuple[str, ...] = setting("servers that this standby can replace", tuple)
     streams: Mapping[str, int] = setting("'task/component' -> robots routed here", dict)
@@ -42,9 +47,9 @@ class Schedule:
     gpu_type: str = setting("hardware")
     feasible: bool = setting("every SLO and rate is expected to hold")
     servers: tuple[ServerPlan, ...] = setting("one per GPU in use", tuple)
-    robots: Mapping[str, int] = setting("task -> robots", dict)
+    robots: Mapping[str, int] = setting("task -> robots", dict, at_least=0)
     rates_hz: Mapping[str, Mapping[str, float]] = setting(
-        "task -> component -> calls per second of a robot", dict
+        "task -> component -> calls per second of a robot", dict, at_least=0
     )
     routing: Mapping[str, Mapping[str, str]] = setting("robot -> component -> server", dict)
     capped: bool = setting("robots keep to rates_hz; false: they send as fast as they can", True)
@@ -53,6 +58,7 @@ class Schedule:
     reasons: tuple[str, ...] = setting("why it is refused", tuple)
     limits: tuple[str, ...] = setting("what keeps the rates from being higher", tuple)
     idle_servers: int = setting("servers of the cluster left unused", 0)
+    options: Mapping[str, Any] = setting("options of the solver that are not its defaults", dict)
     schema: int = setting("format version", SCHEMA)
 
     def server(self, server_id: str) -> ServerPlan:
@@ -87,10 +93,18 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
     entries = reader.mapping("", document)
     reader.finish()
     assert entries is not None
-    entries = dict(entries)
-    servers = entries.pop("servers", [])
-    cleaned = [{k: v for k, v in s.items() if k != "model"} if isinstance(s, dict) else s for s in servers]
-    schedule = reader.section(Schedule, "", {**entries, "servers": cleaned})
+    if entries.get("schema") != SCHEMA:  # first: another version may have other keys
+        reader.fail(
+            "schema",
+            f"expected {SCHEMA}, got {entries.get('schema')!r}; make it anew with `rosa plan --json`",
+        )
+    reader.finish()
+    servers = entries.get("servers", [])
+    if isinstance(servers, list):
+        servers = [
+            {k: v for k, v in s.items() if k != "model"} if isinstance(s, dict) else s for s in servers
+        ]
+    schedule = reader.section(Schedule, "", {**entries, "servers": servers})
     reader.finish()
     assert isinstance(schedule, Schedule)
     _check(reader, schedule)
@@ -98,11 +112,44 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
     return schedule
 
 
+def load_schedule(path: str | Path) -> Schedule:
+    """A schedule as `rosa plan --json` printed it. Raises `ConfigError` for anything else."""
+    source = str(path)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(source, [f"cannot be read: {error.strerror or error}"]) from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise ConfigError(source, [f"is larger than {MAX_FILE_BYTES} bytes"])
+    try:
+        document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(source, [f"not JSON as `rosa plan --json` prints it: {error}"]) from None
+    return schedule_from(document, source)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
 def _check(reader: Reader, schedule: Schedule) -> None:
     known = {server.id: server for server in schedule.servers}
     if len(known) != len(schedule.servers):
         reader.fail("servers", "two servers have the same id")
     for robot, routes in schedule.routing.items():
+        task, _, number = robot.rpartition("/")
+        if not task or not (number.isascii() and number.isdigit()):
+            reader.fail(f"routing.{robot}", "expected a robot's name such as task/0")
         for component, server_id in routes.items():
             if server_id not in known:
                 reader.fail(f"routing.{robot}.{component}", f"no server {server_id!r} in this schedule")
@@ -115,7 +162,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return value  # numbers in full: rounded up, a rate would break the promise that was just kept
 
 
 @dataclass

@@ -37,8 +37,8 @@ def solve(
     if options.share_components:  # sharing is allowed, not imposed
         apart = _solve(problem, library, replace(options, share_components=False), clock)
         if apart.feasible and apart.objective > found.objective:
-            return apart
-    return found
+            found = apart
+    return replace(found, options=options.changes())
 
 
 def _solve(

@@ -82,10 +82,10 @@ class NoAdmission:
     """Only the planned robots."""
 
     def __init__(self, why: str = "robots beyond the planned ones are not admitted") -> None:
-        self._why = why
+        self.why = why
 
     def admit(self, task: str) -> Admitted | str:
-        return self._why
+        return self.why
 
     def leave(self, slot: str) -> Placement:
         raise KeyError(f"nobody was admitted to {slot}")

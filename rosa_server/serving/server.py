@@ -21,7 +21,7 @@ from rosa_server.serving.core import ServingCore
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.memory import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
-from rosa_server.serving.placement import Admission, Placement
+from rosa_server.serving.placement import Admission, NoAdmission, Placement
 from rosa_server.serving.rundir import SOCKET, make_rundir
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
@@ -153,6 +153,8 @@ def serve(
     stop_early: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: stop_early.append(n))
+    if plan is not None and isinstance(plan[1], NoAdmission):
+        log.warning("admission_off", reason=plan[1].why)
     server = Server(factory, source, bind, insecure, plan)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
