@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made, not written: configuration, state machine, and results.
+"""Writes the pages of docs/ that are made, not written: configuration, state machine, faults, and results.
 
 `python scripts/generate_docs.py --check` exits 1 when a page is older than the code; the test suite calls it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 import types
 import typing
@@ -16,6 +17,7 @@ from typing import Any
 from rosa_client.runtime.task_machine import State, diagram
 from rosa_contract import config, robot
 from rosa_contract.fallbacks import FallbackAction
+from rosa_sim.faults.table import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -73,6 +75,36 @@ def state_machine() -> str:
         f"```mermaid\n{diagram()}\n```\n\nThe arm may play a chunk in `{State.EXECUTING.value}` only. From"
         f" `{State.WAITING_FOR_HUMAN.value}` only an operator's decision, or the end of the task, leads out.\n"
     )
+
+
+def faults() -> str:
+    """What can be switched on, and what is promised then."""
+    lines = [
+        "# Faults on purpose",
+        "",
+        "Made from the table in `rosa_sim/faults/table.py` by `make docs`. `make demo FAULT=<name>` switches one on",
+        "in the middle of a task; `python benchmarks/faults.py` tries all of them and compares what happened with what",
+        "is promised here. The promises are those of `configs/pick_place.yaml` and `configs/robots/panda.yaml`; what",
+        "the words mean is in [failure_ladder.md](failure_ladder.md).",
+        "",
+        "| fault | where | what it does | what the robot promises | a human is called |",
+        "|---|---|---|---|---|",
+    ]
+    for name, fault in FAULTS.items():
+        lines.append(
+            f"| `{name}` | {fault.place} | {fault.does} | {fault.promise} | {_calls_a_human(fault)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _calls_a_human(fault: Fault) -> str:
+    soonest_s, latest_s = fault.calls_within_s
+    if math.isinf(soonest_s):
+        return "no"
+    if soonest_s == 0:
+        return f"at once (`{fault.alert}`)"
+    when = f"always when it lasts {latest_s:g} s" if math.isfinite(latest_s) else "perhaps"
+    return f"{when}, never before {soonest_s:g} s (`{fault.alert}`)"
 
 
 def results() -> str:
@@ -160,7 +192,12 @@ def _limits(limits: typing.Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-PAGES = {"configuration.md": configuration, "state_machine.md": state_machine, "results.md": results}
+PAGES = {
+    "configuration.md": configuration,
+    "state_machine.md": state_machine,
+    "faults.md": faults,
+    "results.md": results,
+}
 
 
 def main() -> int:
