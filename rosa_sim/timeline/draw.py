@@ -21,6 +21,7 @@ from rosa_sim.timeline.rows import Label, Row, labels, levels, rows, title
 WIDTH, MARGIN, LEFT = 960.0, 16.0, 108.0
 LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
 BETWEEN_ROWS = 14.0
+SHORTEST, APART = 1.6, 1.2  # the least width of a call, and what keeps it from the next
 DPI = 150
 TEXT, SMALL, HEADING = 9.0, 7.5, 13.0
 INK, FAINT, RULE = "#23272e", "#6b7280", "#d5d9df"
@@ -203,8 +204,8 @@ class _Group:
             if bar.start_s >= self.row.end_s or bar.end_s <= self.row.start_s:
                 continue
             left = self.x(bar.start_s)
-            width = max(1.0, self.x(bar.end_s) - left)
-            box = Rectangle((left, top + 2), width, LANE - 4, lw=0.9, edgecolor="white")
+            width = max(SHORTEST, self.x(bar.end_s) - left - APART)
+            box = Rectangle((left, top + 2), width, LANE - 4, edgecolor="none")
             box.set(facecolor=CALLS.get(bar.ending, INK), zorder=2)
             axes.add_patch(box)
             if self.row.start_s <= bar.deadline_s <= self.row.end_s:

@@ -38,6 +38,7 @@ def rows(robots: Sequence[Robot], row_s: float = ROW_S) -> list[Row]:
     """A row per episode (of several robots: per time in which one works); a long one goes on in the next row."""
     found: list[Row] = []
     for start_s, end_s in _windows(robots):
+        zero_s = min((e.start_s for r in robots for e in r.episodes if e.start_s >= start_s), default=start_s)
         count = max(1, math.ceil((end_s - start_s) / row_s - LONGER))
         quiet_s = 0.0
         for index in range(count):
@@ -48,17 +49,20 @@ def rows(robots: Sequence[Robot], row_s: float = ROW_S) -> list[Row]:
                 continue
             left_out = f", after {quiet_s:.0f} s without an event" if quiet_s else ""
             note = f"continued{left_out}" if index else ""
-            found.append(Row(from_s, to_s, start_s + PAD_S, note))
+            found.append(Row(from_s, to_s, zero_s, note))
             quiet_s = 0.0
     return found
 
 
 def _windows(robots: Sequence[Robot]) -> list[tuple[float, float]]:
     """The times in which a robot has a task, with a margin; the whole recording when none ever has."""
-    tasks = sorted((e.start_s - PAD_S, e.end_s + PAD_S) for robot in robots for e in robot.episodes)
-    if not tasks:
-        spans = [span for robot in robots for span in robot.states]
-        tasks = [(min(s.start_s for s in spans), max(s.end_s for s in spans))] if spans else []
+    spans = [span for robot in robots for span in robot.states]
+    first_s, last_s = min((s.start_s for s in spans), default=0.0), max((s.end_s for s in spans), default=0.0)
+    tasks = sorted(
+        (max(first_s, e.start_s - PAD_S), min(last_s, e.end_s + PAD_S))
+        for robot in robots
+        for e in robot.episodes
+    ) or [(first_s, last_s)]
     windows: list[tuple[float, float]] = []
     for start_s, end_s in tasks:
         before_s = windows[-1][1] if windows else start_s
