@@ -43,7 +43,7 @@ def film(
     shots: Sequence[Shot], path: Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Path:
     """Write `shots` as an H.264 film at `RATE_HZ`; `progress(done, total)` is called for each picture."""
-    picked = _resample(shots)
+    picked = resample(shots)
     renderer = SceneRenderer({"overview": SIZE, "front": (INSET, INSET), "wrist": (INSET, INSET)})
     try:
         with av.open(str(path), "w") as container:
@@ -53,7 +53,7 @@ def film(
             stream.width, stream.height = SIZE
             stream.pix_fmt = "yuv420p"
             for index, shot in enumerate(picked):
-                picture = _compose(renderer, shot)
+                picture = compose(renderer, shot)
                 for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
                     container.mux(packet)
                 progress(index + 1, len(picked))
@@ -64,19 +64,20 @@ def film(
     return path
 
 
-def _resample(shots: Sequence[Shot]) -> list[Shot]:
-    """The newest shot at each tick of the film; a pause between two episodes is not filmed."""
+def resample(shots: Sequence[Shot]) -> list[Shot]:
+    """The newest shot at each tick of the film; a pause between two episodes, or a jump of the clock, is not filmed."""
     picked: list[Shot] = []
     next_s = -np.inf
     for shot in shots:
-        if shot.time_s >= next_s:
+        if shot.time_s >= next_s or shot.time_s < next_s - 1:
             picked.append(shot)
-            behind = shot.time_s - next_s
-            next_s = (next_s if behind < 1 / RATE_HZ else shot.time_s) + 1 / RATE_HZ
+            on_time = 0 <= shot.time_s - next_s < 1 / RATE_HZ
+            next_s = (next_s if on_time else shot.time_s) + 1 / RATE_HZ
     return picked
 
 
-def _compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
+def compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
+    """One picture of the film (height, width, 3) uint8 RGB: the scene, the cameras, and what was said."""
     pictures = renderer.render(shot.seed, shot.qpos)
     picture = pictures["overview"].copy()
     for index, name in enumerate(("front", "wrist")):
