@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from rosa_client.drivers.arms import ArmDriver, ArmState
-from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play
+from rosa_client.runtime.arm_orders import Order, OrderId
+from rosa_client.runtime.chunk_player import ChunkPlayer
 
 SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
+BLOCKED_S = 0.5  # without a period; a busy machine delays one by some tens of ms
 LATE_PERIODS = 5  # so far behind, the schedule starts anew instead of hurrying after lost time
 
 
@@ -51,6 +53,7 @@ class ControlLoop:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self.failure: BaseException | None = None  # why the loop ended by itself
+        self._begun_s = time.monotonic()  # the last period
         self.reset()
 
     def start(self) -> None:
@@ -71,16 +74,32 @@ class ControlLoop:
         state = self._arm.read()
         self._player.reset(state.q_rad, state.gripper_m)
 
-    def order(self, number: OrderId, what: Play | MoveTo | Hold) -> Future[str]:
+    def order(self, number: OrderId, what: Order) -> Future[str]:
         """Give an order at the next period; the future has why it was refused, or the empty text."""
         received_s = time.monotonic()
         return self.submit(lambda: self._player.order(received_s, number, what))
 
+    def alive(self, number: OrderId) -> None:
+        """Pass on a sign of life of the sender."""
+        received_s = time.monotonic()
+        self.submit(lambda: self._player.alive(received_s, number))
+
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have the loop's thread call something between two periods."""
+        """Have the loop's thread call something between two periods; when it has ended, the calling thread."""
         future: Future[Any] = Future()
         self._work.put((call, future))
+        if self.failure is not None:
+            self._do_work()
         return future
+
+    def trouble(self) -> str:
+        """Why no setpoint can reach the arm any more, or the empty text."""
+        if self.failure is not None:
+            return f"the control loop ended: {self.failure!r}"
+        silent_s = time.monotonic() - self._begun_s
+        if self._thread.is_alive() and silent_s > BLOCKED_S:
+            return f"the arm driver has blocked the control loop for {silent_s:.1f} s"
+        return ""
 
     def pace(self) -> Pace:
         # Copies of a deque that another thread appends to may fail; then the next one succeeds.
@@ -105,12 +124,13 @@ class ControlLoop:
             while not self._stop.is_set():
                 next_s += self._period_s
                 next_s = self._wait(next_s)
-                begin_s = time.monotonic()
+                begin_s = self._begun_s = time.monotonic()
                 self._late_s.append(begin_s - next_s)
                 self._period(begin_s)
                 self._busy_s.append(time.monotonic() - begin_s)
         except BaseException as error:
             self.failure = error
+            self._do_work()  # whoever waits gets an answer
             raise
 
     def _wait(self, until_s: float) -> float:
@@ -125,15 +145,23 @@ class ControlLoop:
         return until_s
 
     def _period(self, now_s: float) -> None:
-        while not self._work.empty():
-            call, future = self._work.get()
+        self._do_work()
+        setpoint = self._player.update(now_s)
+        self._arm.track(setpoint.q_rad, setpoint.gripper_m, self._period_s)
+        state = self._arm.read()
+        self._player.sense(state.q_rad, state.gripper_m, state.fault)
+        self._after(now_s, state)
+
+    def _do_work(self) -> None:
+        while True:
+            try:
+                call, future = self._work.get_nowait()
+            except queue.Empty:
+                return
             try:
                 future.set_result(call())
             except Exception as error:
                 future.set_exception(error)
-        setpoint = self._player.update(now_s)
-        self._arm.track(setpoint.q_rad, setpoint.gripper_m, self._period_s)
-        self._after(now_s, self._arm.read())
 
 
 def real_time() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rosa_client.runtime.setpoint_filter import JointLimits
+from rosa_contract.robot import JointLimits
 
 CONTROL_RATE_HZ = 100.0  # the arm driver's control loop, in the simulated cell
 

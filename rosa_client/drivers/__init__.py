@@ -12,11 +12,14 @@ class DriverError(Exception):
 
 
 def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
-    """The class that `table` ("module:Class" by name) has for `name`."""
-    if name not in table:
-        raise DriverError(f"{kind} driver {name!r} is unknown; there are {', '.join(sorted(table))}")
-    module, _, attribute = table[name].partition(":")
+    """The class that `table` ("module:Class" by name) has for `name`, or the one at "module:Class" itself."""
+    if name not in table and ":" not in name:
+        known = ", ".join(sorted(table))
+        raise DriverError(f"{kind} driver {name!r} is unknown; there are {known}, and module:Class")
+    module, _, attribute = table.get(name, name).partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         raise DriverError(f"{kind} driver {name!r} needs a package that is not installed: {error}") from error
+    except (AttributeError, ValueError) as error:
+        raise DriverError(f"{kind} driver {name!r}: expected module:Class, got {error}") from error

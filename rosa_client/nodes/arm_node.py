@@ -1,16 +1,20 @@
 """The arm node: plays arm commands at the control rate within limits, and says where the arm is.
 
-Takes `arm_command`; gives `joint_states`, `arm_status`, `/diagnostics`, and with a simulated arm `world_state`,
-`~/reset_scene` and `~/outcome`. The control loop has its own thread, so that no callback can delay a setpoint.
+Takes `arm_command` and the emergency stop (`emergency_stop.py`); gives `joint_states`, `arm_status`, `/diagnostics`,
+and with a simulated arm `world_state`, `~/reset_scene` and `~/outcome`. The control loop has its own thread, so that
+no callback can delay a setpoint. What the arm refuses and when it stops by itself: docs/local_safety.md.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmCommand, ArmStatus, WorldState
@@ -21,9 +25,11 @@ from std_srvs.srv import Trigger
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, create_arm
+from rosa_client.nodes.emergency_stop import EmergencyStopPort
 from rosa_client.nodes.shell import declare, run_node
-from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play, PlayerState
-from rosa_client.runtime.setpoint_filter import JointLimits
+from rosa_client.runtime.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play
+from rosa_client.runtime.chunk_player import ChunkPlayer
+from rosa_client.runtime.limits import MotionLimits, pose_problems
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 
@@ -34,6 +40,7 @@ PARAMETERS = {
     "joint_state_rate_hz": (50.0, "joint_states per second"),
     "world_state_rate_hz": (40.0, "world_state per second, for cameras of a simulated arm"),
 }
+SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
 
@@ -44,28 +51,34 @@ class ArmNode(Node):
     def __init__(self) -> None:
         super().__init__("arm_node")
         declare(self, PARAMETERS)
-        self._spec = load_robot(self.get_parameter("robot").value)
+        path = self.get_parameter("robot").value
+        self._spec = load_robot(path)
+        if problems := pose_problems(self._spec):
+            raise ConfigError(path, problems)
         driver = self.get_parameter("driver").value or self._spec.arm_driver
         self._arm = create_arm(driver, self._spec, self.get_parameter("seed").value)
-        limits = filter_limits(self._spec)
-        fingers = (self._spec.gripper.min_m, self._spec.gripper.max_m)
-        self._player = ChunkPlayer(limits, fingers, self._spec.control_rate_hz)
+        self._player = ChunkPlayer(
+            MotionLimits.of(self._spec), self._spec.control_rate_hz, self._declare_scale()
+        )
         self._names = [*self._spec.joints, *(f"{self._spec.name}_finger_joint{i}" for i in (1, 2))]
         self._world = getattr(self._arm, "world", None)
-        self._fault = ""
         self._refused = 0
         self._due_s: dict[str, float] = {}
-        self._shown = (OrderId(0, 0), PlayerState.HOLDING, "")
+        self._shown: tuple[Any, ...] = ()
         self._joints = self.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
         self._status = self.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         self.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
         self.create_timer(1.0, self._diagnose)
+        self.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
         if self._world is not None:
             self._world_state = self.create_publisher(WorldState, "world_state", qos_profile_sensor_data)
             self.create_service(ResetScene, "~/reset_scene", self._on_reset)
             self.create_service(Trigger, "~/outcome", self._on_outcome)
         self._loop = ControlLoop(self._arm, self._player, self._spec.control_rate_hz, self._after_period)
+        robot = self.get_namespace().strip("/") or self._spec.name
+        self._stop = EmergencyStopPort(self, robot, self._player, self._loop.submit, self._in_loop)
+        self.add_on_set_parameters_callback(self._on_parameters)
         self._loop.start()
         self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
 
@@ -83,24 +96,37 @@ class ArmNode(Node):
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _on_command(self, message: ArmCommand) -> None:
-        if message.kind == ArmCommand.ALIVE:
-            return
-        if message.kind == ArmCommand.MOVE_TO and message.gripper_width_m != message.gripper_width_m:
-            message.gripper_width_m = self._player.gripper_m  # NaN: as last commanded
         number = OrderId(message.epoch, message.seq)
-        order, problem = to_order(message, self._spec)
-        self._loop.order(number, order).add_done_callback(
-            lambda future: self._answered(problem or future.result(), number)
-        )
+        if message.kind == ArmCommand.ALIVE:
+            self._loop.alive(number)
+        else:
+            self._loop.order(number, to_order(message, self._spec)).add_done_callback(
+                lambda future: self._answered(future, number)
+            )
 
-    def _answered(self, refusal: str, number: OrderId) -> None:
+    def _answered(self, future: Future[str], number: OrderId) -> None:
         """In the control thread, right after an order was taken or refused."""
-        newest = number == self._player.last
+        refusal = future.result()
         if refusal:
             self._refused += 1
             self.get_logger().error(f"arm command {number.seq} refused: {refusal}")
-        if newest:
-            self._fault = refusal
+
+    def _declare_scale(self) -> float:
+        text = "share of the working speed that everything moves with, above 0, at most 1; may be set at any time"
+        share = self.declare_parameter(
+            SLOWER, self._spec.velocity_scale, ParameterDescriptor(description=text)
+        ).value
+        if not 0.0 < share <= 1.0:
+            raise ConfigError("arm_node", [f"{SLOWER}: must be above 0 and at most 1, got {share:g}"])
+        return float(share)
+
+    def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
+        for share in [parameter.value for parameter in parameters if parameter.name == SLOWER]:
+            if not (isinstance(share, float) and 0.0 < share <= 1.0):
+                reason = f"{SLOWER} must be a number above 0 and at most 1, got {share}"
+                return SetParametersResult(successful=False, reason=reason)
+            self._loop.submit(lambda share=share: self._player.slow_down(time.monotonic(), share))
+        return SetParametersResult(successful=True)
 
     # -- what the arm says ------------------------------------------------------------------------------------------
 
@@ -120,7 +146,9 @@ class ArmNode(Node):
             message.position = [*state.q_rad.tolist(), half, half]
             message.velocity = [*state.velocity_rad_s.tolist(), 0.0, 0.0]
             self._joints.publish(message)
-        shown = (self._player.last, self._player.state, self._fault)
+        player = self._player
+        latched = player.emergency_stop.latched
+        shown = (player.last, player.state, player.fault, player.cut_short, latched)
         if self._is_due("status", now_s, STATUS_RATE_HZ) or shown != self._shown:
             self._shown = shown
             self._status.publish(self._arm_status(now_s))
@@ -138,28 +166,40 @@ class ArmNode(Node):
         self._due_s[what] = max(due_s + 1 / rate_hz, now_s)
         return True
 
-    def _arm_status(self, now_s: float) -> ArmStatus:
-        remaining_s = self._player.remaining_s(now_s)
+    def _watch_loop(self) -> None:
+        """In the ROS thread: a control loop that ended or is blocked cannot say so itself."""
+        if trouble := self._loop.trouble():
+            self._status.publish(self._arm_status(time.monotonic(), trouble))
+
+    def _arm_status(self, now_s: float, trouble: str = "") -> ArmStatus:
+        player = self._player
         return ArmStatus(
             stamp=self.get_clock().now().to_msg(),
-            last_epoch=self._player.last.epoch,
-            last_seq=self._player.last.seq,
-            state=self._player.state.value,
-            remaining_s=remaining_s,
-            settled=self._player.settled,
-            fault=self._fault,
+            last_epoch=player.last.epoch,
+            last_seq=player.last.seq,
+            state=player.state.value,
+            remaining_s=player.remaining_s(now_s),
+            settled=player.settled,
+            fault=trouble or player.fault,
+            cut_short=player.cut_short,
+            emergency_stop=player.emergency_stop.latched,
             refused=self._refused,
         )
 
     def _diagnose(self) -> None:
         pace = self._loop.pace()
-        if not self._loop.running:
-            level, text = DiagnosticStatus.ERROR, f"the control loop ended: {self._loop.failure!r}"
+        player = self._player
+        level, text = DiagnosticStatus.OK, player.state.name.lower()
+        if trouble := self._loop.trouble():
+            level, text = DiagnosticStatus.ERROR, trouble
             self.get_logger().fatal(text)
-        elif self._fault:
-            level, text = DiagnosticStatus.ERROR, f"last command refused: {self._fault}"
-        else:
-            level, text = DiagnosticStatus.OK, self._player.state.name.lower()
+        elif player.emergency_stop.latched:
+            pressed_by = player.emergency_stop.pressed_by
+            level, text = DiagnosticStatus.ERROR, f"the emergency stop is latched (pressed by {pressed_by})"
+        elif player.fault:
+            level, text = DiagnosticStatus.ERROR, player.fault
+        elif player.cut_short:
+            level, text = DiagnosticStatus.WARN, f"the last order was cut short: {player.cut_short}"
         values = {
             "control_rate_hz": f"{self._spec.control_rate_hz:g}",
             "jitter_p50_ms": f"{pace.jitter_p50_ms:.3f}",
@@ -167,6 +207,7 @@ class ArmNode(Node):
             "work_p99_ms": f"{pace.work_p99_ms:.3f}",
             "schedule_restarts": str(pace.restarts),
             "commands_refused": str(self._refused),
+            SLOWER: f"{player.velocity_scale:g}",
         }
         status = DiagnosticStatus(
             level=level, name=f"{self.get_fully_qualified_name()}: control", message=text
@@ -182,7 +223,6 @@ class ArmNode(Node):
         def reset() -> None:
             self._world.reset(request.seed)
             self._loop.reset()
-            self._fault = ""
 
         response.reason = self._in_loop(reset)[1]
         response.ok = not response.reason
@@ -202,35 +242,23 @@ class ArmNode(Node):
             return None, f"the simulated cell refused: {error}"
 
 
-def filter_limits(spec: RobotSpec) -> JointLimits:
-    """The robot file's joint limits as the setpoint filter takes them."""
-    limits = spec.limits
-    return JointLimits(
-        limits.position_min_rad,
-        limits.position_max_rad,
-        limits.velocity_rad_s,
-        limits.acceleration_rad_s2,
-        limits.jerk_rad_s3,
-    )
-
-
-def to_order(message: ArmCommand, spec: RobotSpec) -> tuple[Play | MoveTo | Hold, str]:
-    """The command as an order; when it makes no sense, an order to hold and what is wrong with it."""
+def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
+    """The command as an order; when it makes no sense, what is wrong with it."""
     if message.kind == ArmCommand.HOLD:
-        return Hold(), ""
+        return Hold()
     if message.kind == ArmCommand.MOVE_TO:
-        return MoveTo(np.array(message.joint_target_rad), message.gripper_width_m), ""
+        return MoveTo(np.array(message.joint_target_rad), message.gripper_width_m)
     if message.kind != ArmCommand.PLAY:
-        return Hold(), f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1 or MOVE_TO 2"
+        return Nonsense(f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1, MOVE_TO 2 or ALIVE 3")
     chunk = message.chunk
     expected = [*spec.joints, "gripper"]
     if list(chunk.names) != expected:
-        return Hold(), f"chunk: expected columns {expected}, got {list(chunk.names)}"
+        return Nonsense(f"chunk: expected columns {expected}, got {list(chunk.names)}")
     if len(chunk.data) != chunk.horizon * len(expected):
         wanted = chunk.horizon * len(expected)
-        return Hold(), f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}"
+        return Nonsense(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
     actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
-    return Play(actions, chunk.step_s, message.skip_s, message.execute_s), ""
+    return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
 
 
 def main() -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rosa_client.runtime.limits import MAX_HORIZON, MotionLimits
 from rosa_contract.messages import Output
 from rosa_contract.robot import RobotSpec
-
-TOLERANCE_RAD = 1e-3  # float32 rounding of a model that aims exactly at a limit
-TOLERANCE_M = 1e-3
-MAX_HORIZON = 1024
 
 
 class BadChunk(ValueError):
@@ -33,18 +30,9 @@ def check_chunk(
         raise BadChunk(f"actions: expected (1..{MAX_HORIZON}, {joints + 1}), got {actions.shape}")
     if not np.isfinite(actions).all():
         raise BadChunk("actions: holds NaN or infinity")
-    least = np.array(robot.limits.position_min_rad) - TOLERANCE_RAD
-    most = np.array(robot.limits.position_max_rad) + TOLERANCE_RAD
-    outside = (actions[:, :joints] < least) | (actions[:, :joints] > most)
-    if outside.any():
-        row, joint = (int(index) for index in np.argwhere(outside)[0])
-        raise BadChunk(
-            f"actions[{row}]: {robot.joints[joint]} at {actions[row, joint]:.3f} rad is outside"
-            f" {robot.limits.position_min_rad[joint]:.3f}..{robot.limits.position_max_rad[joint]:.3f}"
-        )
-    width = actions[:, joints]
-    if (width < robot.gripper.min_m - TOLERANCE_M).any() or (width > robot.gripper.max_m + TOLERANCE_M).any():
-        raise BadChunk(f"actions: gripper width outside {robot.gripper.min_m:g}..{robot.gripper.max_m:g} m")
+    refusal = MotionLimits.of(robot).refusal(actions, "actions")
+    if refusal:
+        raise BadChunk(refusal)
     step_s = period_s / actions.shape[0]
     if "step_s" in output.arrays:
         given = np.asarray(output.arrays["step_s"], np.float64).ravel()

@@ -21,15 +21,22 @@ ARM_DRIVERS = {
 
 @dataclass(frozen=True)
 class ArmState:
-    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, gripper width m."""
+    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, gripper width m; and why it cannot move."""
 
     q_rad: Array
     velocity_rad_s: Array
     gripper_m: float
+    fault: str = (
+        ""  # such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move
+    )
 
 
 class ArmDriver(Protocol):
-    """An arm. Called from one thread only, that of the control loop."""
+    """An arm. Called from one thread only, that of the control loop.
+
+    A fault that can pass is told in `ArmState.fault`: the loop goes on, the arm takes no order until the fault is gone.
+    A driver that raises ends the loop for good.
+    """
 
     def read(self) -> ArmState:
         """The newest measurement."""
@@ -42,6 +49,6 @@ class ArmDriver(Protocol):
 
 
 def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:
-    """The arm driver called `name`; `seed` lays out the scene of a simulated one."""
+    """The arm driver called `name`, or at "module:Class"; `seed` lays out the scene of a simulated one."""
     arm: ArmDriver = load("arm", name, ARM_DRIVERS)(spec, seed)
     return arm

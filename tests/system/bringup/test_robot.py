@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.bringup import Bringup, parse
 from rosa_client.graph import Robot
-from rosa_client.runtime.chunk_player import JOINT_TOLERANCE_RAD
+from rosa_client.runtime.limits import JOINT_TOLERANCE_RAD
 from rosa_contract.images import EncodedImage, decode_image
 from rosa_contract.robot import load_robot
 from rosa_sim.hardware import cell
@@ -43,6 +43,7 @@ class Person:
         self.epoch = time.time_ns() + 10**12  # outranks the robot's own runtime
         self.seq = 0
         self._commands = self.node.create_publisher(ArmCommand, "arm_command", 10)
+        self.node.create_timer(0.025, self._be_alive)
         kinds = {
             "joint_states": JointState,
             "arm_status": ArmStatus,
@@ -75,6 +76,10 @@ class Person:
         self.until(lambda: self._commands.get_subscription_count() >= 2, "arm and recorder to listen")
         self._commands.publish(ArmCommand(epoch=self.epoch, seq=self.seq, kind=kind, **fields))
         return self.until(lambda: self._status_of(self.seq), f"command {self.seq} to be answered")
+
+    def _be_alive(self) -> None:
+        """The arm holds when its sender is silent."""
+        self._commands.publish(ArmCommand(epoch=self.epoch, seq=self.seq, kind=ArmCommand.ALIVE))
 
     def rest(self) -> ArmStatus:
         """Wait until the arm has come to rest."""

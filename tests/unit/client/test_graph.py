@@ -86,8 +86,8 @@ def test_the_robot_file_has_the_limits_of_the_hardware() -> None:
     spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
     hardware = yaml.safe_load((ROOT / "hardware" / "panda" / "panda.yaml").read_text())
     assert list(spec.joints) == hardware["joint_names"]
-    assert list(spec.limits.position_min_rad) == hardware["limits"]["lower_rad"]
-    assert list(spec.limits.position_max_rad) == hardware["limits"]["upper_rad"]
+    assert list(spec.limits.position_min_rad) == hardware["limits"]["position_min_rad"]
+    assert list(spec.limits.position_max_rad) == hardware["limits"]["position_max_rad"]
     for name in ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3"):
         assert list(getattr(spec.limits, name)) == hardware["limits"][name]
     assert list(spec.home_rad) == hardware["home_rad"]

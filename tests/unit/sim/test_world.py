@@ -62,7 +62,7 @@ def test_home_and_safe_pose_are_inside_the_limits():
     limits = panda_limits()
     for name in ("home_rad", "safe_rad"):
         q = np.array(panda()[name])
-        assert (q > limits.lower_rad).all() and (q < limits.upper_rad).all()
+        assert (q > limits.position_min_rad).all() and (q < limits.position_max_rad).all()
 
 
 def test_a_fresh_cell_is_ongoing_a_cube_in_the_bin_is_done_and_a_lost_cube_failed(world):

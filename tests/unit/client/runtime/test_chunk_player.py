@@ -7,25 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.runtime.chunk_player import ChunkPlayer, Hold, MoveTo, OrderId, Play, PlayerState
-from rosa_client.runtime.setpoint_filter import JointLimits, SetpointFilter
+from rosa_client.runtime.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState
+from rosa_client.runtime.chunk_player import ChunkPlayer
+from rosa_client.runtime.limits import MotionLimits
+from rosa_client.runtime.setpoint_filter import SetpointFilter
+from rosa_contract.robot import GripperSpec, JointLimits
 
 RATE_HZ = 100.0
 LIMITS = JointLimits((-2.0, -2.0), (2.0, 2.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0))
-GRIPPER_M = (0.0, 0.08)
+MOTION = MotionLimits(LIMITS, GripperSpec(0.0, 0.08))
 
 
 @pytest.fixture
 def player() -> ChunkPlayer:
-    made = ChunkPlayer(LIMITS, GRIPPER_M, RATE_HZ)
+    made = ChunkPlayer(MOTION, RATE_HZ)
     made.reset([0.0, 0.0], 0.08)
     return made
 
 
 def run(player: ChunkPlayer, begin_s: float, seconds: float) -> np.ndarray:
-    """Setpoints (n, 3) of the control periods in [begin_s, begin_s + seconds)."""
+    """Setpoints (n, 3) of the control periods in [begin_s, begin_s + seconds), with a sender that is alive."""
     rows = []
     for i in range(round(seconds * RATE_HZ)):
+        player.alive(begin_s + i / RATE_HZ, player.last)
         setpoint = player.update(begin_s + i / RATE_HZ)
         rows.append([*setpoint.q_rad, setpoint.gripper_m])
     return np.array(rows)
@@ -99,33 +103,79 @@ def test_a_restarted_sender_begins_to_count_again(player: ChunkPlayer) -> None:
         (Play(np.array([[0.0, math.nan, 0.0]]), 0.05), "waypoint 0, joint 2 is nan"),
         (
             Play(np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]), 0.05),
-            "waypoint 1, joint 1 is 9, expected -2.05..2.05",
+            "waypoint 1, joint 1 is 9 rad, expected -2..2",
         ),
         (Play(np.array([[0.0, 0.0, 0.5]]), 0.05), "gripper is 0.5"),
-        (Play(np.zeros((0, 3)), 0.05), "got (0, 3)"),
-        (Play(np.zeros((4, 2)), 0.05), "got (4, 2)"),
+        (Play(np.zeros((0, 3)), 0.05), "got shape (0, 3)"),
+        (Play(np.zeros((4, 2)), 0.05), "got shape (4, 2)"),
         (Play(np.zeros((4, 3)), 0.0), "step_s > 0"),
         (Play(np.zeros((4, 3)), math.inf), "finite step_s"),
         (Play(np.zeros((4, 3)), 0.05, skip_s=0.2), "0.2 s long"),
         (MoveTo([0.0, math.inf], 0.0), "joint 2 is inf"),
-        (MoveTo([0.0], 0.0), "got 2 numbers"),
+        (Nonsense("kind 9 is unknown"), "kind 9 is unknown"),
+        (MoveTo([0.0], 0.0), "got shape (1, 2)"),
     ],
 )
 def test_an_impossible_order_is_refused_with_its_reason_and_the_arm_holds(
-    player: ChunkPlayer, order: Play | MoveTo, says: str
+    player: ChunkPlayer, order: Order, says: str
 ) -> None:
     player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
     run(player, 0.0, 0.2)
     assert says in player.order(0.2, OrderId(1, 2), order)
+    assert says in player.fault
     assert player.state is PlayerState.HOLDING
     assert run(player, 0.2, 1.0)[-1, 0] < 0.15
 
 
-def test_a_value_just_beyond_a_limit_is_clipped(player: ChunkPlayer) -> None:
-    assert player.order(0.0, OrderId(1, 1), Play(np.array([[2.04, 0.0, -0.001]]), 0.05)) == ""
+def test_what_is_beyond_a_limit_by_rounding_is_taken_and_stops_at_the_limit(player: ChunkPlayer) -> None:
+    assert player.order(0.0, OrderId(1, 1), Play(np.array([[2.0009, 0.0, -0.0009]]), 0.05)) == ""
     setpoints = run(player, 0.0, 8.0)
     assert setpoints[:, 0].max() <= 2.0
     assert setpoints[-1, 2] == 0.0
+    assert "joint 1 is 2.002" in player.order(9.0, OrderId(1, 2), Play(np.array([[2.002, 0.0, 0.0]]), 0.05))
+
+
+def test_a_repeated_order_is_no_fault(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
+    assert player.order(0.01, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)) != ""
+    assert (player.fault, player.state) == ("", PlayerState.PLAYING)
+
+
+def test_a_move_without_a_width_keeps_what_the_gripper_holds(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), MoveTo([0.1, 0.1], 0.01))
+    run(player, 0.0, 2.0)
+    assert player.order(2.0, OrderId(1, 2), MoveTo([0.0, 0.0], math.nan)) == ""
+    assert (run(player, 2.0, 2.0)[:, 2] == 0.01).all()
+
+
+def test_a_slowed_arm_passes_the_same_places_and_takes_longer(player: ChunkPlayer) -> None:
+    """Half the speed: half the velocity everywhere, and the gripper closes where it would have closed."""
+    chunk = ramp_chunk(0.2)
+    player.order(0.0, OrderId(1, 1), Play(chunk, step_s=0.05))
+    full = run(player, 0.0, 1.5)
+    slow = ChunkPlayer(MOTION, RATE_HZ, velocity_scale=0.5)
+    slow.reset([0.0, 0.0], 0.08)
+    slow.order(0.0, OrderId(1, 1), Play(chunk, step_s=0.05))
+    assert slow.remaining_s(0.0) == pytest.approx(1.6)
+    half = run(slow, 0.0, 3.0)
+    assert half[-1] == pytest.approx(full[-1], abs=1e-6)
+    assert np.diff(half[:, 0]).max() <= np.diff(full[:, 0]).max() / 2 * 1.05
+    assert np.diff(half[20:150, 0]).min() > 0, "it does not stop at each waypoint"
+    closes_at = [rows[np.argmax(rows[:, 2] < 0.03), 0] for rows in (full, half)]
+    assert closes_at[0] == pytest.approx(closes_at[1], abs=0.02)
+
+
+def test_an_arm_can_be_slowed_in_mid_chunk_and_goes_on_from_there(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
+    run(player, 0.0, 0.4)
+    player.slow_down(0.4, 0.25)
+    assert player.remaining_s(0.4) == pytest.approx(0.4 / 0.25)
+    assert run(player, 0.4, 1.5)[-1, 0] < 0.2
+    assert player.state is PlayerState.PLAYING
+    assert run(player, 1.9, 1.0)[-1, 0] == pytest.approx(0.2, abs=1e-6)
+    for wrong in (0.0, -1.0, 1.01, math.nan):
+        with pytest.raises(ValueError, match="scale"):
+            player.slow_down(3.0, wrong)
 
 
 targets = st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=2)
@@ -136,15 +186,20 @@ orders = st.one_of(
 )
 
 
+scales = st.sampled_from([1.0, 1.0, 0.5, 0.1])
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(orders, st.integers(1, 40)), min_size=1, max_size=8))
-def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Play | MoveTo | Hold, int]]) -> None:
-    player = ChunkPlayer(LIMITS, GRIPPER_M, RATE_HZ)
+@given(st.lists(st.tuples(orders, st.integers(1, 40), scales), min_size=1, max_size=8))
+def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Order, int, float]]) -> None:
+    player = ChunkPlayer(MOTION, RATE_HZ)
     player.reset([0.0, 0.0], 0.08)
     now_s, rows = 0.0, [np.zeros(2)] * 3
-    for seq, (order, periods) in enumerate(story, start=1):
+    for seq, (order, periods, scale) in enumerate(story, start=1):
         assert player.order(now_s, OrderId(1, seq), order) == ""
+        player.slow_down(now_s, scale)
         for _ in range(periods):
+            player.alive(now_s, player.last)
             rows.append(player.update(now_s).q_rad)
             now_s += 1 / RATE_HZ
     q = np.array(rows)

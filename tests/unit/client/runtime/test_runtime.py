@@ -290,9 +290,9 @@ def test_an_arm_fault_calls_a_human_at_once() -> None:
     [
         (np.zeros((4, 8)), "expected (1..1024, 3), got (4, 8)"),
         (np.full((4, 3), np.nan), "NaN"),
-        (np.full((4, 3), 1.5), "outside -1.000..1.000"),
+        (np.full((4, 3), 1.5), "joint 1 is 1.5 rad, expected -1..1"),
         (np.zeros(3), "got (3,)"),
-        ([[0, 0, 0.5]], "gripper width outside"),
+        ([[0, 0, 0.5]], "gripper is 0.5 m, expected 0..0.08"),
     ],
 )
 def test_an_impossible_chunk_is_refused_and_counts_as_a_miss(actions: object, words: str) -> None:

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.runtime.setpoint_filter import JointLimits, SetpointFilter
+from rosa_client.runtime.setpoint_filter import SetpointFilter
+from rosa_contract.robot import JointLimits
 
 PANDA = JointLimits(
-    lower_rad=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
-    upper_rad=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
+    position_min_rad=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
+    position_max_rad=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
     velocity_rad_s=(2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61),
     acceleration_rad_s2=(15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0),
     jerk_rad_s3=(7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0),
@@ -40,7 +41,9 @@ def test_any_sequence_of_targets_and_stops_keeps_all_four_limits(commands, rate_
     velocity = np.diff(q, axis=0) * rate_hz
     acceleration = np.diff(velocity, axis=0) * rate_hz
     jerk = np.diff(acceleration, axis=0) * rate_hz
-    assert (q >= np.array(PANDA.lower_rad) - 1e-9).all() and (q <= np.array(PANDA.upper_rad) + 1e-9).all()
+    assert (q >= np.array(PANDA.position_min_rad) - 1e-9).all() and (
+        q <= np.array(PANDA.position_max_rad) + 1e-9
+    ).all()
     assert (np.abs(velocity) <= scaling * np.array(PANDA.velocity_rad_s) + 1e-9).all()
     assert (np.abs(acceleration) <= np.array(PANDA.acceleration_rad_s2) + 1e-6).all()
     # The third difference multiplies rounding by rate_hz^3.
@@ -95,5 +98,5 @@ def test_bad_use_is_refused_with_what_came():
         setpoints.step([0.0] * 6)
     with pytest.raises(ValueError, match="velocity_scaling"):
         SetpointFilter(PANDA, 100.0, velocity_scaling=0.0)
-    with pytest.raises(ValueError, match="lower_rad must be below"):
-        JointLimits((1.0,), (0.0,), (1.0,), (1.0,), (1.0,))
+    with pytest.raises(ValueError, match="position_min_rad must be below"):
+        SetpointFilter(JointLimits((1.0,), (0.0,), (1.0,), (1.0,), (1.0,)), 100.0)

@@ -72,6 +72,6 @@ def test_the_constants_are_those_of_the_hardware_data():
     np.testing.assert_allclose(kinematics.DH_ALPHA_RAD, dh["alpha_rad"])
     assert pytest.approx(tool["rotation_z_rad"]) == kinematics.TOOL_TURN_RAD
     assert abs(tool["offset_z_m"] - kinematics.TOOL_OFFSET_M) < 1e-12
-    np.testing.assert_allclose(kinematics.LOWER_RAD, panda_limits().lower_rad)
-    np.testing.assert_allclose(kinematics.UPPER_RAD, panda_limits().upper_rad)
+    np.testing.assert_allclose(kinematics.LOWER_RAD, panda_limits().position_min_rad)
+    np.testing.assert_allclose(kinematics.UPPER_RAD, panda_limits().position_max_rad)
     np.testing.assert_allclose(kinematics.NEUTRAL_RAD, HOME)

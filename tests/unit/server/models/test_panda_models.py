@@ -83,14 +83,14 @@ def test_chunks_are_float32_16_by_8_within_the_limits_even_for_noise(policy):
     limits = panda_limits()
     for _ in range(3):
         noise = {name: rng.integers(0, 256, (96, 96, 3), dtype=np.uint8) for name in ("front", "wrist")}
-        q = rng.uniform(limits.lower_rad, limits.upper_rad).astype(np.float32)
+        q = rng.uniform(limits.position_min_rad, limits.position_max_rad).astype(np.float32)
         state = {"joint_position": q, "gripper_width": np.array([0.08], np.float32)}
         actions = policy.infer([ModelInput("system1", images=noise, state=state)])[0].arrays["actions"]
         assert actions.shape == (16, 8)
         assert actions.dtype == np.float32
         assert np.isfinite(actions).all()
-        assert (actions[:, :7] >= np.array(limits.lower_rad) - 1e-4).all()
-        assert (actions[:, :7] <= np.array(limits.upper_rad) + 1e-4).all()
+        assert (actions[:, :7] >= np.array(limits.position_min_rad) - 1e-4).all()
+        assert (actions[:, :7] <= np.array(limits.position_max_rad) + 1e-4).all()
         assert ((actions[:, 7] >= 0.0) & (actions[:, 7] <= 0.0801)).all()
 
 

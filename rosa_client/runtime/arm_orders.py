@@ -1,0 +1,69 @@
+"""What an arm may be ordered to do, and what it answers: the vocabulary of `chunk_player.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class PlayerState(Enum):
+    """What the arm is doing; the numbers are those of rosa_interfaces/ArmStatus."""
+
+    HOLDING = 0
+    PLAYING = 1
+    MOVING = 2
+
+
+@dataclass(frozen=True)
+class OrderId:
+    """Place of an order in the stream: a restarted sender has a greater epoch, and each order the next number."""
+
+    epoch: int
+    seq: int
+
+    def newer_than(self, other: OrderId) -> bool:
+        return (self.epoch, self.seq) > (other.epoch, other.seq)
+
+
+@dataclass(frozen=True)
+class Play:
+    """Play a chunk: `actions` (horizon, dof + 1), joints in rad then gripper width in m, `step_s` apart."""
+
+    actions: npt.ArrayLike
+    step_s: float
+    skip_s: float = 0.0  # start this far into the chunk
+    execute_s: float = 0.0  # play this much of it; 0 = to its end
+
+
+@dataclass(frozen=True)
+class MoveTo:
+    """Move to `q_rad` (dof,) and `gripper_m`, then hold. A NaN width leaves the gripper as it was last told."""
+
+    q_rad: npt.ArrayLike
+    gripper_m: float
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Come to rest as fast as the limits allow, and stay."""
+
+
+@dataclass(frozen=True)
+class Nonsense:
+    """A command that cannot be read as an order. It is refused, and the arm leaves what it did before."""
+
+    why: str
+
+
+Order = Play | MoveTo | Hold | Nonsense
+
+
+@dataclass(frozen=True)
+class Setpoint:
+    """What the arm is to be at now: `q_rad` (dof,) and the gripper's width."""
+
+    q_rad: npt.NDArray[np.float64]
+    gripper_m: float
