@@ -1,0 +1,128 @@
+"""What may be asked of the arm: joints, gripper and the workspace box, before anything moves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rosa_client.runtime.chunk_check import BadChunk, check_chunk
+from rosa_client.runtime.kinematics import Chain
+from rosa_client.runtime.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
+from rosa_contract.messages import Output
+from rosa_contract.robot import WorkspaceSpec, load_robot
+from rosa_server.models.kinematics import inverse, inverse_path
+
+SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
+HOME = np.array(SPEC.home_rad)
+
+
+@pytest.fixture(scope="module")
+def limits() -> MotionLimits:
+    return MotionLimits.of(SPEC)
+
+
+def rows(*places: tuple[float, float, float]) -> np.ndarray:
+    """Waypoints (n, 8) with the tool at these places, pointing down, the gripper open."""
+    q = np.array([inverse(np.array(place), HOME, iterations=80) for place in places])
+    return np.hstack([q, np.full((len(q), 1), 0.08)])
+
+
+def test_a_chunk_inside_is_taken(limits: MotionLimits) -> None:
+    assert limits.refusal(rows((0.5, 0.0, 0.2), (0.5, 0.0, 0.018)), "chunk", HOME) == ""
+
+
+def test_a_waypoint_below_the_table_is_named_with_point_and_limit(limits: MotionLimits) -> None:
+    low = rows((0.5, 0.0, 0.1), (0.5, 0.0, 0.05), (0.5, 0.0, -0.02))
+    said = limits.refusal(low, "chunk")
+    assert said == "chunk: waypoint 2, tool is at z = -0.020 m, expected 0.005..0.85 (the workspace)"
+
+
+def test_the_elbow_may_not_leave_either(limits: MotionLimits) -> None:
+    """The tool is in the box, the elbow leans back out of it."""
+    back = np.array([[0.0, -1.7, 0.0, -2.5, 0.0, 2.0, 0.785, 0.08]])
+    assert "elbow is at x = -0.3" in limits.refusal(back, "target")
+
+
+def test_the_way_to_a_target_counts_not_only_the_target(limits: MotionLimits) -> None:
+    """From one side to the other past the front edge: both ends are inside, the middle of the arc is not."""
+    left, right = rows((0.55, 0.5, 0.1)), rows((0.55, -0.5, 0.1))
+    narrow = MotionLimits(
+        SPEC.limits, SPEC.gripper, SPEC.chain, WorkspaceSpec((-0.3, -0.55, 0.0), (0.65, 0.55, 0.9))
+    )
+    assert narrow.refusal(left, "target") == narrow.refusal(right, "target") == ""
+    said = narrow.refusal(right, "target", left[0, :7])
+    assert "target: on the way to waypoint 0, flange is at x = 0.66" in said
+    assert "on the way to waypoint 1" in narrow.refusal(np.vstack([left, right]), "chunk")
+
+
+def test_an_arm_that_stands_outside_may_come_in(limits: MotionLimits) -> None:
+    outside = rows((0.5, 0.0, -0.05))[0, :7]
+    assert limits.depth_m(outside) == pytest.approx(0.055, abs=1e-3)
+    assert "tool is at z = -0.05" in limits.place(outside)
+    assert limits.refusal(rows((0.5, 0.0, 0.2)), "target", outside) == ""
+
+
+def test_without_a_workspace_only_joints_and_gripper_are_limited() -> None:
+    free = MotionLimits.of(replace(SPEC, workspace=None))
+    assert free.refusal(rows((0.5, 0.0, -0.02)), "chunk", HOME) == ""
+    assert "gripper is 0.2 m, expected 0..0.08" in free.refusal([[*HOME, 0.2]], "target")
+
+
+def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: MotionLimits) -> None:
+    most = SPEC.limits.position_max_rad[5]
+    for beyond, taken in ((0.9 * JOINT_TOLERANCE_RAD, True), (1.1 * JOINT_TOLERANCE_RAD, False)):
+        chunk = np.array([[*HOME, 0.04]])
+        chunk[0, 5] = most + beyond
+        free = replace(SPEC, workspace=None)
+        assert (MotionLimits.of(free).refusal(chunk, "chunk") == "") is taken
+        if taken:
+            check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
+        else:
+            with pytest.raises(BadChunk, match="waypoint 0, joint 6"):
+                check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
+    with pytest.raises(BadChunk, match="the workspace"):
+        check_chunk(Output(arrays={"actions": rows((0.5, 0.0, -0.02))}), SPEC, 0.4)
+
+
+def test_the_named_poses_and_the_ways_between_them_are_inside() -> None:
+    assert pose_problems(SPEC) == []
+    low = replace(SPEC, workspace=WorkspaceSpec((-0.25, -0.55, 0.1), (0.78, 0.55, 0.85)))
+    assert any("drop_rad" in problem and "tool is at z = 0.05" in problem for problem in pose_problems(low))
+
+
+def test_the_box_leaves_room_around_everything_that_the_task_needs(limits: MotionLimits) -> None:
+    """Mat and bin from the table to the travel height, with the hand upright: where the expert and the policy move."""
+    grid = np.array(
+        [(x, y, z) for x in (0.33, 0.5, 0.66) for y in (-0.33, 0.0, 0.38) for z in (0.009, 0.2, 0.39)]
+    )
+    for place in grid:
+        assert limits.depth_m(inverse(place, HOME, iterations=80)) < -0.003, place
+
+
+def test_a_chunk_is_checked_in_under_a_millisecond(limits: MotionLimits) -> None:
+    """The control period is 10 ms. The best of many, because the machine does other things too."""
+    path = np.linspace([0.47, 0.0, 0.3], [0.5, 0.1, 0.05], 16)[None]
+    chunk = np.hstack([inverse_path(path, HOME[None])[0], np.full((16, 1), 0.08)])
+    took_s = []
+    for _ in range(50):
+        begin_s = time.perf_counter()
+        assert limits.refusal(chunk, "chunk", HOME) == ""
+        took_s.append(time.perf_counter() - begin_s)
+    assert min(took_s) < 1e-3
+
+
+def test_a_wild_chunk_is_not_looked_at_for_ever(limits: MotionLimits) -> None:
+    low, high = np.array(SPEC.limits.position_min_rad), np.array(SPEC.limits.position_max_rad)
+    wild = np.array([[*(low if i % 2 else high), 0.0] for i in range(1024)])
+    begin_s = time.perf_counter()
+    assert limits.refusal(wild, "chunk", HOME)
+    assert time.perf_counter() - begin_s < 0.1
+
+
+def test_the_watched_points_are_those_of_the_robot_file() -> None:
+    assert SPEC.chain is not None
+    assert Chain(SPEC.chain).names == ("elbow", "wrist", "flange", "tool")
