@@ -3,7 +3,7 @@
 models:
   rosa/panda-flow-policy:
     backend: rosa_sim.faults.backend:FaultyBackend
-    options: {backend: flow_policy, options: {}, control: /tmp/policy.json}
+    options: {inner: flow_policy, options: {}, control: /tmp/policy.json}
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class FaultyBackend:
     `{"spoil": NAME}` with a NAME of SPOILS; `{"spoil": "slow", "seconds": 0.8}` says how slow.
     """
 
-    def __init__(self, backend: str, control: str, options: Mapping[str, Any] | None = None) -> None:
-        self._inner: Backend = registry.create(backend, **dict(options or {}))
+    def __init__(self, inner: str, control: str, options: Mapping[str, Any] | None = None) -> None:
+        self._inner: Backend = registry.create(inner, **dict(options or {}))
         self._switch = Switch(control)
 
     @property

@@ -136,7 +136,7 @@ def _with_faulty_model(source: Path, folder: Path, factory: Factory) -> Path:
     for name in {task.components[SYSTEM1].model for task in factory.tasks.values()}:
         inner = dict(document["models"][name])
         wrapped = {
-            "backend": inner["backend"],
+            "inner": inner["backend"],
             "options": inner.get("options") or {},
             "control": str(folder / f"{WORKER}.json"),
         }

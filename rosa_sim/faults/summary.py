@@ -30,8 +30,8 @@ def table(told: Sequence[Told]) -> str:
         entry = fault(name)
         lines += [f"fault     {name}: {entry.does}", f"promised  {entry.promise}"]
         for number, one in enumerate((one for one in told if one.name == name), 1):
-            lines.append(f"{f'happened {number}' if len(told) > 1 else 'happened':<10}{in_words(one.seen)}")
             verdict = "; ".join(one.problems)
+            lines.append(f"episode {number} {in_words(one.seen)}")
             lines.append(f"{'':<10}{'BROKEN: ' + verdict if verdict else 'as promised'}")
     return "\n".join(lines)
 

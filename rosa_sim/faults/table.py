@@ -69,8 +69,10 @@ class Fault:
         )
 
 
-# Three calls of 500 ms in a row, the first of them sent at the latest when the chunk that plays has ended.
-_MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": (1.45, 3.0)}
+# Three calls of System 1 in a row, 500 ms each. At the latest three of the monitor, 1 s each and one every 500 ms: its
+# own misses stop the robot too, and a call of System 1 that a stop cancels is not a missed one.
+_CALLS = (1.45, 3.9)
+_MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS}
 # A negative answer comes at once, but the next call waits for the deadline of the one before.
 _REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
 _UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
@@ -131,7 +133,8 @@ FAULTS: dict[str, Fault] = {
         "nothing of the robot reaches the server",
         "every call misses its deadline: the arm stops; the third in a row calls a human",
         **_MISSES,
-        seconds=3.2,
+        seconds=4.0,
+        shown_s=5.0,
         settings={"kind": "partition_up"},
     ),
     "link_partition_down": Fault(
@@ -139,7 +142,8 @@ FAULTS: dict[str, Fault] = {
         "nothing of the server reaches the robot",
         "every call misses its deadline: the arm stops; the third in a row calls a human",
         **_MISSES,
-        seconds=3.2,
+        seconds=4.0,
+        shown_s=5.0,
         settings={"kind": "partition_down"},
     ),
     "worker_killed": Fault(
@@ -159,7 +163,7 @@ FAULTS: dict[str, Fault] = {
         "calls miss their deadline: the arm stops; what the worker answers afterwards is discarded",
         causes=("slo_missed", "server_unavailable", "server_failed", "server_expired", SLO),
         alert=SLO,
-        calls_within_s=(1.45, 3.0),
+        calls_within_s=_CALLS,
         returns=False,  # a worker whose batch does not end is killed by the gateway, and started anew
     ),
     "worker_slow": Fault(
@@ -168,7 +172,7 @@ FAULTS: dict[str, Fault] = {
         "its answers come after their deadline and are discarded: the arm stops; three in a row call a human",
         causes=("slo_missed", "server_expired", SLO),
         alert=SLO,
-        calls_within_s=(1.45, 3.0),
+        calls_within_s=_CALLS,
         settings={"spoil": "slow", "seconds": 0.7},
     ),
     "worker_nan": Fault(
@@ -203,7 +207,7 @@ FAULTS: dict[str, Fault] = {
         "SIGKILL to the server with all its workers; started again when it is lifted",
         "every call misses its deadline: the arm stops; the third in a row calls a human; the new server is greeted",
         **_MISSES,
-        seconds=3.2,
+        seconds=1.0,
         returns=False,
     ),
     "camera_frozen": Fault(
