@@ -13,6 +13,7 @@ from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
 from rosa_server.serving.actions import Action, Answer, Dispatch, Kill, Note, Say
 from rosa_server.serving.core import ServingCore
+from rosa_server.serving.placement import Admission, Placement
 
 FACTORY = """
 server_cluster: {num_servers: 8}
@@ -48,13 +49,20 @@ def request(
 class Stage:
     """Drives a core and remembers what it decided."""
 
-    def __init__(self, queue: int = 100) -> None:
-        self.core = ServingCore(parse_factory(FACTORY.replace("QUEUE", str(queue))))
+    def __init__(
+        self,
+        queue: int = 100,
+        factory: str = FACTORY,
+        placement: Placement | None = None,
+        admission: Admission | None = None,
+    ) -> None:
+        self.core = ServingCore(parse_factory(factory.replace("QUEUE", str(queue))), placement, admission)
         self.now_s = 100.0
         self.answers: list[Answer] = []
         self.said: list[Say] = []
         self.dispatched: list[Dispatch] = []
         self.killed: list[Kill] = []
+        self.notes: list[Note] = []
         self.held: dict[str, list[Dispatch]] = {}  # worker -> what it has not answered
 
     def settle(self) -> list[Action]:
@@ -69,6 +77,8 @@ class Stage:
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
                 self.held.setdefault(action.worker_id, []).append(action)
+            elif isinstance(action, Note):
+                self.notes.append(action)
             else:
                 self.killed.append(action)
         return actions
@@ -106,6 +116,19 @@ class Stage:
         errors = errors or [("", "")] * len(tickets)
         done = m.Executed(batch.batch_id, tickets, inference_ms, errors, [b"output"] * len(tickets))
         self.core.on_executed(self.now_s, worker_id, done)
+        self.settle()
+
+    def greet(self, robot: str, task: str = "pick") -> m.Welcome | m.Refuse:
+        """A robot says hello. Its connection is its name in bytes."""
+        self.core.on_robot(self.now_s, robot.encode(), hello(robot, task=task))
+        before = len(self.said)
+        self.settle()
+        answer = next(say.message for say in self.said[before:] if say.connection == robot.encode())
+        assert isinstance(answer, m.Welcome | m.Refuse)
+        return answer
+
+    def leave(self, robot: str) -> None:
+        self.core.on_robot(self.now_s, robot.encode(), m.Bye())
         self.settle()
 
     def lose(self, worker_id: str) -> None:

@@ -1,0 +1,202 @@
+"""Whatever robots, workers and time do under a real schedule: every stream has one live route, or a clear word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rosa_contract import messages as m
+from rosa_contract.config import Factory, parse_factory
+from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.deployment import audit
+from rosa_server.scheduler.handover import RunningSchedule, hand_over
+from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.schedule import Schedule, schedule_from
+from rosa_server.scheduler.solve import solve
+from tests.unit.server.scheduler.factories import LIBRARY
+from tests.unit.server.serving.stage import Stage
+
+FACTORY = """
+server_cluster: {num_servers: 7, gpu_type: NVIDIA H200}
+robot_fleet: [{task: pick, num_robots: 3}, {task: kit, num_robots: 2}]
+pick:
+  pipeline: {action_period_ms: 200}
+  min_action_rate_hz: 2
+  components:
+    system1: {model: nvidia/GR00T-N1.6-3B, slo_ms: 200}
+    monitor: {model: Qwen2.5-VL-7B-Instruct, slo_ms: 2000, freq_hz: 0.5}
+kit:
+  pipeline: {action_period_ms: 200, system2_to_system1_call_ratio: 0.1}
+  min_action_rate_hz: 2
+  components:
+    system1: {model: nvidia/GR00T-N1.6-3B, slo_ms: 200}
+    system2: {model: Qwen2.5-VL-7B-Instruct, slo_ms: 2000}
+    safety: {model: Qwen2.5-VL-3B-Instruct, slo_ms: 500, freq_hz: 8}
+gateway: {queue_per_model: 3}
+"""
+ROBOTS = tuple(f"r{index}" for index in range(9))
+TASKS = ("pick", "kit")
+COMPONENTS = ("system1", "system2", "safety", "monitor")
+
+
+@cache
+def planned() -> tuple[Factory, Schedule]:
+    factory = parse_factory(FACTORY)
+    schedule = solve(problem_from(factory), LIBRARY, Options(standby=2))
+    assert schedule.feasible, schedule.reasons
+    return factory, schedule_from(schedule.to_dict())
+
+
+class Server(RuleBasedStateMachine):
+    """Robots that come, send, change their task and leave; workers that die and come back."""
+
+    @initialize()
+    def start(self) -> None:
+        factory, schedule = planned()
+        placement, admission = hand_over(factory, schedule, "plan.json", LIBRARY)
+        assert isinstance(admission, RunningSchedule)
+        self.admission = admission
+        self.stage = Stage(factory=FACTORY, placement=placement, admission=admission)
+        self.hosts = {host.id: host.model for host in placement.hosts.values()}
+        self.started: dict[str, str] = {}  # worker -> host
+        self.accepted: Counter[int] = Counter()
+        self.next_id = 0
+        for host in self.hosts:
+            self.come(host)
+
+    @property
+    def lives(self) -> dict[str, str]:
+        """Worker -> host of those that neither died nor were ended because they hang."""
+        return {w: host for w, host in self.started.items() if self.stage.core.pool.get(w) is not None}
+
+    @rule(robot=st.sampled_from(ROBOTS), task=st.sampled_from(TASKS))
+    def hello(self, robot: str, task: str) -> None:
+        answer = self.stage.greet(robot, task)
+        if isinstance(answer, m.Refuse):
+            assert answer.code in ("not_ready", "not_admitted"), answer
+            assert len(answer.reason) > 20, "a refusal is in words"
+            assert robot not in self.stage.core.sessions.robots
+        else:
+            assert answer.rates_hz["system1"] >= 2 * (1 - 1e-9), "never below min_action_rate_hz"
+
+    @rule(robot=st.sampled_from(ROBOTS))
+    def bye(self, robot: str) -> None:
+        self.stage.leave(robot)
+
+    @rule(robot=st.sampled_from(ROBOTS), component=st.sampled_from(COMPONENTS), budget=st.integers(1, 400))
+    def send(self, robot: str, component: str, budget: int) -> None:
+        if robot in self.stage.core.sessions.robots:
+            self.accepted[self.next_id] += 1
+        self.stage.send(robot, self.next_id, component, budget)
+        self.next_id += 1
+
+    @rule(seconds=st.floats(0, 0.3))
+    def pass_time(self, seconds: float) -> None:
+        self.stage.wait(seconds)
+
+    @rule()
+    def long_silence(self) -> None:
+        self.stage.wait(12)
+
+    @precondition(lambda self: any(self.stage.held.values()))
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(w for w, held in self.stage.held.items() if held)))
+        if self.stage.core.pool.get(worker) is None:
+            self.stage.held.pop(worker)
+        else:
+            self.stage.finish(worker)
+
+    @precondition(lambda self: self.lives)
+    @rule(data=st.data())
+    def die(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(self.lives)))
+        host = self.started.pop(worker)
+        before = self.routes()
+        stood_in_for = self.stage.core.router.failover.served_by(host)
+        self.stage.lose(worker)
+        after = self.routes()
+        for (robot, component), (planned_host, was) in before.items():
+            now = after[robot, component][1]
+            assert now == was or planned_host in stood_in_for, "only the failed server's streams may move"
+
+    @precondition(lambda self: len(self.lives) < len(self.hosts))
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        self.come(data.draw(st.sampled_from(sorted(set(self.hosts) - set(self.lives.values())))))
+
+    def come(self, host: str) -> None:
+        self.next_id += 1
+        worker = f"{host}/0.{self.next_id}"
+        self.started[worker] = host
+        self.stage.core.on_ready(self.stage.now_s, m.WorkerReady(worker, self.hosts[host], 16, {}, {}))
+        self.stage.settle()
+
+    def routes(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """(robot, component) -> (planned host, host now)."""
+        core, found = self.stage.core, {}
+        for robot in core.sessions.robots:
+            session = core.sessions.get(robot.encode())
+            assert session is not None
+            for component in session.models:
+                planned_host = core.router.planned(session.task, session.slot)[component]
+                now = core.router.route(session.task, session.slot, component)
+                assert now is not None
+                found[robot, component] = (planned_host, now)
+        return found
+
+    @invariant()
+    def every_stream_has_one_route_to_its_model_live_if_anybody_can_be(self) -> None:
+        alive = set(self.lives.values())
+        core = self.stage.core
+        for (robot, component), (planned_host, now) in self.routes().items():
+            session = core.sessions.get(robot.encode())
+            assert session is not None
+            assert session.hosts[component] == planned_host
+            assert self.hosts[now] == session.models[component]
+            if planned_host in alive:
+                assert now == planned_host
+            elif now not in alive:
+                busy = {core.router.placement.hosts[h].server for h in core.router.failover._instead.values()}
+                for standby in core.router.placement.standbys.get(planned_host, ()):
+                    free = core.router.placement.hosts[standby].server not in busy
+                    assert standby not in alive or not free, f"{standby} could have stood in"
+
+    @invariant()
+    def no_slot_has_two_robots(self) -> None:
+        core = self.stage.core
+        slots = [core.sessions.get(robot.encode()).slot for robot in core.sessions.robots]  # type: ignore[union-attr]
+        assert len(slots) == len(set(slots))
+        assert set(slots) <= set(core.router.placement.routes or ())
+
+    @invariant()
+    def what_waits_waits_where_its_stream_is_routed(self) -> None:
+        routes = self.routes()
+        for host, queue in self.stage.core.queues.items():
+            for call in queue:
+                assert routes[call.robot_id, call.component][1] == host
+
+    @invariant()
+    def what_runs_is_on_a_worker_of_its_model_within_the_planned_batch(self) -> None:
+        for dispatch in self.stage.dispatched:
+            for call in dispatch.calls:
+                assert self.hosts[dispatch.worker_id.rpartition("/")[0]] == call.model
+        self.stage.dispatched.clear()
+
+    @invariant()
+    def every_request_has_one_answer_or_is_open(self) -> None:
+        answered = Counter(answer.call.request_id for answer in self.stage.answers)
+        open_ids = Counter(call.request_id for call in self.stage.core.ledger)
+        assert answered + open_ids == self.accepted
+
+    @invariant()
+    def what_was_admitted_is_feasible(self) -> None:
+        assert audit(self.admission.deployment) == []
+
+
+Server.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestServer = Server.TestCase
