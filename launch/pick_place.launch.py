@@ -1,13 +1,16 @@
-"""One Panda that picks and places: the nodes of `rosa_client/graph.py`, brought up, on an installed ROS 2.
+"""Pandas that pick and place: the nodes of `rosa_client/graph.py`, brought up, on an installed ROS 2.
 
 ros2 launch rosa_client pick_place.launch.py --show-args
+
+One robot, or with `fleet:=true` all of the factory file; `panel:=true` adds the operator panel, `rviz:=true` RViz too.
 """
 
 import sys
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix, get_package_share_directory
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
     DeclareLaunchArgument,
@@ -26,9 +29,12 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
+from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-from rosa_client.graph import DRIVERS, PACKAGE, NodeSpec, Robot, robot_graph
+from rosa_client.graph import DRIVERS, PACKAGE, Cell, NodeSpec, Robot, bases_of, panel, robot_graph, robots_of
+from rosa_client.operator.rviz import rviz_config
+from rosa_contract.robot import load_robot
 
 SHARE = Path(get_package_share_directory(PACKAGE))
 DEFAULTS = {
@@ -37,18 +43,19 @@ DEFAULTS = {
 }
 CHOICES = {"driver": sorted(DRIVERS)}
 BOOLEAN = ["true", "false"]
+FRAME = "world"
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, the server when it is asked for, and the nodes."""
     return LaunchDescription(
         [
-            *[declare(entry) for entry in fields(Robot)],
+            *[declare(entry) for entry in (*fields(Robot), *fields(Cell))],
             DeclareLaunchArgument(
-                "start_server",
+                "rviz",
                 default_value="false",
                 choices=BOOLEAN,
-                description="also run `rosa serve` with the same config on this machine",
+                description="also run rviz2 with the panel, the cameras and the models of these robots",
             ),
             SetEnvironmentVariable("FASTDDS_DEFAULT_PROFILES_FILE", str(SHARE / "configs/dds/fastdds.xml")),
             SetEnvironmentVariable("ROSA_HARDWARE_DIR", str(SHARE / "hardware")),
@@ -59,13 +66,13 @@ def generate_launch_description() -> LaunchDescription:
                 on_exit=shut_down,
                 condition=IfCondition(LaunchConfiguration("start_server")),
             ),
-            OpaqueFunction(function=robot_actions),
+            OpaqueFunction(function=cell_actions),
         ]
     )
 
 
 def declare(entry) -> DeclareLaunchArgument:
-    """One field of `Robot` as a launch argument; its text is what `--show-args` prints."""
+    """One field of `Robot` or `Cell` as a launch argument; its text is what `--show-args` prints."""
     truth = isinstance(entry.default, bool)
     default = DEFAULTS.get(entry.name, str(entry.default).lower() if truth else str(entry.default))
     choices = BOOLEAN if truth else CHOICES.get(entry.name)
@@ -74,16 +81,33 @@ def declare(entry) -> DeclareLaunchArgument:
     )
 
 
-def robot_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """The nodes, now that the values of the arguments are known."""
-    values = {entry.name: LaunchConfiguration(entry.name).perform(context) for entry in fields(Robot)}
-    robot = Robot(
-        **{
-            **values,
-            "use_sim_time": values["use_sim_time"] == "true",
-            "seed": int(values["seed"]),
-        }
-    )
+def given(kind: type, context: LaunchContext):
+    """A `Robot` or a `Cell` as the arguments say, in the types of its fields."""
+    values = {}
+    for entry in fields(kind):
+        text = LaunchConfiguration(entry.name).perform(context)
+        values[entry.name] = text == "true" if isinstance(entry.default, bool) else type(entry.default)(text)
+    return kind(**values)
+
+
+def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Every robot's nodes, and what they share, now that the values of the arguments are known."""
+    cell = given(Cell, context)
+    robots = robots_of(given(Robot, context), cell)
+    rviz = LaunchConfiguration("rviz").perform(context) == "true"
+    actions = [action for robot in robots for action in robot_actions(robot)]
+    if cell.panel or rviz:
+        # Robots work without it, so its end is not theirs: it is started again.
+        arguments = {**node_arguments(panel(robots, cell)), "on_exit": None}
+        actions.append(Node(**arguments, respawn=True, respawn_delay=2.0))
+        actions += model_actions(robots)
+    if rviz:
+        actions.append(rviz_action(robots))
+    return actions
+
+
+def robot_actions(robot: Robot) -> list[LaunchDescriptionEntity]:
+    """The nodes of one robot, and its recorder when one is asked for."""
     actions: list[LaunchDescriptionEntity] = []
     if robot.record:
         inside = f"/{robot.namespace.strip('/')}/.*|/diagnostics|/rosout"
@@ -94,6 +118,61 @@ def robot_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     return actions
 
 
+def model_actions(robots: list[Robot]) -> list[LaunchDescriptionEntity]:
+    """For RViz: each robot's model and where it stands. Without robot_state_publisher the panel shows the rest."""
+    if not (installed("robot_state_publisher") and installed("tf2_ros")):
+        return []
+    actions: list[LaunchDescriptionEntity] = []
+    for robot, base in zip(robots, bases_of(robots).values(), strict=True):
+        kind = load_robot(robot.robot).name
+        urdf = SHARE / "hardware" / kind / f"{kind}.urdf"
+        if not urdf.is_file():
+            continue
+        name = robot.namespace.strip("/")
+        parameters = {
+            "robot_description": ParameterValue(urdf.read_text(), value_type=str),
+            "frame_prefix": f"{name}/",
+            "use_sim_time": robot.use_sim_time,
+        }
+        place = {"x": base.x_m, "y": base.y_m, "z": base.z_m, "yaw": base.yaw_rad}
+        actions += [
+            Node(
+                package="robot_state_publisher",
+                executable="robot_state_publisher",
+                namespace=robot.namespace,
+                parameters=[parameters],
+            ),
+            Node(
+                package="tf2_ros",
+                executable="static_transform_publisher",
+                name="base",
+                namespace=robot.namespace,
+                arguments=[
+                    *(word for key, value in place.items() for word in (f"--{key}", str(value))),
+                    *("--frame-id", FRAME, "--child-frame-id", f"{name}/{kind}_link0"),
+                ],
+            ),
+        ]
+    return actions
+
+
+def rviz_action(robots: list[Robot]) -> Node:
+    """rviz2 with a configuration for these robots; closing its window ends nothing else."""
+    cameras = list(load_robot(robots[0].robot).cameras)
+    with tempfile.NamedTemporaryFile("w", prefix="operator_", suffix=".rviz", delete=False) as file:
+        file.write(rviz_config([robot.namespace for robot in robots], cameras, FRAME))
+    return Node(package="rviz2", executable="rviz2", arguments=["-d", file.name], output="screen")
+
+
+def installed(package: str) -> bool:
+    """Whether a package of ROS 2 is there."""
+    try:
+        get_package_prefix(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def shut_down(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
     """When one process ends, so do all; but not once more while all are being ended."""
     return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")
@@ -101,12 +180,17 @@ def shut_down(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
 
 def node_arguments(spec: NodeSpec) -> dict:
     """What plain and managed nodes have in common: the robot cannot work without any of them."""
+    # launch reads bare text as YAML, which would make numbers, mappings or errors of some names and places.
+    parameters = {
+        name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
+        for name, value in spec.parameters.items()
+    }
     return {
         "package": PACKAGE,
         "executable": spec.executable,
         "name": spec.name,
         "namespace": spec.namespace,
-        "parameters": [spec.parameters],
+        "parameters": [parameters],
         "remappings": list(spec.remap.items()),
         "output": "screen",
         "on_exit": shut_down,
