@@ -199,7 +199,7 @@ def _record(view: RobotView, now_s: float) -> dict[str, Any]:
             "reason": view.alert.reason,
             "choices": list(view.alert.choices),
         },
-        "last_decision": view.audits[-1].line() if view.audits else "",
+        "last_decision": view.last_audit.line() if view.last_audit is not None else "",
     }
 
 

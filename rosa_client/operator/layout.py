@@ -173,8 +173,8 @@ def _state(view: RobotView, base: Base, now_s: float) -> Shape:
         lines.append(textwrap.shorten(f"arm: {view.arm.fault or view.arm.cut_short}", 2 * LETTERS_PER_LINE))
     if outcome := view.shown_outcome(now_s):
         lines.append(outcome)
-    elif view.audits:
-        lines.append(f"last: {view.audits[-1].line()}")
+    elif view.last_audit is not None:
+        lines.append(f"last: {view.last_audit.line()}")
     text = "\n".join(wrap(line) for line in lines)
     words_on_board = board(view, base).words
     below_m = (len(choices(view)) + 1) * ROW_M + sum(_height_m(w.text, LETTER_M) for w in words_on_board)

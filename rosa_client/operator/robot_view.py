@@ -90,6 +90,11 @@ class RobotView:
         """The emergency stop is latched."""
         return self.arm is not None and bool(self.arm.emergency_stop)
 
+    @property
+    def last_audit(self) -> AuditView | None:
+        """The newest decision by the robot's own clock: arm and runtime each tell theirs, in any order."""
+        return max(self.audits, key=lambda entry: entry.when_s, default=None)
+
     def silent_for_s(self, now_s: float) -> float:
         """How long the robot has been silent; 0 while its status comes as it should."""
         age_s = now_s - max(self.status_s, self.first_seen_s)

@@ -14,7 +14,17 @@ import yaml
 from rosa_client.bringup import BringupError, node_command, parse
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
-from rosa_client.graph import DRIVERS, NodeSpec, Robot, recorder, robot_graph
+from rosa_client.graph import (
+    DRIVERS,
+    Cell,
+    NodeSpec,
+    Robot,
+    bases_of,
+    panel,
+    recorder,
+    robot_graph,
+    robots_of,
+)
 from rosa_contract.robot import load_robot
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +33,7 @@ LAUNCH = ROOT / "launch" / "pick_place.launch.py"
 
 def test_every_node_is_an_executable_of_the_package() -> None:
     installed = dict(re.findall(r'"(\w+) = ([\w.]+):main"', (ROOT / "setup.py").read_text()))
-    for node in [*robot_graph(Robot()), recorder(Robot())]:
+    for node in [*robot_graph(Robot()), recorder(Robot()), panel([Robot()], Cell())]:
         assert find_spec(installed[node.executable]) is not None
         assert installed[node.executable] in node_command(node), "started here as it is installed there"
 
@@ -55,9 +65,10 @@ def test_parameters_keep_their_types_on_the_way_to_a_node() -> None:
 
 
 def test_bring_up_and_launch_take_the_same_arguments() -> None:
-    names = {entry.name for entry in fields(Robot)}
+    names = {entry.name for entry in (*fields(Robot), *fields(Cell))}
+    assert {"fleet", "panel", "start_server"} <= names
     assert {"config", "robot", "gateway", "driver", "namespace", "use_sim_time", "record"} <= names
-    assert all(entry.metadata["doc"] for entry in fields(Robot))
+    assert all(entry.metadata["doc"] for entry in (*fields(Robot), *fields(Cell)))
     called = {
         node.func.id
         for node in ast.walk(ast.parse(LAUNCH.read_text()))
@@ -65,13 +76,15 @@ def test_bring_up_and_launch_take_the_same_arguments() -> None:
     }
     assert "robot_graph" in called
     text = LAUNCH.read_text()
-    assert '"start_server"' in text
-    assert not re.search(r'executable="', text), "no node is written in the launch file itself"
+    assert "fields(Robot), *fields(Cell)" in text
+    written = set(re.findall(r'executable="(\w+)"', text))
+    foreign = {"robot_state_publisher", "static_transform_publisher", "rviz2"}
+    assert written == foreign, "no node of this package is written in the launch file itself"
 
 
 def test_arguments_of_the_bring_up_are_checked() -> None:
-    robot, start_server = parse(["namespace:=left", "use_sim_time:=true", "seed:=7", "start_server:=True"])
-    assert (robot.namespace, robot.use_sim_time, robot.seed, start_server) == ("left", True, 7, True)
+    robot, cell = parse(["namespace:=left", "use_sim_time:=true", "seed:=7", "start_server:=True"])
+    assert (robot.namespace, robot.use_sim_time, robot.seed, cell.start_server) == ("left", True, 7, True)
     assert Path(robot.config).name == "pick_place.yaml"
     for wrong, says in (
         ("seed:=x", "whole number"),
@@ -80,6 +93,30 @@ def test_arguments_of_the_bring_up_are_checked() -> None:
     ):
         with pytest.raises(BringupError, match=says):
             parse([wrong])
+
+
+def test_a_fleet_is_every_robot_of_the_factory_file_with_its_task() -> None:
+    given = Robot(config=str(ROOT / "configs" / "two_robots.yaml"), record="runs/x/run.mcap", seed=5)
+    first, second = robots_of(given, Cell(fleet=True))
+    assert (first.namespace, first.task, first.seed) == ("panda0", "pick_and_place", 5)
+    assert (second.namespace, second.task, second.seed) == ("panda1", "pick_and_place_carefully", 6)
+    assert second.record == "runs/x/run_panda1.mcap", "each has a recording of its own"
+    tasks = [node.parameters["task"] for node in robot_graph(second) if node.name == "runtime_node"]
+    assert tasks == ["pick_and_place_carefully"]
+    assert robots_of(given, Cell()) == [given]
+
+
+def test_a_fleet_counts_on_from_the_namespace_that_is_given() -> None:
+    given = Robot(config=str(ROOT / "configs" / "two_robots.yaml"), namespace="/left7/")
+    assert [robot.namespace for robot in robots_of(given, Cell(fleet=True))] == ["left7", "left8"]
+
+
+def test_robots_of_one_panel_do_not_stand_in_one_place() -> None:
+    robots = [Robot(namespace="a"), Robot(namespace="b", base="0 0.4 0 1.57"), Robot(namespace="c")]
+    places = bases_of(robots)
+    assert places["/b"].yaw_rad == 1.57
+    assert len({base.y_m for base in places.values()}) == 3
+    assert "b: 0 0.4 0 1.57" in panel(robots, Cell()).parameters["bases"]
 
 
 def test_the_robot_file_has_the_limits_of_the_hardware() -> None:
