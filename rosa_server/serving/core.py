@@ -87,10 +87,14 @@ class ServingCore:
                 Say(connection, m.Refuse("hello_required", "this connection is not known; say hello"))
             )
             return
+        last = session.newest.get(component)
+        if last is not None and last.request_id == request_id and self.ledger.is_open(last):
+            return  # the link delivered it twice; as a fresher one it would replace itself
         model = session.models.get(component, "")
         call = self.ledger.open(
             connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames
         )
+        session.newest[component] = call
         if not model:
             known = ", ".join(session.models)
             words = f"task {session.task} has no component {component!r}; it has {known}"

@@ -36,6 +36,19 @@ def test_a_fresher_request_replaces_the_waiting_one() -> None:
     assert [c.request_id for c in stage.dispatched[-1].calls] == [2]
 
 
+def test_a_request_that_the_link_delivers_twice_runs_once_and_does_not_replace_itself() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.send("r2", 0)  # keeps the worker busy
+    stage.send("r1", 1)
+    stage.send("r1", 1)
+    assert stage.statuses() == []
+    stage.finish("p1")
+    stage.send("r1", 1)
+    stage.finish("p1")
+    assert stage.statuses() == [("r2", 0, "ok"), ("r1", 1, "ok")]
+    assert len(stage.dispatched) == 2
+
+
 def test_the_components_of_one_robot_do_not_replace_each_other() -> None:
     stage = Stage().open("r1", "r2")
     stage.send("r2", 0, "monitor")
