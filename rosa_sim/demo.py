@@ -32,7 +32,7 @@ from rosa_sim.faults.table import listing
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_SEED = 900_000  # far from every seed that demonstrations were collected on
 EPISODES, EPISODES_WITH_FAULT = 10, 2
-FAULT_AT = (3, 0.15)  # the fault comes so many s after this chunk began to play
+FAULT_AT = (3, 0.1)  # the fault comes so many s after this chunk began to play
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ class FaultyArm:
     def __init__(self, inner: ArmDriver, switch: Switch) -> None:
         self._inner = inner
         self._switch = switch
+        self._stuck: tuple[Array, float] | None = None  # where the brakes closed
 
     def __getattr__(self, name: str) -> Any:
         """What only some drivers have, such as the simulated one's `world`."""
@@ -34,10 +35,12 @@ class FaultyArm:
         return replace(self._inner.read(), fault=str(self._switch.state().get("fault", "")))
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        if self._switch.state().get("fault"):
+        if not self._switch.state().get("fault"):
+            self._stuck = None
+        elif self._stuck is None:
             measured = self._inner.read()
-            q_rad, gripper_m = measured.q_rad, measured.gripper_m
-        self._inner.track(q_rad, gripper_m, period_s)
+            self._stuck = measured.q_rad, measured.gripper_m
+        self._inner.track(*(self._stuck or (q_rad, gripper_m)), period_s)
 
     def close(self) -> None:
         self._inner.close()

@@ -51,6 +51,7 @@ class Fault:
     detect_s: float = 2.0  # noticed this soon at the latest
     seconds: float = 1.4  # how long a benchmark leaves it on
     shown_s: float = 4.0  # and a demonstration
+    into_s: float = 0.35  # it begins at most so long after a chunk of 0.4 s began to play
     returns: bool = (
         True  # what it took is there again at once when it is lifted; else somebody has to start it anew
     )
@@ -269,6 +270,7 @@ FAULTS: dict[str, Fault] = {
         detect_s=0.5,
         seconds=1.0,
         shown_s=1.0,
+        into_s=0.15,  # later, the chunk is over before the arm could miss anybody
     ),
     "emergency_stop": Fault(
         ARM,
