@@ -11,7 +11,7 @@ SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scrip
 ARGS ?=
 FAULT ?=
 
-.PHONY: help setup demo test test-fast check format train evaluate bench colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check format train evaluate bench faults colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -48,6 +48,9 @@ evaluate: setup  ## success on 100 unseen seeds, with real and with blanked imag
 
 bench: setup  ## every benchmark: transport, robot side, scheduler, the paper's schedules; writes benchmarks/results/
 	@for name in transport robot_side paper_schedules scheduler; do $(WITH)python benchmarks/$$name.py $(ARGS); done
+
+faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
+	@$(WITH)python benchmarks/faults.py $(ARGS)
 
 colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
 	@$(WITH)python scripts/colcon_build.py
