@@ -20,7 +20,7 @@ INSET = 144  # px, side of the robot's own camera pictures
 WHITE, GREEN, AMBER, RED = (255, 255, 255), (120, 230, 120), (255, 190, 60), (255, 90, 80)
 COLOURS = {"executing": GREEN, "inferring": WHITE, "waiting_for_human": RED, "holding": AMBER}
 BAR = 52  # px, the strip at the bottom that says what the robot does
-BANNER_LINES = 2
+BANNER_LINES = 3
 DARK_RED, DARK_AMBER, DARK_GREEN = (150, 20, 20), (150, 90, 0), (20, 100, 50)
 
 
