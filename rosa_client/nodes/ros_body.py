@@ -72,7 +72,7 @@ class RosBody:
         self._sensors = Sensors(node, robot)
         self._arm: ArmStatus | None = None
         self._clock = MonotonicClock()
-        self._grasp = Grasp(robot.gripper)
+        self._grasp = Grasp(robot.gripper, robot.velocity_scale)
         self._last_seq = 0
         self._next_alive_s = 0.0
         self._alert = OperatorAlert(robot=name)

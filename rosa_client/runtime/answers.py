@@ -64,7 +64,7 @@ def _use_actions(core: Mission, lane: Lane, output: Output, request_id: int, now
     took_ms = lane.latencies_ms[-1]
     core.counters.rounds += 1
     core.counters.system1_ms.append(took_ms)
-    core.play_until_s = now_s + period_s
+    core.play_until_s = now_s + period_s / core.robot.velocity_scale
     core.go(Event.ACTIONS, now_s)
     core.note("execute", "actions_in_time", f"round {core.counters.rounds}: {took_ms:.0f} ms", SYSTEM1)
     core.order(Play(core.next_sequence(), actions, step_s, period_s, request_id), now_s)

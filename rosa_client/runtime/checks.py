@@ -37,12 +37,12 @@ def check_arm(core: Mission, now_s: float) -> None:
     if core.state is State.WAITING_FOR_HUMAN:
         return
     fault, behind = core.inputs.arm_fault, core.arm_is_behind
+    if not behind:
+        core.excused_fault = ""
     if fault and not (behind and fault == core.excused_fault):
         escalate(core, Cause("arm_fault", fault), now_s)
-    elif behind and core.state is not State.CONNECTING and now_s - core.ordered_s > core.timeouts.arm_s:
-        reason = (
-            f"the arm has not taken order {core.sequence} within {core.timeouts.arm_s:g} s{_saying(fault)}"
-        )
+    elif behind and core.state is not State.CONNECTING and now_s - core.unheard_since_s > core.timeouts.arm_s:
+        reason = f"the arm has taken no order for {core.timeouts.arm_s:g} s{_saying(fault)}"
         escalate(core, Cause("arm_silent", reason), now_s)
     elif core.inputs.arm_cut_short and not behind:
         _cut_short(core, now_s)

@@ -76,7 +76,7 @@ class Play:
     sequence: int
     actions: npt.NDArray[Any]
     step_s: float
-    duration_s: float  # how much of it: the task's action period
+    duration_s: float  # how much of it, in the chunk's own time: the task's action period
     request_id: int
 
 

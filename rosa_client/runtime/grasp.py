@@ -13,8 +13,9 @@ SQUEEZED_M = 0.003  # what they were told is at least this much narrower than wh
 class Grasp:
     """Follows the orders given to the gripper, as far as they have been played."""
 
-    def __init__(self, gripper: GripperSpec) -> None:
+    def __init__(self, gripper: GripperSpec, velocity_scale: float = 1.0) -> None:
         self._gripper = gripper
+        self._scale = velocity_scale  # a chunk's own time runs slower by this
         self._told_m: float | None = None  # None: nothing is known of what the fingers were last told
         self._play: tuple[Play, float] | None = None
 
@@ -30,7 +31,7 @@ class Grasp:
         if self._play is None:
             return self._told_m
         play, begun_s = self._play
-        row = int(min(now_s - begun_s, play.duration_s) / play.step_s)
+        row = int(min((now_s - begun_s) * self._scale, play.duration_s) / play.step_s)
         return float(play.actions[min(max(row, 0), len(play.actions) - 1), -1])
 
     def holds(self, measured_m: float, now_s: float) -> bool:

@@ -117,6 +117,7 @@ def retry(core: Mission, now_s: float) -> None:
     core.cancel_calls(now_s)
     core.holds.clear()
     core.verdicts.clear()
+    core.forget_plan()
     core.reset_pending = False
     core.move(FIRST_LEG, now_s)
 

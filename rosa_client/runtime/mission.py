@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from rosa_client.runtime.commands import (
-    HOLDING,
     Alert,
     Command,
     Decision,
@@ -33,7 +32,7 @@ class Timeouts:
     connect_s: float = 60.0  # the server's welcome, the first sensor samples, and an arm that answers
     sensor_s: float = 3.0  # a camera or the joint states that went silent or stay too old
     arm_s: float = 3.0  # an arm that does not take an order
-    move_s: float = 20.0  # a move to a named pose
+    move_s: float = 20.0  # a move to a named pose, or an arm that does not come to rest after a chunk
 
 
 @dataclass
@@ -97,6 +96,7 @@ class Mission:
         self.sequence = 0
         self.last_order: Order | None = None
         self.ordered_s = 0.0
+        self.unheard_since_s = 0.0  # since then the arm has orders to take, and has taken none
         self.play_until_s = 0.0
         self.leg = TO_SAFETY  # the move under way
         self.stay_until_s: float | None = None  # arrived, and waits at the end of the leg
@@ -134,8 +134,8 @@ class Mission:
     @property
     def lets_move(self) -> bool:
         """The arm may move now; while this is so, the shell gives it a sign of life."""
-        ends_its_chunk = self.state is State.INFERRING and isinstance(self.last_order, Play)
-        return self.state in MAY_MOVE or (ends_its_chunk and self.inputs.arm_state != HOLDING)
+        settles = self.state is State.INFERRING and isinstance(self.last_order, Play)
+        return self.state in MAY_MOVE or settles
 
     def stale(self, now_s: float) -> dict[str, float]:
         """Sensors whose newest sample is too old -> its time."""
@@ -159,7 +159,15 @@ class Mission:
         self.sequence += 1
         return self.sequence
 
+    def feel(self, inputs: Inputs, now_s: float) -> None:
+        """What the robot knows about itself now."""
+        if inputs.arm_sequence != self.inputs.arm_sequence:
+            self.unheard_since_s = now_s
+        self.inputs = inputs
+
     def order(self, order: Order, now_s: float) -> None:
+        if self.inputs.arm_sequence >= order.sequence - 1:
+            self.unheard_since_s = now_s
         self.last_order = order
         self.ordered_s = now_s
         self.out.append(order)

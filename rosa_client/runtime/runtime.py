@@ -42,11 +42,11 @@ class RobotRuntime(Mission):
         return self.take()
 
     def tick(self, now_s: float, inputs: Inputs) -> list[Command]:
-        """One control period: deadlines, arm and sensors first, then whatever is due."""
-        self.inputs = inputs
+        """One control period: arm, deadlines and sensors first, then whatever is due."""
+        self.feel(inputs, now_s)
         if self.state is not State.IDLE:
-            checks.check_deadlines(self, now_s)
             checks.check_arm(self, now_s)
+            checks.check_deadlines(self, now_s)
             checks.check_sensors(self, now_s)
             checks.check_task_time(self, now_s)
             steps.step(self, now_s)

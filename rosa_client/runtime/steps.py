@@ -13,7 +13,6 @@ from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
 from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import GOAL_COUPLED, MONITOR, SYSTEM1, SYSTEM2
 
-SETTLES_S = 1.0  # an arm that still comes to rest after a chunk is waited for this long
 ASK_ARM_EVERY_S = 1.0
 
 
@@ -52,8 +51,11 @@ def _not_ready(core: Mission, now_s: float) -> str:
 
 
 def inferring(core: Mission, now_s: float) -> None:
-    if core.inputs.arm_state != HOLDING and now_s - core.entered_s < SETTLES_S:
-        return  # the arm still settles; the observation must show where it came to rest
+    if core.inputs.arm_state != HOLDING:  # the observation must show where it came to rest
+        if now_s - core.entered_s > core.timeouts.move_s:
+            reason = f"the arm does not come to rest within {core.timeouts.move_s:g} s after its chunk"
+            escalate(core, Cause("move_timeout", reason), now_s)
+        return
     planner, actor = core.lanes.get(SYSTEM2), core.lanes[SYSTEM1]
     if planner is not None and core.plan_credit >= 1 - 1e-9:
         send(core, planner, planner.component.prompt, now_s)
@@ -64,7 +66,8 @@ def inferring(core: Mission, now_s: float) -> None:
 def executing(core: Mission, now_s: float) -> None:
     if now_s >= core.play_until_s:
         core.cut_short_in_a_row = 0
-        core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
+        if SYSTEM2 in core.lanes:
+            core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
         core.fresh_after_s = now_s
         core.go(Event.CHUNK_ENDED, now_s)
 

@@ -40,14 +40,14 @@ ROBOT = RobotSpec(
 )
 
 FILE = """
-server_cluster: {{num_servers: 4}}
+server_cluster: {{num_servers: 9}}
 robot_fleet: [{{task: pick, num_robots: 1}}]
 pick:
   pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {on_retries}}}
   safety_and_slo_violation: {{on_max_violation: {on_violation}, max_consecutive_safety_replan: {unsafe}}}
   components:
-    system1: {{model: a, slo_ms: 200, prompt: default}}
+    system1: {{model: a, slo_ms: 200, prompt: default, fallback: {system1}}}
 {more}
 """
 MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 2, confirmations: 2}"
@@ -65,6 +65,7 @@ class Stage:
         on_violation: str = "stop_and_call_human",
         on_retries: str = "stop_and_call_human",
         unsafe: int = 10,
+        system1: str = "stop_and_resend",
         robot: RobotSpec = ROBOT,
     ) -> None:
         text = FILE.format(
@@ -72,6 +73,7 @@ class Stage:
             on_violation=on_violation,
             on_retries=on_retries,
             unsafe=unsafe,
+            system1=system1,
             more="\n".join(components),
         )
         self.core = RobotRuntime("robot", parse_factory(text).tasks["pick"], robot)
@@ -79,6 +81,7 @@ class Stage:
         self.events: list[tuple[float, Command]] = []
         self.link_ready = True
         self.silent: set[str] = set()
+        self.late_s: dict[str, float] = {}  # how old a sensor's samples are when they arrive
         self.good: dict[str, str] = {}  # components that answer at once -> their verdict
         self.arm_fault = ""
         self.arm_stuck = False
@@ -102,7 +105,7 @@ class Stage:
             self.now_s += PERIOD_S
             for name in (*ROBOT.cameras, JOINT_STATE):
                 if name not in self.silent:
-                    self._stamps[name] = self.now_s
+                    self._stamps[name] = self.now_s - self.late_s.get(name, 0.0)
             if self.now_s >= self._arm_until_s and not self.arm_stuck:
                 self.arm_state = HOLDING
             if self.cut_short and self.arm_state != HOLDING:
@@ -159,8 +162,8 @@ class Stage:
             self.core.answer(self.now_s, Answer(request.request_id, OK, "", Output(arrays, verdict, text)))
         )
 
-    def refuse(self, request: Send, status: str) -> list[Command]:
-        return self._note(self.core.answer(self.now_s, Answer(request.request_id, status, "because")))
+    def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
+        return self._note(self.core.answer(self.now_s, Answer(request.request_id, status, why)))
 
     def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> str:
         if alert_id is None:

@@ -1,0 +1,107 @@
+"""What must hold after every event of the search. Each check says in words what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, Send
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.task_machine import State
+from rosa_contract.config import GOAL_COUPLED, SAFETY
+from rosa_sim.explore.world import MOVES, World
+
+QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN, State.CLEARING)
+AT_REST = (State.IDLE, State.CONNECTING, State.HOLDING, State.WAITING_FOR_HUMAN)
+LAST_ORDER = {
+    State.EXECUTING: (Play,),
+    State.HOLDING: (Hold, MoveTo),  # a move to the safe pose that has ended
+    State.WAITING_FOR_HUMAN: (Hold,),
+    State.CONNECTING: (Hold, MoveTo),  # the last leg of a reset
+    State.INFERRING: (Hold, MoveTo, Play),
+    State.RETURNING: (MoveTo,),
+    State.RESETTING: (MoveTo,),
+    State.CLEARING: (MoveTo,),
+}
+
+
+def broken(before: World, event: str, after: World) -> Iterator[str]:
+    """What `event` broke, in words."""
+    core, was = after.core, before.core
+    moved = [command for command in after.commands if isinstance(command, Play | MoveTo)]
+    decided = event.startswith("operator: ") and not after.refusal
+    if was.alert is not None and moved and not decided:
+        yield f"moves ({moved}) after an escalation without a decision"
+    if any(isinstance(c, Alert) for c in after.commands) and core.state is not State.WAITING_FOR_HUMAN:
+        yield f"calls a human and then does not wait but is {core.state.value}"
+    if (core.state is State.WAITING_FOR_HUMAN) is not (core.alert is not None):
+        yield f"an alert is {'open' if core.alert else 'not open'} in state {core.state.value}"
+    if decided is False and event.startswith("operator: ") and after.key() != before.key():
+        yield "a refused decision changed something"
+    if any(isinstance(c, Play) for c in moved) and event != "system1 answers actions":
+        yield "plays something that is no answer in time"
+    yield from _stopped(event, core, moved)
+    yield from _orders(core)
+    yield from _calls(before, after)
+    yield from _held(core, moved)
+
+
+def _stopped(event: str, core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
+    """An emergency stop or a fault ends all motion at once, and only a person ends that."""
+    wrong = core.inputs.emergency_stop or (
+        core.inputs.arm_fault and core.inputs.arm_fault != core.excused_fault
+    )
+    heard = not event.startswith(("operator: ", "start"))
+    if wrong and heard and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
+        yield f"is {core.state.value} in spite of an emergency stop or a fault"
+    if core.inputs.emergency_stop and moved:
+        yield "moves under an emergency stop"
+
+
+def _orders(core: Mission) -> Iterator[str]:
+    """What the arm was last told fits the state."""
+    expected = LAST_ORDER.get(core.state)
+    if expected and not isinstance(core.last_order, expected):
+        yield f"is {core.state.value}, but the arm was last told {core.last_order}"
+    if core.state in MOVES and isinstance(core.last_order, MoveTo):
+        if (core.last_order.pose, core.last_order.gripper) != (core.leg.pose, core.leg.gripper):
+            yield f"goes to {core.leg}, but the arm was told {core.last_order}"
+        if core.state is not State.RESETTING and core.last_order.pose != "safe":
+            yield f"is {core.state.value}, but the arm was told {core.last_order}"
+    if core.lets_move and core.state in AT_REST:
+        yield f"gives the arm a sign of life while it is {core.state.value}"
+
+
+def _calls(before: World, after: World) -> Iterator[str]:
+    """Every call ends exactly once, and nobody waits for an answer that would not be used."""
+    open_before = {lane.request_id for lane in before.core.lanes.values() if lane.in_flight}
+    sent = [command.request_id for command in after.commands if isinstance(command, Send)]
+    ended = [command.request_id for command in after.commands if isinstance(command, CallEnded)]
+    open_now = {lane.request_id for lane in after.core.lanes.values() if lane.in_flight}
+    if len(set(ended)) != len(ended) or not set(ended) <= open_before | set(sent):
+        yield f"calls {ended} ended, but open were {open_before} and {sent}"
+    if (open_before | set(sent)) - set(ended) != open_now:
+        yield f"open were {open_before}, sent {sent}, ended {ended}, but open are {open_now}"
+    if after.core.state in QUIET and open_now:
+        yield f"is {after.core.state.value}, but waits for {open_now}"
+    chain = [name for name in GOAL_COUPLED if name in after.core.lanes]
+    if after.core.state is not State.INFERRING and any(after.core.lanes[name].in_flight for name in chain):
+        yield f"is {after.core.state.value}, but waits for {chain} about an old picture"
+
+
+def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
+    """What holds the robot holds it: no motion but to the safe pose."""
+    if core.holds and core.state not in (State.HOLDING, State.RETURNING):
+        yield f"is {core.state.value}, but held by {', '.join(core.holds)}"
+    if core.holds and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
+        yield f"moves {moved}, but is held by {', '.join(core.holds)}"
+    limit = core.task.safety_and_slo_violation
+    if core.unsafe_in_a_row and SAFETY not in core.holds and core.state in (State.EXECUTING, State.RESETTING):
+        yield "moves although the last safety verdict is unsafe"
+    for lane in core.lanes.values():
+        if core.state not in QUIET and lane.consecutive_missed >= limit.max_consecutive_slo_violation:
+            yield f"goes on after {lane.consecutive_missed} misses of {lane.name} in a row"
+
+
+def finished(world: World) -> bool:
+    """The task is over, or a human is asked: the two ends that every continuation must come to."""
+    return world.core.state in (State.IDLE, State.WAITING_FOR_HUMAN)

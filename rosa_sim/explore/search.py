@@ -1,0 +1,95 @@
+"""Breadth first through every state of one cell: each event in each state, until nothing new is found."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from rosa_client.runtime import mission
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.runtime.task_machine import Event, State, advance
+from rosa_sim.explore.checks import broken
+from rosa_sim.explore.continuations import CONTINUATIONS, Ends
+from rosa_sim.explore.events import possible
+from rosa_sim.explore.world import World
+
+
+@dataclass
+class Found:
+    """What a search came upon."""
+
+    states: int = 0
+    transitions: int = 0
+    complete: bool = False  # nothing new is left
+    rows: set[tuple[State, Event]] = field(default_factory=set)  # of the transition table
+    longest: dict[str, int] = field(default_factory=dict)  # continuation -> most steps to its end
+    problems: list[str] = field(default_factory=list)
+
+
+def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int = 1) -> Found:
+    """Everything that can happen to `core`, from the beginning; ends early with `most_problems`."""
+    found = Found()
+    ends = {name: Ends(*way) for name, way in CONTINUATIONS.items()}
+    first = World(core)
+    first.settle()
+    came_from: dict[Hashable, tuple[Hashable, str]] = {first.key(): ("", "")}
+    waiting = deque([first])
+    with _Watch(found.rows):
+        while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
+            world = waiting.popleft()
+            found.states += 1
+            for name, one in ends.items():
+                if way := one.endless(world):
+                    text = f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
+                    found.problems.append(_told(text, world.key(), came_from))
+            for event, happen in possible(world):
+                after = world.copy()
+                problems = _happens(world, event, happen, after)
+                after.settle()
+                found.transitions += 1
+                key = after.key()
+                found.problems += [_told(f"{event}: {p}", world.key(), came_from) for p in problems]
+                if key not in came_from:
+                    came_from[key] = (world.key(), event)
+                    waiting.append(after)
+    found.complete = not waiting
+    found.longest = {name: one.longest for name, one in ends.items()}
+    return found
+
+
+def _happens(world: World, event: str, happen: object, after: World) -> list[str]:
+    """Let it happen to `after`; whatever is raised is a problem too."""
+    assert callable(happen)
+    try:
+        happen(after)
+    except Exception as error:
+        return [f"raised {type(error).__name__}: {error}"]
+    return list(broken(world, event, after))
+
+
+def _told(text: str, key: Hashable, came_from: dict[Hashable, tuple[Hashable, str]]) -> str:
+    """The problem and the shortest way to it."""
+    steps: list[str] = []
+    while key in came_from and came_from[key][1]:
+        key, event = came_from[key]
+        steps.append(event)
+    return f"{text}\n    after: " + "; ".join(reversed(steps))
+
+
+class _Watch:
+    """Notes every row of the transition table that is used."""
+
+    def __init__(self, rows: set[tuple[State, Event]]) -> None:
+        self._rows = rows
+
+    def __enter__(self) -> None:
+        def noting(state: State, event: Event) -> State:
+            after = advance(state, event)
+            self._rows.add((state, event))
+            return after
+
+        mission.advance = noting
+
+    def __exit__(self, *_: object) -> None:
+        mission.advance = advance

@@ -1,0 +1,168 @@
+"""One robot's core and what surrounds it, small enough to be searched to the end.
+
+The core is the real one (`RobotRuntime`). Time is made abstract: after every event each of its times is set to "not
+yet", and an event that needs one to have come sets that one alone. So deadlines, periods and timeouts may come in any
+order, also in orders that no clock allows: what is proven for these holds for the real ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Command, Hold, Inputs, MoveTo, Play
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.runtime.task_machine import State
+
+NOW_S = 1000.0
+NEVER_S = NOW_S + 1e6
+LONG_AGO_S = 0.0
+MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
+FAULT = "reflex"
+CUT = "no sign of life"
+
+BLIND, FAULTY, STOPPED, UNLINKED = (
+    "blind",
+    "faulty",
+    "stopped",
+    "unlinked",
+)  # what may be wrong at one instant
+
+
+@dataclass
+class World:
+    """The core, its arm, and the calls that are over but may still be answered."""
+
+    core: RobotRuntime
+    arm_state: str = HOLDING
+    arm_sequence: int = 0  # the last order that the arm has taken
+    arm_cut: bool = False  # ended its last order before time
+    object_held: bool = False
+    retired: int = 0  # a call that has ended
+    commands: list[Command] = field(default_factory=list)  # of the last event
+    refusal: str = ""  # of the last event, when it was an operator's decision
+
+    def copy(self) -> World:
+        """Independent of this one, but for what never changes."""
+        other: World = _twin(self)
+        other.core = _copied(self.core)
+        other.commands, other.refusal = [], ""
+        return other
+
+    # -- what can be told to the core ---------------------------------------------------------------------------------
+
+    def tick(self, wrong: str = "") -> None:
+        """One control period in which all is well, or one thing is `wrong`."""
+        core = self.core
+        seen_s = NOW_S - 0.001 if wrong != BLIND else NOW_S - 0.001 - core.robot.max_sensor_age_ms / 1000
+        inputs = Inputs(
+            sensor_stamp_s=dict.fromkeys((*core.robot.cameras, JOINT_STATE), seen_s),
+            link_ready=wrong != UNLINKED,
+            link_reason="the cable is cut",
+            arm_state=self.arm_state,
+            arm_sequence=self.arm_sequence,
+            arm_fault=FAULT if wrong == FAULTY else "",
+            arm_cut_short=CUT if self.arm_cut else "",
+            emergency_stop=wrong == STOPPED,
+            gripper_holds=self.object_held,
+        )
+        self.hear(core.tick(NOW_S, inputs))
+
+    def hear(self, commands: list[Command]) -> None:
+        """The shell gets the core's commands; the arm takes them later, or not."""
+        self.commands += commands
+
+    def arm_takes(self) -> None:
+        """The arm takes the newest order."""
+        kinds = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}
+        self.arm_state = kinds[type(self.core.last_order)]
+        self.arm_sequence, self.arm_cut = self.core.sequence, False
+
+    @property
+    def arm_behind(self) -> bool:
+        """It has not yet taken the newest order."""
+        return self.arm_sequence < self.core.sequence
+
+    # -- what makes the search finite ---------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """After an event: every time is "not yet" again, and what only counts is counted from nothing."""
+        core = self.core
+        core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
+        core.fresh_after_s = LONG_AGO_S
+        core.play_until_s = NEVER_S
+        core.deadline_s = NEVER_S if core.deadline_s is not None else None
+        core.stay_until_s = NEVER_S if core.stay_until_s is not None and core.state in MOVES else None
+        core.holds = {key: Held(held.action, NOW_S) for key, held in core.holds.items()}
+        core.counters = Counters()
+        core.attempt = 1
+        core.settled = {key: value for key, value in core.settled.items() if key == core.alert_id}
+        for lane in core.lanes.values():
+            lane.sent = lane.in_time = lane.missed = lane.cancelled = lane.late_discarded = 0
+            lane.latencies_ms.clear()
+            lane.due_s = NEVER_S
+            lane.sent_s, lane.deadline_s = NOW_S, NEVER_S
+            lane.resend_after_s = NEVER_S if lane.resend_after_s > NOW_S else LONG_AGO_S
+            if len(lane._overdue) > 1:
+                lane._overdue = {max(lane._overdue)}
+
+    def key(self) -> Hashable:
+        """Two worlds with the same key behave alike. What every way out of a state forgets is no part of its key."""
+        core = self.core
+        told = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault, core.emergency_noted)
+        if core.state is State.IDLE:
+            return (core.state, told, self._arm())
+        if core.state is State.WAITING_FOR_HUMAN:
+            return (core.state, told, self._arm(), self._refused(), core.alert is not None)
+        if core.state is State.CLEARING:
+            return (core.state, told, self._arm(), self._refused(), core.leg, core.stay_until_s is not None)
+        moves = core.state in MOVES
+        return (
+            core.state,
+            told,
+            self._arm(),
+            self._refused(),
+            tuple((lane.in_flight, lane.consecutive_missed) for lane in core.lanes.values()),
+            tuple(sorted((key, held.action.value) for key, held in core.holds.items())),
+            (core.plan is not None, round(core.plan_credit, 3)),
+            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.failures),
+            tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
+            (core.leg, core.stay_until_s is not None) if moves else None,
+            core.reset_pending,
+            core.alert is not None,
+            type(core.last_order),
+        )
+
+    def _refused(self) -> tuple[bool, ...]:
+        """Components that must not be asked again yet."""
+        return tuple(lane.resend_after_s > NOW_S for lane in self.core.lanes.values())
+
+    def _arm(self) -> tuple[Hashable, ...]:
+        return (self.arm_state, self.arm_behind, self.arm_cut)
+
+
+def _twin(one: Any) -> Any:
+    """As `copy.copy`, several times faster."""
+    other = object.__new__(type(one))
+    other.__dict__.update(one.__dict__)
+    return other
+
+
+def _copied(core: RobotRuntime) -> RobotRuntime:
+    """A copy that shares only what never changes: descriptions, and frozen values."""
+    other: RobotRuntime = _twin(core)
+    other.counters, other.out = Counters(), []
+    other.holds, other.settled = dict(core.holds), dict(core.settled)
+    other.verdicts = {name: deque(seen, seen.maxlen) for name, seen in core.verdicts.items()}
+    other.lanes = {name: _lane_copied(lane) for name, lane in core.lanes.items()}
+    return other
+
+
+def _lane_copied(lane: Lane) -> Lane:
+    other: Lane = _twin(lane)
+    other.latencies_ms, other._overdue = deque(maxlen=1), set(lane._overdue)
+    return other

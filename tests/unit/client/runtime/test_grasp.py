@@ -1,0 +1,57 @@
+"""Something is between the fingers when they are told to be narrower than they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rosa_client.runtime.commands import OPEN, Hold, MoveTo, Play
+from rosa_client.runtime.grasp import Grasp
+from rosa_contract.robot import GripperSpec
+
+PANDA = GripperSpec(0.0, 0.08)
+
+
+def closing(step_s: float = 0.1) -> Play:
+    """Opens for three rows, then closes to 2 cm."""
+    widths = [0.08, 0.08, 0.08, 0.02]
+    actions = np.column_stack([np.zeros((4, 2)), widths])
+    return Play(1, actions, step_s, 4 * step_s, 1)
+
+
+@pytest.mark.parametrize(
+    ("measured_m", "held"), [(0.04, True), (0.0215, False), (0.003, False), (0.079, False)]
+)
+def test_a_cube_keeps_the_fingers_apart(measured_m: float, held: bool) -> None:
+    grasp = Grasp(PANDA)
+    grasp.order(closing(), 0.0)
+    grasp.order(Hold(2), 0.4)
+    assert grasp.holds(measured_m, 1.0) is held
+
+
+def test_only_what_was_played_was_told() -> None:
+    grasp = Grasp(PANDA)
+    grasp.order(closing(), 0.0)
+    grasp.order(Hold(2), 0.15)
+    assert not grasp.holds(0.04, 1.0), "the chunk was stopped before it closed the fingers"
+
+
+def test_a_slowed_arm_is_behind() -> None:
+    grasp = Grasp(PANDA, velocity_scale=0.5)
+    grasp.order(closing(), 0.0)
+    assert grasp.told_m(0.4) == 0.08
+    assert grasp.told_m(0.7) == 0.02
+
+
+def test_a_move_keeps_or_opens() -> None:
+    grasp = Grasp(PANDA)
+    grasp.order(closing(), 0.0)
+    grasp.order(MoveTo(2, "safe"), 1.0)
+    assert grasp.holds(0.04, 2.0)
+    grasp.order(MoveTo(3, "home", OPEN), 2.0)
+    assert not grasp.holds(0.04, 3.0)
+
+
+def test_what_nobody_knows_counts_as_held() -> None:
+    assert Grasp(PANDA).holds(0.04, 0.0)
+    assert not Grasp(PANDA).holds(0.08, 0.0)

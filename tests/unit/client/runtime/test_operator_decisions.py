@@ -1,0 +1,76 @@
+"""What operators may decide: the first wins, the second is told, and everything is counted anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, TaskEnded
+from rosa_client.runtime.task_machine import State
+from tests.unit.client.runtime.stage import Stage
+
+
+def waiting() -> Stage:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Alert)
+    return stage
+
+
+@pytest.mark.parametrize("first", ["resume", "retry", "return_to_safe_state", "abort"])
+def test_the_first_decision_wins_and_the_second_is_told_who_took_which(first: str) -> None:
+    stage = waiting()
+    assert stage.decide(first, 1, by="anna") == ""
+    state, events = stage.core.state, len(stage.events)
+    stage.now_s += 2.5
+    said = stage.decide("abort", 1, by="ben")
+    assert said == f"alert 1 is settled: anna decided {first} 2.5 s ago"
+    assert (stage.core.state, len(stage.events)) == (state, events), "a refused decision changes nothing"
+
+
+def test_every_alert_gets_one_answer() -> None:
+    stage = waiting()
+    stage.decide("return_to_safe_state")
+    assert stage.of(ClearAlert)[-1].alert_id == 1
+    assert "the robot is clearing" in stage.decide("resume", 2)
+    again = stage.run_until(Alert)
+    assert isinstance(again, Alert)
+    assert again.alert_id == 2
+    assert again.cause == "max_consecutive_slo_violation"
+    assert again.reason.endswith("the robot is at its safe pose")
+
+
+def test_who_decides_is_required() -> None:
+    stage = waiting()
+    assert stage.decide("resume", by="  ") == "decided_by: expected the name of who decides, got nothing"
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+
+
+def test_an_alert_that_ended_with_its_task_says_so() -> None:
+    stage = waiting()
+    stage._note(stage.core.cancel(stage.now_s, "the client gave up"))
+    assert stage.of(ClearAlert)[-1].reason == "the client gave up"
+    assert stage.decide("resume", 1) == "alert 1 is settled: the end of the task decided aborted 0.0 s ago"
+
+
+def test_a_way_to_the_safe_pose_that_fails_asks_again() -> None:
+    stage = waiting()
+    stage.decide("return_to_safe_state")
+    stage.arm_stuck = True
+    again = stage.run_until(Alert, limit_s=25)
+    assert isinstance(again, Alert)
+    assert (again.alert_id, again.cause) == (2, "move_timeout")
+    assert len(stage.of(MoveTo)) == 1
+
+
+def test_after_a_decision_misses_are_counted_from_nothing() -> None:
+    stage = waiting()
+    stage.decide("resume")
+    decided_s = stage.now_s
+    stage.run_until(Alert)
+    assert stage.now_s - decided_s > 3 * 0.2, "three deadlines again"
+
+
+def test_the_end_of_the_task_names_who_ended_it() -> None:
+    stage = waiting()
+    stage.decide("abort", by="ben")
+    assert stage.of(TaskEnded)[-1].reason == "ben aborted the task"
