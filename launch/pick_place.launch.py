@@ -110,7 +110,7 @@ def robot_actions(robot: Robot) -> list[LaunchDescriptionEntity]:
     """The nodes of one robot, and its recorder when one is asked for."""
     actions: list[LaunchDescriptionEntity] = []
     if robot.record:
-        inside = f"/{robot.namespace.strip('/')}/.*|/diagnostics|/rosout"
+        inside = f"/{robot.namespace.strip('/')}/.*|/diagnostics|/rosout|/emergency_stop"
         command = ["ros2", "bag", "record", "-s", "mcap", "-o", robot.record, "--regex", inside]
         actions.append(ExecuteProcess(cmd=command, name="recorder", output="screen"))
     for spec in robot_graph(robot):
