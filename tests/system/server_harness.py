@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,15 @@ class Server:
         options: dict[str, Any] | None = None,
         workers: int = 1,
         gateway: str = "",
+        factory: str = "",
+        arguments: Sequence[str] = (),
     ) -> None:
+        """`factory`: another factory file, with {port} and {metrics_port}. `arguments`: more of `rosa serve`."""
+        self._arguments = arguments
         self.port, self.metrics_port = free_port(), free_port()
         self.config = folder / "factory.yaml"
         self._log = folder / "server.log"
-        text = FACTORY.format(
+        text = (factory or FACTORY).format(
             workers=workers,
             backend=backend,
             options=json.dumps(EMULATED if options is None else options),
@@ -79,7 +83,7 @@ class Server:
 
     def start(self) -> Server:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "rosa_server.cli", "serve", str(self.config)]
+        command = [sys.executable, "-m", "rosa_server.cli", "serve", str(self.config), *self._arguments]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
         return self
@@ -131,10 +135,15 @@ class Robot:
         self.socket.send_multipart(frames)
 
     def request(
-        self, request_id: int = 0, prompt: str = "", budget_ms: float = 20_000, **changes: Any
+        self,
+        request_id: int = 0,
+        prompt: str = "",
+        budget_ms: float = 20_000,
+        component: str = "system1",
+        **changes: Any,
     ) -> None:
         fields = {"state": JOINTS, "images": {"front": FRONT}, **changes}
-        self.send(m.Request(request_id, "system1", budget_ms, prompt, **fields))
+        self.send(m.Request(request_id, component, budget_ms, prompt, **fields))
 
     def receive(self, timeout_s: float = PATIENCE_S) -> Any:
         """The next message. Raises `TimeoutError`."""
@@ -157,11 +166,11 @@ class Robot:
         assert isinstance(message, m.Welcome | m.Refuse), message
         return message
 
-    def join(self) -> Robot:
+    def join(self, task: str = "pick", **changes: Any) -> Robot:
         """Say hello until welcome."""
         end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
-            answer = self.hello()
+            answer = self.hello(task, **changes)
             if isinstance(answer, m.Welcome):
                 return self
             assert answer.code in ("not_ready", "robot_id_taken"), answer
@@ -174,16 +183,19 @@ class Robot:
 
 
 @contextmanager
-def serving(folder: Path, **options: Any) -> Iterator[Server]:
-    """A running server that is gone afterwards, whatever happens."""
-    server = Server(folder, **options).start()
+def serving(folder: Path, wait: bool = False, **options: Any) -> Iterator[Server]:
+    """A running server that is gone afterwards, whatever happens. `wait`: the test starts it itself."""
+    server = Server(folder, **options)
+    if not wait:
+        server.start()
     try:
         yield server
     finally:
-        try:
-            server.stop()
-        finally:
-            server.kill()
+        if server.process is not None:
+            try:
+                server.stop()
+            finally:
+                server.kill()
 
 
 @contextmanager

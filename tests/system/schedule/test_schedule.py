@@ -1,0 +1,210 @@
+"""`rosa plan` makes a schedule, `rosa serve --schedule` runs it, and real robots find what was planned."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rosa_contract import messages as m
+from rosa_contract.images import EncodedImage
+from rosa_server.scheduler.library import file_name
+from rosa_server.scheduler.profiles import Configuration, Profile, ServiceTime, save_profile
+from rosa_server.scheduler.queueing import batch_latencies_ms, summarise
+from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
+
+FACTORY = """
+server_cluster: {{num_servers: 4, gpu_type: cpu}}
+robot_fleet: [{{task: pick, num_robots: 2}}, {{task: sort, num_robots: 1}}]
+pick:
+  pipeline: {{action_period_ms: 200}}
+  min_action_rate_hz: 2
+  components:
+    system1: {{model: emulated/policy, slo_ms: 200}}
+    safety: {{model: emulated/guard, slo_ms: 200, freq_hz: 4}}
+sort:
+  pipeline: {{action_period_ms: 200}}
+  min_action_rate_hz: 2
+  components:
+    system1: {{model: emulated/policy, slo_ms: 200}}
+models:
+  emulated/policy: {{backend: emulated, options: {{latency_ms: 60, load_s: 2}}}}
+  emulated/guard: {{backend: emulated, options: {{latency_ms: 20, load_s: 2, verdict: safe}}}}
+gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
+"""
+SERVICE_MS = {"emulated/policy": 60.0, "emulated/guard": 20.0}
+
+
+def rosa_plan(config: Path, *options: str) -> dict[str, Any]:
+    """What `rosa plan CONFIG --json` prints, as a file beside the config and as values."""
+    command = [sys.executable, "-m", "rosa_server.cli", "plan", str(config), "--json", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    (config.parent / "plan.json").write_text(done.stdout)
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def write_profiles(folder: Path) -> None:
+    """Profiles of the emulated models, from the same queue that the shipped derived profiles come from."""
+    for model, one_ms in SERVICE_MS.items():
+        points = [
+            summarise(rate_hz, batch_latencies_ms(rate_hz, 1, {1: one_ms}.__getitem__, 0.02, 2000, step))
+            for step in range(1, 11)
+            for rate_hz in (100 * step / one_ms,)
+        ]
+        alone = Configuration("static", 1, 1000 / one_ms, tuple(points), (ServiceTime(1, one_ms),))
+        save_profile(
+            Profile(1, model, "cpu", "derived", 100.0, 1000.0, (alone,)), folder / "cpu" / file_name(model)
+        )
+
+
+def wait_for(server: Server, event: str, **fields: str) -> dict[str, Any]:
+    """The first log line of an event with these fields."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        for line in server.events(event):
+            if all(line[key] == value for key, value in fields.items()):
+                return line
+        time.sleep(0.05)
+    raise AssertionError(f"no {event} with {fields}:\n{server.log()}")
+
+
+def ask(robots: Sequence[tuple[Robot, str]], number: int) -> dict[tuple[str, str], float]:
+    """One call of every stream at once: (robot, component) -> ms until it was answered `ok`."""
+    sent_s = {}
+    for one, component in robots:
+        sent_s[one.name, component] = time.monotonic()
+        one.request(number, component=component, budget_ms=10_000)
+    took = {}
+    for one, component in robots:
+        answer = one.answer()
+        assert (answer.request_id, answer.status) == (number, "ok"), answer
+        took[one.name, component] = (time.monotonic() - sent_s[one.name, component]) * 1000
+    return took
+
+
+def test_a_killed_server_is_replaced_by_its_standby_and_other_streams_are_untouched(tmp_path: Path) -> None:
+    profiles = tmp_path / "profiles"
+    write_profiles(profiles)
+    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
+    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server, ExitStack() as stack:
+        plan = rosa_plan(server.config, "--standby", "1", "--profiles", str(profiles))
+        assert [one["model"] for one in plan["servers"] if not one["standby"]].count("emulated/policy") == 2
+        server.start()
+        tasks = {"p0": "pick", "p1": "pick", "s0": "sort"}
+        cameras: dict[str, Any] = {}
+        robots = {
+            name: stack.enter_context(robot(server, name)).join(task, cameras=cameras)
+            for name, task in tasks.items()
+        }
+        for name in tasks:
+            welcome = robots[name].hello(tasks[name], cameras=cameras)
+            assert isinstance(welcome, m.Welcome)
+            assert welcome.rates_hz == plan["rates_hz"][tasks[name]]
+        # Slots are given in the order of arrival.
+        slots = {"p0": "pick/0", "p1": "pick/1", "s0": "sort/0"}
+        streams = [(robots[name], "system1") for name in robots]
+        ask(streams, 1)
+        wait_for(server, "worker_ready", worker="standby0/emulated/policy/0.1")
+
+        failed = plan["routing"]["pick/0"]["system1"]
+        hit = {name for name, slot in slots.items() if plan["routing"][slot]["system1"] == failed}
+        assert hit != set(slots), "somebody uses another server, or nothing would be seen"
+        os.kill(wait_for(server, "worker_started", worker=f"{failed}/0.1")["pid"], signal.SIGKILL)
+        ask(streams, 2)
+        ask([(robots["p0"], "safety"), (robots["p1"], "safety")], 3)
+        assert not [line for line in server.events("worker_ready") if line["worker"] == f"{failed}/0.2"], (
+            "the answers came before the failed worker was back"
+        )
+        moved = wait_for(server, "streams_moved", of=failed)
+        assert moved["to"] == "standby0/emulated/policy"
+        assert "SIGKILL" in moved["reason"]
+        assert {line["of"] for line in server.events("streams_moved")} == {failed}
+
+        wait_for(server, "worker_ready", worker=f"{failed}/0.2")
+        wait_for(server, "streams_moved", of=failed, to=failed)
+        ask(streams, 4)
+
+
+def test_robots_beyond_the_plan_are_admitted_until_something_binds_and_then_told_what(tmp_path: Path) -> None:
+    profiles = tmp_path / "profiles"
+    write_profiles(profiles)
+    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
+    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server, ExitStack() as stack:
+        rosa_plan(server.config, "--profiles", str(profiles))
+        server.start()
+        names = iter(f"r{number}" for number in range(100))
+        refused, welcomed = None, 0
+        while refused is None:
+            one = stack.enter_context(robot(server, next(names)))
+            if welcomed == 0:
+                one.join(cameras={})
+                welcomed = 1
+                continue
+            answer = one.hello(cameras={})
+            if isinstance(answer, m.Welcome):
+                welcomed += 1
+                assert answer.rates_hz["system1"] >= 2
+            else:
+                refused = answer
+        assert welcomed > 2, "two were planned, and the servers are not full with them"
+        assert welcomed < 40
+        assert refused.code == "not_admitted"
+        assert "the 2 planned slots of task pick are taken" in refused.reason
+        assert "req/s" in refused.reason or "longer rounds" in refused.reason
+        admitted = server.events("robot_admitted")
+        assert len(admitted) == welcomed - 2
+
+
+def test_the_shipped_cell_runs_from_its_plan(tmp_path: Path) -> None:
+    shipped = (ROOT / "configs" / "pick_place.yaml").read_text().replace("{", "{{").replace("}", "}}")
+    factory = shipped + 'gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}\n'
+    with serving(
+        tmp_path, factory=factory, arguments=["--schedule", str(tmp_path / "plan.json")], wait=True
+    ) as server:
+        plan = rosa_plan(server.config)
+        server.start()
+        pixels = {name: EncodedImage("rgb8", 96, 96, bytes(96 * 96 * 3)) for name in ("front", "wrist")}
+        state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
+        with robot(server) as panda:
+            cameras = dict.fromkeys(pixels, m.CameraInfo(96, 96, "rgb8"))
+            panda.join("pick_and_place", cameras=cameras, state={"joint_position": 7, "gripper_width": 1})
+            for number, component in enumerate(("system1", "monitor")):
+                panda.request(number, component=component, images=pixels, state=state)
+                answer = panda.answer()
+                assert (answer.request_id, answer.status) == (number, "ok"), answer
+        hosts = server.events("server_started")[0]["hosts"]
+        assert hosts == {one["id"]: one["model"] for one in plan["servers"]}
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_its_dotted_path(tmp_path: Path) -> None:
+    profiles = tmp_path / "profiles"
+    write_profiles(profiles)
+    arguments = ["--schedule", str(tmp_path / "plan.json")]
+    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server:
+        plan = rosa_plan(server.config, "--profiles", str(profiles))
+        del plan["routing"]["pick/1"]["safety"]
+        plan["servers"][0]["batch"] = 0
+        (tmp_path / "plan.json").write_text(json.dumps(plan))
+        server.start()
+        assert server.process is not None
+        assert server.process.wait(PATIENCE_S) == 2
+        assert "servers[0].batch: must be >= 1, got 0" in server.log()
+        plan["servers"][0]["batch"] = 1
+        (tmp_path / "plan.json").write_text(json.dumps(plan))
+        server.start()
+        assert server.process.wait(PATIENCE_S) == 2
+        assert "routing.pick/1.safety: is missing" in server.log()
