@@ -1,13 +1,15 @@
 """Messages <-> ZeroMQ frames. Frame 0 is a msgpack header; every image, and every model output, is a frame of its own.
 
 The header is a map with `v` (schema version, checked before anything else) and `t` (message type). Arrays travel as
-dtype + shape + bytes of a short list of plain dtypes; non-finite numbers are refused at both ends. Whatever the bytes,
-decoding raises nothing but `CodecError`.
+dtype + shape + bytes of a short list of plain dtypes; non-finite numbers are refused at both ends. Headers, outputs and
+compressed images have a checksum: TCP's own is weak, and a flipped bit in a joint angle would look like another angle.
+It is no protection against people; CURVE is. Whatever the bytes, decoding raises nothing but `CodecError`.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,8 @@ MAX_BATCH = 4096
 MAX_ARRAY_BYTES = 1 << 24
 MAX_NDIM = 4
 MAX_ID = (1 << 63) - 1
+SUM = "#"  # the last entry of every packed map: the CRC-32 of all bytes before the number itself
+SUM_BYTES = 4
 MAX_RATE_HZ = 1e6
 DTYPES = ("<f4", "<f8", "<f2", "<i4", "<i8", "|u1", "|b1")
 
@@ -61,8 +65,14 @@ def read_header(frames: Sequence[Frame]) -> Header:
     header = _unpack(frames[0], "header")
     if not isinstance(header, dict):
         raise CodecError(f"header: expected a map, got {type(header).__name__}")
+    # Another version may have no checksum; where there is one, it comes first: the version may be what was damaged.
+    summed = SUM in header
+    if summed:
+        _check_sum(frames[0], header, "header")
     if header.get("v") != m.SCHEMA_VERSION or isinstance(header.get("v"), bool):
         raise VersionError(header.get("v"), m.SCHEMA_VERSION)
+    if not summed:
+        raise CodecError("header: no checksum")
     if not isinstance(header.get("t"), str):
         raise CodecError(f"header: expected a message type under 't', got {header.get('t')!r}")
     return header
@@ -80,6 +90,7 @@ def decode_output(frame: Frame) -> m.Output:
     body = _unpack(frame, "output")
     if not isinstance(body, dict):
         raise CodecError(f"output: expected a map, got {type(body).__name__}")
+    _check_sum(frame, body, "output")
     return m.Output(_arrays(body, "a"), _text(body, "w", MAX_NAME_CHARS), _text(body, "x", MAX_TEXT_CHARS))
 
 
@@ -109,6 +120,7 @@ def _encode_request(message: m.Request) -> tuple[Header, list[Frame]]:
         "p": message.prompt,
         "s": _pack_arrays(message.state),
         "m": images,
+        "h": [_image_sum(image.encoding, image.data) for image in message.images.values()],
     }
     return header, [image.data for image in message.images.values()]
 
@@ -197,10 +209,12 @@ def _decode_hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
 
 
 def _decode_request(header: Header, frames: Sequence[Frame]) -> m.Request:
-    listed = _list(header, "m", MAX_IMAGES)
+    listed, sums = _list(header, "m", MAX_IMAGES), _list(header, "h", MAX_IMAGES)
     _count(frames, 1 + len(listed), "request")
+    if len(sums) != len(listed):
+        raise CodecError(f"request: expected {len(listed)} checksums of images, got {len(sums)}")
     images: dict[str, EncodedImage] = {}
-    for entry, frame in zip(listed, frames[1:], strict=True):
+    for entry, frame, expected in zip(listed, frames[1:], sums, strict=True):
         if not isinstance(entry, list) or len(entry) != 4 or not isinstance(entry[0], str):
             raise CodecError(
                 f"request: image: expected [camera, encoding, height, width], got {_short(entry)}"
@@ -210,6 +224,8 @@ def _decode_request(header: Header, frames: Sequence[Frame]) -> m.Request:
         if name in images or len(name) > MAX_NAME_CHARS:
             raise CodecError(f"request: camera {_short(name)} stands twice or has too long a name")
         images[name] = EncodedImage(encoding, height, width, _buffer(frame))
+        if _image_sum(encoding, frame) != expected:
+            raise CodecError(f"request: camera {name!r}: damaged on its way: its checksum is another one")
     return m.Request(
         request_id=_whole(header.get("i"), "request_id", 0, MAX_ID),
         component=_name(header, "c"),
@@ -319,12 +335,27 @@ def _bare(kind: type[Any]) -> Callable[[Header, Sequence[Frame]], Any]:
 # -- checked reading of header fields -------------------------------------------------------------------------------
 
 
-def _pack(value: Any) -> bytes:
+def _pack(value: Mapping[str, Any]) -> bytes:
+    """A map as bytes that end with their checksum."""
+    content = {key: entry for key, entry in value.items() if key != SUM}
     try:
-        packed: bytes = msgpack.packb(value, use_bin_type=True)
+        # A number of this size takes exactly four bytes, and the last entry of a map is packed last.
+        packed: bytes = msgpack.packb({**content, SUM: 0xFFFFFFFF}, use_bin_type=True)[:-SUM_BYTES]
     except (TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"cannot encode: {error}") from None
-    return packed
+    return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
+
+
+def _check_sum(frame: Frame, content: Mapping[str, Any], what: str) -> None:
+    data = _buffer(frame)
+    expected = zlib.crc32(data[:-SUM_BYTES])
+    if content.get(SUM) != expected or data[-SUM_BYTES:] != expected.to_bytes(SUM_BYTES, "big"):
+        raise CodecError(f"{what}: damaged on its way: its checksum is another one")
+
+
+def _image_sum(encoding: str, data: Frame) -> int:
+    """Of compressed images, of which one bit spoils the rest; a raw picture has one wrong pixel then, and is large."""
+    return 0 if encoding == "rgb8" else zlib.crc32(_buffer(data))
 
 
 def _unpack(frame: Frame, what: str) -> Any:
