@@ -121,7 +121,7 @@ FAULTS: dict[str, Fault] = {
     "link_corrupt": Fault(
         LINK,
         "bytes inside every message are changed, both ways",
-        "what cannot be read or leaves the limits is not used: the arm stops, asks again; three in a row call a human",
+        "a damaged message is not used: the call ends without an answer, the arm stops, asks again; three call a human",
         causes=("slo_missed", "server_invalid", "server_failed", "invalid_actions", SLO),
         alert=SLO,
         calls_within_s=(0.9, 4.0),
