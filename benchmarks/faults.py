@@ -155,20 +155,30 @@ def stored() -> dict[Key, dict[str, Any]]:
     return found
 
 
+def forget(unwanted: list[Key]) -> None:
+    """Measure these anew; the others stay."""
+    gone = set(unwanted)
+    for path in STORE.glob("*.jsonl"):
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        left = [entry for entry in entries if (entry["fault"], entry["repetition"]) not in gone]
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in left))
+
+
 def measure(wanted: list[Key], cells: int) -> None:
     """Run `cells` cells side by side until everything wanted is stored; prints how far it is."""
     with _children(wanted, cells) as children:
         began_s, before, shown = time.monotonic(), len(stored()), -1
         while any(child.poll() is None for child in children):
             time.sleep(1.0)
-            done = [key for key in wanted if key in stored()]
+            have = stored()
+            done = [have[key] for key in wanted if key in have]
             if len(done) == shown:
                 continue
             shown = len(done)
-            fresh = len(stored()) - before
+            fresh = len(have) - before
             spent_s = time.monotonic() - began_s
             left = f"{(len(wanted) - shown) * spent_s / fresh / 60:.0f} min left" if fresh else "starting"
-            bad = sum(bool(stored()[key]["problems"]) for key in done)
+            bad = sum(bool(entry["problems"]) for entry in done)
             print(f"{shown:4d} of {len(wanted)} repetitions, {bad} with a broken promise, {left}", flush=True)
         failed = [child.returncode for child in children if child.returncode]
         if failed:
@@ -216,7 +226,6 @@ def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "fault": name,
-                "what": entry.does,
                 "promised": entry.promise,
                 "repetitions": len(mine),
                 "as promised": sum(not one["problems"] for one in mine),
@@ -363,10 +372,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     STORE.mkdir(parents=True, exist_ok=True)
-    if args.again:
-        for path in STORE.glob("*.jsonl"):
-            path.unlink()
     wanted = [(name, repetition) for repetition in range(1, args.repetitions + 1) for name in names]
+    if args.again:
+        forget(wanted)
     try:
         measure(wanted, args.cells)
     except KeyboardInterrupt:
@@ -394,7 +402,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=20, help="of every fault (default 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these faults only")
     parser.add_argument("--cells", type=int, default=1, help="cells side by side (default 1)")
-    parser.add_argument("--again", action="store_true", help="forget what has been measured")
+    parser.add_argument("--again", action="store_true", help="measure anew what has been measured")
     parser.add_argument("--cell", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--part", default="[]", help=argparse.SUPPRESS)
     args = parser.parse_args()
