@@ -27,11 +27,10 @@ def hand_over(
 
     Robots beyond the planned ones are admitted where the profiles are there to judge by.
     """
-    check(factory, schedule, source)
+    options = check(factory, schedule, source)
     placement = placement_of(schedule)
     try:
         problem = problem_from(factory)
-        options = Reader(source).section(Options, "options", schedule.options)
         deployment = deploy(problem, Catalog(problem, library, options), schedule)
     except ConfigError as error:
         return placement, NoAdmission(f"there are no profiles to judge by ({'; '.join(error.problems)})")
@@ -89,9 +88,10 @@ def _standbys(schedule: Schedule) -> dict[str, tuple[str, ...]]:
     }
 
 
-def check(factory: Factory, schedule: Schedule, source: str) -> None:
-    """Raise `ConfigError` unless this schedule can be served from this factory file."""
+def check(factory: Factory, schedule: Schedule, source: str) -> Options:
+    """The options that the schedule was made with. Raises `ConfigError` unless this factory can serve it."""
     reader = Reader(source)
+    options = reader.section(Options, "options", schedule.options)
     if not schedule.feasible:
         reader.fail("feasible", f"this plan is a refusal: {'; '.join(schedule.reasons)}")
         reader.finish()
@@ -110,6 +110,8 @@ def check(factory: Factory, schedule: Schedule, source: str) -> None:
     reader.finish()
     _check_routes(reader, factory, schedule)
     reader.finish()
+    assert isinstance(options, Options)
+    return options
 
 
 def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None:

@@ -55,6 +55,18 @@ def test_it_does_not_wait_when_the_next_one_does_not_come() -> None:
     assert batcher.decide(10.1, [10.3], True) == Run(1)
 
 
+def test_a_static_batch_takes_what_waits_and_asks_for_no_deadline() -> None:
+    aware, static = (Batcher(4, BatchProfile({1: 40.0, 2: 45.0, 4: 55.0})) for _ in range(2))
+    static.deadline_aware = False
+    for batcher in (aware, static):
+        steady(batcher, 0.005)
+    assert isinstance(aware.decide(10.0, [10.5], True), Wait), "another is about to come, and there is time"
+    assert static.decide(10.0, [10.5], True) == Run(1)
+    tight = [10.043, 10.5, 10.5, 10.5, 10.5]
+    assert aware.decide(10.0, tight, False) == Run(1), "more would make the first one late"
+    assert static.decide(10.0, tight, False) == Run(4)
+
+
 def test_a_model_that_gains_nothing_from_batches_is_never_kept_waiting() -> None:
     batcher = Batcher(8, BatchProfile({1: 40.0, 2: 80.0, 4: 160.0}))
     steady(batcher, 0.005)

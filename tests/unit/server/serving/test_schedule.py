@@ -68,16 +68,18 @@ class Door:
         return replace(PLACEMENT, hosts=hosts, routes=routes, rates_hz=rates)
 
 
-def planned(door: Door | None = None, *, warm: dict[str, str] = WORKERS) -> Stage:
-    stage = Stage(factory=FACTORY, placement=PLACEMENT, admission=door)
+def planned(
+    door: Door | None = None, *, warm: dict[str, str] = WORKERS, placement: Placement = PLACEMENT
+) -> Stage:
+    stage = Stage(factory=FACTORY, placement=placement, admission=door)
     for host, model in warm.items():
         stage.worker(f"{host}/0.1", model)
     return stage
 
 
-def full(door: Door | None = None) -> Stage:
+def full(door: Door | None = None, placement: Placement = PLACEMENT) -> Stage:
     """Every planned robot is there."""
-    stage = planned(door)
+    stage = planned(door, placement=placement)
     for robot, task in (("r0", "pick"), ("r1", "pick"), ("s0", "sort")):
         assert isinstance(stage.greet(robot, task), m.Welcome)
     return stage
@@ -165,6 +167,42 @@ def test_a_lost_server_hands_what_it_held_and_what_waits_to_its_standby_at_once(
     assert note.fields == {"of": "gpu0", "to": "spare/policy", "reason": "gpu0 failed: ended by SIGKILL"}
     stage.finish("spare/policy/0.1")
     assert stage.statuses() == [("r0", 1, "ok"), ("r1", 2, "ok")]
+
+
+def test_a_standby_batches_as_planned_for_the_server_that_it_stands_in_for() -> None:
+    alone = replace(PLACEMENT.hosts["gpu0"], batch=1)
+    stage = full(placement=replace(PLACEMENT, hosts={**PLACEMENT.hosts, "gpu0": alone}))
+    stage.lose("gpu0/0.1")
+    stage.send("r0", 1, budget_ms=5000)
+    stage.send("r1", 2, budget_ms=5000)
+    stage.lose("gpu1/0.1")  # nobody stands in for it
+    stage.worker("gpu0/0.2", "policy")  # the standby is free for gpu1 now
+    for number, robot in enumerate(("s0", "r0", "r1")):
+        stage.send(robot, 3 + number, budget_ms=5000)
+    while any(stage.held.values()):
+        stage.finish(next(worker for worker, held in stage.held.items() if held))
+    assert [len(d.calls) for d in stage.dispatched] == [1] * 5
+
+
+def test_with_two_standbys_the_second_takes_over_when_the_first_dies_too() -> None:
+    second = Host("other/policy", "policy", "other", standby=True)
+    stage = full(
+        placement=replace(
+            PLACEMENT,
+            hosts={**PLACEMENT.hosts, "other/policy": second},
+            standbys={"gpu0": ("spare/policy", "other/policy"), "gpu1": ("spare/policy", "other/policy")},
+        )
+    )
+    stage.worker("other/policy/0.1", "policy")
+    stage.lose("gpu0/0.1")
+    stage.lose("gpu1/0.1")
+    stage.send("r0", 1)
+    stage.send("s0", 2)
+    assert ran_at(stage) == {1: "spare/policy", 2: "other/policy"}
+    stage.worker("gpu1/0.2", "policy")
+    stage.finish("other/policy/0.1")
+    stage.lose("spare/policy/0.1")
+    assert ran_at(stage) == {1: "other/policy", 2: "other/policy"}
 
 
 def test_the_streams_go_back_when_the_server_is_warm_again() -> None:

@@ -1,0 +1,179 @@
+"""What a server gets of a schedule, and which schedules it refuses."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rosa_contract.config import Factory, parse_factory
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.deployment import audit
+from rosa_server.scheduler.handover import RunningSchedule, hand_over
+from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
+from rosa_server.scheduler.solve import solve
+from rosa_server.serving.placement import Admitted, NoAdmission
+from tests.unit.server.scheduler.factories import LIBRARY
+
+FACTORY = """
+server_cluster: {num_servers: 6, gpu_type: NVIDIA H200}
+robot_fleet: [{task: kit, num_robots: 4}]
+kit:
+  pipeline: {action_period_ms: 200, system2_to_system1_call_ratio: 0.1}
+  components:
+    system1: {model: nvidia/GR00T-N1.6-3B, slo_ms: 200}
+    system2: {model: Qwen2.5-VL-7B-Instruct, slo_ms: 2000}
+    safety: {model: Qwen2.5-VL-3B-Instruct, slo_ms: 500, freq_hz: 2}
+    monitor: {model: Qwen2.5-VL-7B-Instruct, slo_ms: 2000, freq_hz: 0.5}
+models:
+  nvidia/GR00T-N1.6-3B: {backend: emulated, max_batch: 16}
+"""
+
+
+def factory() -> Factory:
+    return parse_factory(FACTORY)
+
+
+@cache
+def solved(options: Options) -> Schedule:
+    schedule = solve(problem_from(factory()), LIBRARY, options)
+    assert schedule.feasible, schedule.reasons
+    return schedule
+
+
+def plan(**changes: Any) -> dict[str, Any]:
+    """A plan with one standby as it stands in a file, and with other top-level keys."""
+    written: dict[str, Any] = json.loads(json.dumps(solved(Options(standby=1)).to_dict()))
+    return {**written, **changes}
+
+
+def problems(document: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        hand_over(factory(), schedule_from(document, "plan.json"), "plan.json", LIBRARY)
+    return "\n".join(caught.value.problems)
+
+
+def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
+    schedule = schedule_from(plan())
+    placement, _ = hand_over(factory(), schedule, "plan.json", LIBRARY)
+    active = [server for server in schedule.servers if not server.standby]
+    (spare,) = [server for server in schedule.servers if server.standby]
+    assert {host.id for host in placement.hosts.values() if not host.standby} == {
+        server.id for server in active
+    }
+    assert {(host.model, host.server) for host in placement.hosts.values() if host.standby} == {
+        (model, "standby0") for model in spare.models
+    }
+    for server in active:
+        (standby,) = placement.standbys[server.id]
+        assert placement.hosts[standby].model == server.model
+        assert placement.hosts[server.id].batch == server.batch
+    assert placement.rates_hz["kit"]["safety"] == 2
+
+
+def test_what_is_written_is_what_is_read_to_the_last_digit(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(solved(Options(standby=1)).to_dict()))
+    _, admission = hand_over(factory(), load_schedule(path), str(path), LIBRARY)
+    assert isinstance(admission, RunningSchedule), "a rounded rate would break an SLO here"
+    assert admission.deployment.schedule.rates_hz == solved(Options(standby=1)).rates_hz
+
+
+def test_the_options_that_a_plan_was_made_with_hold_for_admission_too() -> None:
+    options = Options(dynamic_batching=True, network_ms=5.0)
+    _, admission = hand_over(factory(), schedule_from(solved(options).to_dict()), "plan.json", LIBRARY)
+    assert isinstance(admission, RunningSchedule)
+    assert admission.deployment.catalog.options == options
+
+
+def test_an_admitted_robot_that_leaves_takes_its_load_with_it() -> None:
+    _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", LIBRARY)
+    assert isinstance(admission, RunningSchedule)
+    before = admission.deployment
+    answer = admission.admit("kit")
+    assert isinstance(answer, Admitted), answer
+    assert answer.slot in (answer.placement.routes or {})
+    assert audit(admission.deployment) == []
+    after = admission.leave(answer.slot)
+    assert answer.slot not in (after.routes or {})
+    assert admission.deployment.problem.robots == before.problem.robots
+    assert admission.deployment.schedule.servers == before.schedule.servers
+    assert audit(admission.deployment) == []
+
+
+def test_without_profiles_the_plan_is_served_and_nobody_else_admitted(tmp_path: Path) -> None:
+    _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", ProfileLibrary(tmp_path))
+    assert isinstance(admission, NoAdmission)
+    assert "no profiles to judge by" in str(admission.admit("kit"))
+
+
+def test_a_plan_that_the_profiles_no_longer_allow_admits_nobody() -> None:
+    rates = {"kit": {"system1": 50.0, "system2": 5.0, "safety": 2.0, "monitor": 0.5}}
+    _, admission = hand_over(factory(), schedule_from(plan(rates_hz=rates)), "plan.json", LIBRARY)
+    assert "the profiles have changed" in str(admission.admit("kit"))
+
+
+def servers(**changes: Any) -> list[dict[str, Any]]:
+    first, *rest = plan()["servers"]
+    return [{**first, **changes}, *rest]
+
+
+def routes(**changes: Any) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = plan()["routing"]
+    return {**found, "kit/0": {**found["kit/0"], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schema": 2}, "schema: expected 1, got 2"),
+        ({"schema": None}, "schema: expected 1, got None"),
+        ({"surprise": 1}, "surprise: unknown key"),
+        ({"servers": servers(btach=1)}, "servers[0].btach: unknown key (did you mean 'batch'?)"),
+        ({"servers": servers(batch=0)}, "servers[0].batch: must be >= 1, got 0"),
+        (
+            {"servers": servers(batch=64)},
+            "servers[0].batch: planned 64, models.nvidia/GR00T-N1.6-3B.max_batch is 16",
+        ),
+        ({"servers": servers(batching="fixed")}, "servers[0].batching: must be one of static, dynamic"),
+        ({"servers": servers(models=["a", "b"])}, "servers[0].models: gpu0 hosts 2 models"),
+        ({"servers": servers(models=["Qwen2.5-VL-7B"])}, "(did you mean 'Qwen2.5-VL-7B-Instruct'?)"),
+        ({"servers": "none"}, "servers: expected a list"),
+        ({"routing": routes(system1="gpu9")}, "routing.kit/0.system1: no server 'gpu9' in this schedule"),
+        ({"routing": routes(safety="gpu0")}, "routing.kit/0.safety: gpu0 does not answer safety"),
+        ({"routing": {"kit": {}}}, "routing.kit: expected a robot's name such as task/0"),
+        ({"routing": {"kit/0": {}}}, "routing.kit/0.system1: is missing"),
+        ({"robots": {"kit": 5}}, "robots.kit: says 5, routing has 4"),
+        ({"robots": {"kit": 4, "fold": 1}}, "robots.fold: no such task in the factory file"),
+        ({"gpu_type": "cpu"}, "gpu_type: planned for 'cpu', server_cluster.gpu_type is 'NVIDIA H200'"),
+        ({"feasible": False, "reasons": ["safety needs 2 servers"]}, "a refusal: safety needs 2 servers"),
+        ({"options": {"networkms": 3}}, "options.networkms: unknown key (did you mean 'network_ms'?)"),
+    ],
+)
+def test_a_plan_that_cannot_be_served_is_refused_with_its_path(changes: dict[str, Any], words: str) -> None:
+    assert words in problems(plan(**changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ('{"schema": 1, "schema": 1}', "the key 'schema' stands twice"),
+        ('{"schema": 1, "objective": NaN}', "NaN is not a number"),
+        ("[" * 100_000, "not JSON"),
+        ("[1]", "expected a mapping"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load_schedule(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_schedule(tmp_path / "none.json")
