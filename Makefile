@@ -11,7 +11,7 @@ SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scrip
 ARGS ?=
 FAULT ?=
 
-.PHONY: help setup demo test test-fast check format train evaluate bench faults colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check prove format train evaluate bench faults colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -35,6 +35,10 @@ check: setup  ## the one gate: format, lint, types, tests
 	@$(WITH)python -m ruff check .
 	@$(WITH)python -m mypy
 	@$(WITH)python -m pytest $(ARGS)
+
+prove: setup  ## search everything that can happen to the robot's core, then 100,000 random steps (minutes)
+	@$(WITH)python -m rosa_sim.explore
+	@export HYPOTHESIS_PROFILE=long; $(WITH)python -m pytest -q -s tests/unit/client/runtime/test_runtime_properties.py
 
 format: setup  ## format and sort imports in place
 	@$(WITH)python -m ruff check --fix-only .

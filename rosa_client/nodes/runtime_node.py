@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
@@ -88,7 +89,10 @@ class RuntimeNode(LifecycleNode):
                 goal_callback=self._on_goal,
                 cancel_callback=lambda _: CancelResponse.ACCEPT,
             ),
-            self.create_timer(FEEDBACK_EVERY_S, self._on_feedback),
+            # On steady time: a jump of ROS time must not stop what ends a cancelled task.
+            self.create_timer(
+                FEEDBACK_EVERY_S, self._on_feedback, clock=Clock(clock_type=ClockType.STEADY_TIME)
+            ),
         ]
         return super().on_activate(state)
 

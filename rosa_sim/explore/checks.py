@@ -8,9 +8,11 @@ from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, S
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import GOAL_COUPLED, SAFETY
+from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_sim.explore.world import MOVES, World
 
 QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN, State.CLEARING)
+CALLED = (State.WAITING_FOR_HUMAN, State.CLEARING, State.IDLE)  # a human, or the task was given up
 AT_REST = (State.IDLE, State.CONNECTING, State.HOLDING, State.WAITING_FOR_HUMAN)
 LAST_ORDER = {
     State.EXECUTING: (Play,),
@@ -39,7 +41,10 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield "a refused decision changed something"
     if any(isinstance(c, Play) for c in moved) and event != "system1 answers actions":
         yield "plays something that is no answer in time"
+    if after.arm_cut and not after.arm_behind and core.state in (State.EXECUTING, *MOVES):
+        yield f"is {core.state.value} as if the arm had not cut its order short"
     yield from _stopped(event, core, moved)
+    yield from _fell_back(before, after)
     yield from _orders(core)
     yield from _calls(before, after)
     yield from _held(core, moved)
@@ -55,6 +60,24 @@ def _stopped(event: str, core: Mission, moved: list[Play | MoveTo]) -> Iterator[
         yield f"is {core.state.value} in spite of an emergency stop or a fault"
     if core.inputs.emergency_stop and moved:
         yield "moves under an emergency stop"
+
+
+def _fell_back(before: World, after: World) -> Iterator[str]:
+    """Of the calls that were missed at once, the worst fallback was done."""
+    core, was = after.core, before.core
+    missed = [c.component for c in after.commands if isinstance(c, CallEnded) and c.ending == "missed"]
+    actions = {fallback(was.lanes[name].component.fallback): name for name in missed}
+    worst = max(actions, default=FallbackAction.USE_LAST_PLAN)
+    if worst is FallbackAction.STOP_AND_CALL_HUMAN and core.state not in CALLED:
+        yield f"is {core.state.value} instead of calling a human for {actions[worst]}"
+    elif worst is FallbackAction.RETURN_TO_SAFE_STATE and core.state not in (State.RETURNING, *CALLED):
+        held = was.holds.get(actions[worst])
+        if held is None or held.action is not worst:
+            yield f"is {core.state.value} instead of returning to the safe pose for {actions[worst]}"
+    elif worst > FallbackAction.USE_LAST_PLAN and core.state in (State.EXECUTING, State.RESETTING):
+        yield f"is {core.state.value} instead of stopping for {actions[worst]}"
+    if worst > FallbackAction.STOP_AND_RESEND and core.plan is not None and core.state not in CALLED:
+        yield f"keeps its plan in spite of {worst.key}"
 
 
 def _orders(core: Mission) -> Iterator[str]:

@@ -18,6 +18,7 @@ from rosa_client.runtime.commands import (
     Hold,
     Inputs,
     MoveTo,
+    Order,
     Play,
     Send,
 )
@@ -188,13 +189,16 @@ class Stage:
             if isinstance(command, Play | Hold | MoveTo):
                 assert command.sequence > self.last_sequence, "arm commands must be numbered upwards"
                 self.last_sequence = command.sequence
-                if self.arm_deaf:
-                    continue
-                self.arm_sequence = command.sequence
-                self._was_cut_short = ""
-                if isinstance(command, MoveTo) and command.pose == "drop" and command.gripper == OPEN:
-                    self.gripper_holds = False
-                lasts_s = {Play: getattr(command, "duration_s", 0.0), MoveTo: 1.0, Hold: 0.0}[type(command)]
-                self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(command)]
-                self._arm_until_s = self.now_s + lasts_s
+                if not self.arm_deaf:
+                    self.take(command)
         return commands
+
+    def take(self, order: Order) -> None:
+        """The arm takes an order."""
+        self.arm_sequence = order.sequence
+        self._was_cut_short = ""
+        if isinstance(order, MoveTo) and order.pose == "drop" and order.gripper == OPEN:
+            self.gripper_holds = False
+        lasts_s = {Play: getattr(order, "duration_s", 0.0), MoveTo: 1.0, Hold: 0.0}[type(order)]
+        self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(order)]
+        self._arm_until_s = self.now_s + lasts_s

@@ -1,0 +1,121 @@
+"""The search of everything that can happen (`rosa_sim/explore`): it ends, it is clean, and it sees a broken core.
+
+Here are the smaller cells; `make prove` searches them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rosa_client.runtime import answers, checks, choices, ladder, runtime, steps
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
+from rosa_sim.explore.cells import CELLS, core_of
+from rosa_sim.explore.search import search
+
+SMALL = ("pick and place, safe", "planned, every time", "careful planner")
+
+
+@pytest.mark.parametrize("cell", SMALL)
+def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
+    found = search(core_of(cell))
+    assert found.problems == []
+    assert found.complete
+    assert found.states > 400
+    assert found.transitions > 5_000
+
+
+@pytest.mark.slow
+def test_every_row_of_the_transition_table_is_taken() -> None:
+    taken: set[tuple[State, Event]] = set()
+    for cell in ("pick and place, safe", "guarded", "lenient watch"):
+        found = search(core_of(cell))
+        assert found.problems == []
+        assert found.complete
+        taken |= found.rows
+    assert taken == set(TRANSITIONS)
+
+
+def test_every_fallback_and_policy_is_in_a_cell() -> None:
+    assert {fallback for _, _, fallbacks in CELLS.values() for fallback in fallbacks.values()} == {
+        "use_last_plan",
+        "stop_and_resend",
+        "stop_and_replan",
+        "return_to_safe_state",
+        "stop_and_call_human",
+    }
+    assert {policy for policy, _, _ in CELLS.values()} == {
+        "stop_and_call_human",
+        "return_to_safe_state",
+        "abort",
+    }
+
+
+# -- a search that finds nothing in a broken core would prove nothing -------------------------------------------------
+
+
+def forgetful_hold(core: Mission, now_s: float) -> None:
+    """Orders nothing."""
+
+
+def deadlines_first(core: Mission, now_s: float) -> None:
+    """Checks the arm, but only after a deadline has moved it."""
+    checks.check_deadlines(core, now_s)
+    real_check_arm(core, now_s)
+
+
+def keeps_calls(core: Mission, now_s: float) -> None:
+    """Forgets to cancel."""
+
+
+def resets_whatever_holds(core: Mission, lane: Lane, verdict: str, now_s: float) -> None:
+    """Begins a reset although something holds the robot."""
+    if verdict == "failed":
+        ladder.failed(core, now_s)
+
+
+def takes_any_choice(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
+    """Lets an operator resume under an emergency stop."""
+    return ""
+
+
+def never_times_out(core: Mission, now_s: float) -> None:
+    """Waits for a move for ever."""
+    if core.inputs.arm_state == "holding" and not core.arm_is_behind:
+        steps._arrived(core, now_s)
+
+
+def plays_late(core: Mission, now_s: float) -> None:
+    """Takes no notice of deadlines."""
+
+
+def trusts_the_arm(core: Mission, now_s: float) -> None:
+    """Takes a chunk that the arm cut short as played."""
+
+
+real_check_arm = checks.check_arm
+
+MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
+    ("pick and place", Mission, "hold", forgetful_hold),
+    ("guarded", runtime.checks, "check_arm", deadlines_first),
+    ("pick and place", Mission, "cancel_calls", keeps_calls),
+    ("guarded and watched", answers, "_use_progress", resets_whatever_holds),
+    ("pick and place", choices, "refusal", takes_any_choice),
+    ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
+    ("pick and place", runtime.checks, "check_deadlines", plays_late),
+    ("pick and place", checks, "_cut_short", trusts_the_arm),
+]
+
+
+@pytest.mark.parametrize(
+    ("cell", "where", "name", "broken"), MUTANTS, ids=lambda one: getattr(one, "__name__", None)
+)
+def test_a_broken_core_is_noticed(
+    cell: str, where: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    assert search(core_of(cell)).problems
