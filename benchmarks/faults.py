@@ -339,7 +339,7 @@ def show(rows: list[dict[str, Any]], aims: list[dict[str, Any]]) -> None:
         "repetitions",
         "detected p50 s",
         "detected max s",
-        "stop p50 ms",
+        "arm holds max s",
         "stop max ms",
     )
     columns += ("called a human", "late commands", "done after it", "episode s")

@@ -25,22 +25,21 @@ class FaultyArm:
     def __init__(self, inner: ArmDriver, switch: Switch) -> None:
         self._inner = inner
         self._switch = switch
-        self._stuck: tuple[Array, float] | None = None  # where the brakes closed
+        self._fault = ""  # as last told: whoever was told that it is over decides before the arm moves again
+        self._target: tuple[Array, float] | None = None  # the last one that it went to
 
     def __getattr__(self, name: str) -> Any:
         """What only some drivers have, such as the simulated one's `world`."""
         return getattr(self._inner, name)
 
     def read(self) -> ArmState:
-        return replace(self._inner.read(), fault=str(self._switch.state().get("fault", "")))
+        self._fault = str(self._switch.state().get("fault", ""))
+        return replace(self._inner.read(), fault=self._fault)
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        if not self._switch.state().get("fault"):
-            self._stuck = None
-        elif self._stuck is None:
-            measured = self._inner.read()
-            self._stuck = measured.q_rad, measured.gripper_m
-        self._inner.track(*(self._stuck or (q_rad, gripper_m)), period_s)
+        if not self._fault or self._target is None:
+            self._target = q_rad, gripper_m
+        self._inner.track(*self._target, period_s)
 
     def close(self) -> None:
         self._inner.close()

@@ -15,7 +15,6 @@ HOLDING = 0  # rosa_interfaces/ArmStatus
 IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
 STOP_WITHIN_S = 0.25  # from the decision to an arm that holds, as an observer on ROS topics sees it
 COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
-STANDS_STILL_RAD = 2e-3
 SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
 BENIGN = ("operator", "recovered", "actions_in_time", "task_started", "monitor", "plan_in_time")
 
@@ -100,7 +99,7 @@ def broken(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"{seen.late_commands} chunks were played without an answer in time")
     if seen.played_while_waiting:
         problems.append(f"{seen.played_while_waiting} chunks were ordered while a human was waited for")
-    if seen.moved_rad > STANDS_STILL_RAD:
+    if seen.moved_rad > fault.still_rad:
         problems.append(f"a joint moved {seen.moved_rad:.3f} rad while a human was waited for")
     if not seen.calls_seen:
         problems.append("no call was reported, so nobody can tell late results apart")

@@ -51,6 +51,7 @@ class Fault:
     detect_s: float = 2.0  # noticed this soon at the latest
     seconds: float = 1.4  # how long a benchmark leaves it on
     shown_s: float = 4.0  # and a demonstration
+    still_rad: float = 2e-3  # no joint moves further while a human is waited for
     into_s: float = 0.35  # it begins at most so long after a chunk of 0.4 s began to play
     returns: bool = (
         True  # what it took is there again at once when it is lifted; else somebody has to start it anew
@@ -242,13 +243,14 @@ FAULTS: dict[str, Fault] = {
     "arm_fault": Fault(
         ARM,
         "the arm's driver reports a fault and does not move",
-        "a human is called at once",
+        "a human is called at once; an arm that comes back stays within 0.02 rad of where it is",
         causes=("arm_fault",),
         action="stop_and_call_human",
         alert="arm_fault",
         calls_within_s=(0.0, 0.5),
         detect_s=0.5,
         seconds=0.8,
+        still_rad=0.025,  # chunk_player.OFF_RAD, and what the servo gives way
     ),
     "clock_jump": Fault(
         CLOCK,
