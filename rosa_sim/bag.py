@@ -2,6 +2,8 @@
 
 A message is kept as it came over the wire (CDR bytes); a schema is the text of the message's installed .msg file with
 those of the messages that it contains, so that Foxglove and `ros2 bag` open the bag on any machine.
+
+    python -m rosa_sim.bag CUT_OFF.mcap WHOLE.mcap      # gives a bag whose recorder was killed the index that it lacks
 """
 
 from __future__ import annotations
@@ -84,8 +86,6 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iter
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
     with path.open("rb") as file:
-        if file.read(MAGIC_SIZE) != MCAP0_MAGIC:
-            raise BagError(f"{path}: expected an MCAP bag, got something else")
         for record in _whole_records(file):
             if isinstance(record, Schema):
                 schemas[record.id] = record
@@ -95,6 +95,32 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iter
                 channel = channels[record.channel_id]
                 message = _message(record.data, schemas[channel.schema_id], path)
                 yield Recorded(channel.topic, record.log_time / 1e9, message)
+
+
+def mend(path: Path, to: Path) -> int:
+    """Write what is whole in a bag that was cut off to another one, with the index that it lacks; how many messages."""
+    schemas: dict[int, int] = {0: 0}
+    channels: dict[int, int] = {}
+    count = 0
+    with path.open("rb") as file, to.open("wb") as out:
+        writer = Writer(out)
+        writer.start(profile="ros2", library="rosa")
+        for record in _whole_records(file):
+            if isinstance(record, Schema) and record.id not in schemas:
+                schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
+            elif isinstance(record, Channel) and record.id not in channels:
+                schema = schemas[record.schema_id]
+                channels[record.id] = writer.register_channel(
+                    record.topic, record.message_encoding, schema, record.metadata
+                )
+            elif isinstance(record, Message):
+                channel = channels[record.channel_id]
+                writer.add_message(
+                    channel, record.log_time, record.data, record.publish_time, record.sequence
+                )
+                count += 1
+        writer.finish()
+    return count
 
 
 def _message(data: bytes, schema: Schema, path: Path) -> Any:
@@ -110,6 +136,8 @@ def _message(data: bytes, schema: Schema, path: Path) -> Any:
 
 def _whole_records(file: BinaryIO) -> Iterator[Any]:
     """The records of an MCAP file up to where it was cut off, if it was."""
+    if file.read(MAGIC_SIZE) != MCAP0_MAGIC:
+        raise BagError(f"{file.name}: expected an MCAP bag, got something else")
     with suppress(EndOfFile):
         yield from StreamReader(_Until(file, _end(file))).records  # type: ignore[arg-type]
 
@@ -189,3 +217,19 @@ def contained(name: str) -> list[str]:
         parts = kind.split("/")
         found.append(f"{parts[0] if len(parts) > 1 else package}/msg/{parts[-1]}")
     return found
+
+
+def main() -> int:
+    if len(sys.argv) != 3:
+        print("expected two files: the bag that was cut off, and the one to write", file=sys.stderr)
+        return 2
+    try:
+        print(f"{mend(Path(sys.argv[1]), Path(sys.argv[2]))} messages")
+    except (BagError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 import rclpy
+from mcap.reader import make_reader
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import Call, Decision, OperatorAlert, OperatorAudit
 from std_msgs.msg import Bool, String
 
-from rosa_sim.bag import read
+from rosa_sim.bag import mend, read
 
 LATEST = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 WAIT_S = 20.0
@@ -119,6 +120,12 @@ def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
     assert [decision.reason for decision in found["/robot/decisions"]] == [str(n) for n in range(100)]
     assert [call.request_id for call in found["/robot/calls"]] == list(range(100))
     assert [message.data for message in found["/emergency_stop"]] == [True]
+    whole = tmp_path / "whole.mcap"
+    count = mend(tmp_path / "run.mcap", whole)
+    with whole.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None and summary.statistics is not None
+    assert summary.statistics.message_count == count == len(list(read(whole))) >= 201
 
 
 def test_a_publisher_that_comes_later_and_promises_less_is_recorded_too(
