@@ -39,6 +39,7 @@ class Injector:
         self._plan = cell.plan
         self._name = ""
         self._stopped_pid = 0
+        self._pressed = False
         self._button = node.create_publisher(Bool, "emergency_stop", 10)
         self._release = node.create_client(ReleaseEmergencyStop, "arm_node/release_emergency_stop")
         self._shown = node.create_publisher(String, "fault", 10)  # for the recording: which fault is on
@@ -129,13 +130,15 @@ class Injector:
 
     def _bad_arm(self, name: str) -> None:
         if name == "emergency_stop":
+            self._pressed = True
             self._button.publish(Bool(data=True))
         else:
             turn(self._plan.switch(ARM), fault="a brake does not open (injected)")
 
     def _good_arm(self) -> None:
         turn(self._plan.switch(ARM))
-        if self._release.service_is_ready():
+        if self._pressed:
+            self._pressed = False
             request = ReleaseEmergencyStop.Request(decided_by="run", why="the fault of this run is over")
             self._release.call_async(request)
 
