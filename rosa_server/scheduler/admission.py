@@ -58,13 +58,11 @@ def admit(deployment: Deployment, task: str) -> Admission:
     full = dict(deployment.rates_hz)
     if cls.robots == 1:
         full[task] = fastest_rate_hz(deployment.catalog, cls)
-    best = _joined(deployment, cls, full, 1.0)
+    joining = _Joining(deployment, cls, full)
+    best = joining.at(1.0)
     blocked = best.words if isinstance(best, Blocked) else ""
     if isinstance(best, Blocked) and not best.at_any_rate:
-        for share in SHARES:
-            best = _joined(deployment, cls, full, share)
-            if not isinstance(best, Blocked):
-                break
+        best = _highest(joining)
     if isinstance(best, Blocked):
         return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
     before = deployment.schedule.objective
@@ -81,92 +79,128 @@ def admit(deployment: Deployment, task: str) -> Admission:
     return Admission(True, robot, after, reason, poor)
 
 
-def _joined(deployment: Deployment, cls: TaskClass, full: dict[str, float], share: float) -> Joined | Blocked:
-    """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
-    rates = {**full, cls.name: max(cls.min_rate_hz, share * full[cls.name])}
-    targets: dict[str, str] = {}
-    changed: dict[str, Worker] = {}
-    for need in sorted(
-        cls.needs, key=lambda need: need.is_goal
-    ):  # obligations first: no rate makes room for them
-        found = _join_one(deployment, cls, need, rates, full, share, changed)
-        if found is None:
-            capacity = deployment.catalog.capacity_hz(need.model, need.component, need.slo_ms)
-            words = (
-                f"no server with {need.component} has room for {need.rate_hz(rates[cls.name]):.3g} req/s more at"
-                f" {deployment.catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
-            )
-            return Blocked(
-                words, at_any_rate=not need.is_goal and not deployment.catalog.options.share_components
-            )
-        targets[need.component], worker, rates = found
-        changed[targets[need.component]] = worker
-    if share < 1:  # a class lowered for a later component is lowered for the earlier ones too
-        contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in changed.items()}
-        again = with_loads(deployment, contents)
-        assert again is not None, "lower rates cannot break an SLO"
-        changed = again
-    everything = [changed.get(key, worker) for key, worker in deployment.workers.items()]
-    latency = latencies_ms([worker for worker in everything if worker.loads])
-    settled = dict(rates)  # longer rounds lower rates, which lowers loads and latencies: always feasible
-    for name in {load.task for worker in changed.values() for load in worker.loads}:
-        other = cls if name == cls.name else deployment.classes[name]
-        loop = loop_rate_hz(other, latency)
-        settled[name] = min(rates[name], loop)
-        if settled[name] < max(other.min_rate_hz, LEAST_SHARE * full[name]) * (1 - 1e-9):
-            return Blocked(
-                f"{name}: its longer rounds allow {loop:.3f} Hz instead of {full[name]:.3f} Hz", False
-            )
-    return targets, changed, settled
+def _highest(joining: _Joining) -> Joined | Blocked:
+    """The first of `SHARES` that makes room: usually the very first; else by bisection, as lower ones fit too."""
+    best = joining.at(SHARES[0])
+    if not isinstance(best, Blocked):
+        return best
+    low, high = 1, len(SHARES)
+    while low < high:
+        middle = (low + high) // 2
+        found = joining.at(SHARES[middle])
+        if isinstance(found, Blocked):
+            low = middle + 1
+            best = found if isinstance(best, Blocked) else best
+        else:
+            high = middle
+            best = found
+    return best
 
 
-def _join_one(
-    deployment: Deployment,
-    cls: TaskClass,
-    need: Need,
-    rates: dict[str, float],
-    full: dict[str, float],
-    share: float,
-    changed: dict[str, Worker],
-) -> tuple[str, Worker, dict[str, float]] | None:
-    """A server of a component that takes the stream, with the rates this takes: of those that serve the task already
-    the least loaded, else of all."""
-    catalog, classes, ranked = deployment.catalog, deployment.classes, []
-    calls = {
-        name: other.calls_per_action
-        for name, each in classes.items()
-        for other in each.needs
-        if other.component == need.component
-    }
-    for server_id, before in deployment.workers.items():
-        worker = changed.get(server_id, before)
-        if worker.kind.model == need.model and need.component in worker.kind.components:
-            known = any(load.task == cls.name for load in worker.loads)
-            ranked.append(
-                (not known, sum(load.streams * load.rate_hz for load in worker.loads), server_id, worker)
-            )
-    for _, _, server_id, worker in sorted(ranked, key=lambda entry: entry[:3]):
-        now = rates
-        if share < 1 and need.is_goal:
-            now = dict(rates)
-            for load in worker.loads:
-                if load.task != cls.name:
-                    lowest = max(classes[load.task].min_rate_hz, share * full[load.task])
-                    now[load.task] = min(now[load.task], lowest)
-        stream = Load(cls.name, need.component, 1, need.rate_hz(now[cls.name]), need.slo_ms)
-        if len(worker.kind.components) == 1:  # a cheap look before the exact one
-            used = sum(
-                load.streams * (now[load.task] * calls[load.task] if need.is_goal else load.rate_hz)
-                for load in worker.loads
-            )
-            tightest = min([need.slo_ms, *(load.slo_ms for load in worker.loads)])
-            if used + stream.rate_hz > 1.001 * catalog.capacity_hz(need.model, need.component, tightest):
+class _Joining:
+    """One robot's attempts to join, at one share of the rates after the other."""
+
+    def __init__(self, deployment: Deployment, cls: TaskClass, full: dict[str, float]) -> None:
+        """`cls` counts the robot already; `full` holds the rates, Hz, that may be lowered."""
+        self._deployment, self._cls, self._full = deployment, cls, full
+        self._needs = sorted(
+            cls.needs, key=lambda need: need.is_goal
+        )  # obligations: no rate makes room for them
+        self._obliged: dict[str, tuple[str, Worker]] = {}  # where obligations go, whatever the rates
+        self._ranked = {need.component: self._candidates(need) for need in cls.needs}
+        self._calls = {
+            need.component: {
+                name: other.calls_per_action
+                for name, each in deployment.classes.items()
+                for other in each.needs
+                if other.component == need.component
+            }
+            for need in cls.needs
+        }
+
+    def at(self, share: float) -> Joined | Blocked:
+        """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
+        deployment, cls, full = self._deployment, self._cls, self._full
+        rates = {**full, cls.name: max(cls.min_rate_hz, share * full[cls.name])}
+        targets: dict[str, str] = {}
+        changed: dict[str, Worker] = {}
+        for need in self._needs:
+            if need.component in self._obliged:
+                targets[need.component], worker = self._obliged[need.component]
+                changed[targets[need.component]] = worker
                 continue
-        loads = worker.loads if share == 1 else at_rates(worker.loads, deployment, now)
-        assessed = with_loads(deployment, {server_id: plus(loads, stream)})
-        if assessed is not None:
-            return server_id, assessed[server_id], now
-    return None
+            found = self._join_one(need, rates, share, changed)
+            if found is None:
+                capacity = deployment.catalog.capacity_hz(need.model, need.component, need.slo_ms)
+                words = (
+                    f"no server with {need.component} has room for {need.rate_hz(rates[cls.name]):.3g} req/s more at"
+                    f" {deployment.catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
+                )
+                return Blocked(
+                    words, at_any_rate=not need.is_goal and not deployment.catalog.options.share_components
+                )
+            targets[need.component], worker, rates = found
+            changed[targets[need.component]] = worker
+            if not need.is_goal and not deployment.catalog.options.share_components:
+                self._obliged[need.component] = targets[need.component], worker
+        if share < 1:  # a class lowered for a later component is lowered for the earlier ones too
+            contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in changed.items()}
+            again = with_loads(deployment, contents)
+            assert again is not None, "lower rates cannot break an SLO"
+            changed = again
+        everything = [changed.get(key, worker) for key, worker in deployment.workers.items()]
+        latency = latencies_ms([worker for worker in everything if worker.loads])
+        settled = dict(rates)  # longer rounds lower rates, which lowers loads and latencies: always feasible
+        for name in {load.task for worker in changed.values() for load in worker.loads}:
+            other = cls if name == cls.name else deployment.classes[name]
+            loop = loop_rate_hz(other, latency)
+            settled[name] = min(rates[name], loop)
+            if settled[name] < max(other.min_rate_hz, LEAST_SHARE * full[name]) * (1 - 1e-9):
+                return Blocked(
+                    f"{name}: its longer rounds allow {loop:.3f} Hz instead of {full[name]:.3f} Hz", False
+                )
+        return targets, changed, settled
+
+    def _candidates(self, need: Need) -> list[str]:
+        """The servers of a component: those that serve the task already, the least loaded first, then the others."""
+        ranked = []
+        for server_id, worker in self._deployment.workers.items():
+            if worker.kind.model == need.model and need.component in worker.kind.components:
+                known = any(load.task == self._cls.name for load in worker.loads)
+                used = sum(load.streams * load.rate_hz for load in worker.loads)
+                ranked.append((not known, used, server_id))
+        return [server_id for _, _, server_id in sorted(ranked)]
+
+    def _join_one(
+        self, need: Need, rates: dict[str, float], share: float, changed: dict[str, Worker]
+    ) -> tuple[str, Worker, dict[str, float]] | None:
+        """The first candidate that takes the stream, with the rates this takes."""
+        deployment, name = self._deployment, self._cls.name
+        catalog, calls = deployment.catalog, self._calls[need.component]
+        for server_id in self._ranked[need.component]:
+            worker = changed.get(server_id) or deployment.workers[server_id]
+            now = rates
+            if share < 1 and need.is_goal:
+                now = dict(rates)
+                for load in worker.loads:
+                    if load.task != name:
+                        lowest = max(deployment.classes[load.task].min_rate_hz, share * self._full[load.task])
+                        now[load.task] = min(now[load.task], lowest)
+            stream = Load(name, need.component, 1, need.rate_hz(now[name]), need.slo_ms)
+            if len(worker.kind.components) == 1:  # a cheap look before the exact one
+                used, tightest = stream.rate_hz, need.slo_ms
+                for load in worker.loads:
+                    used += load.streams * (
+                        now[load.task] * calls[load.task] if need.is_goal else load.rate_hz
+                    )
+                    tightest = min(tightest, load.slo_ms)
+                if used > 1.001 * catalog.capacity_hz(need.model, need.component, tightest):
+                    continue
+            loads = worker.loads if share == 1 else at_rates(worker.loads, deployment, now)
+            assessed = with_loads(deployment, {server_id: plus(loads, stream)})
+            if assessed is not None:
+                return server_id, assessed[server_id], now
+        return None
 
 
 def remove(deployment: Deployment, robot: str) -> Deployment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from rosa_server.scheduler.build import component_rates, server_plan
@@ -27,7 +28,7 @@ class Deployment:
     workers: dict[str, Worker]
     rates_hz: dict[str, float]
 
-    @property
+    @cached_property
     def classes(self) -> dict[str, TaskClass]:
         return {cls.name: cls for cls in self.problem.classes}
 
@@ -83,9 +84,10 @@ def with_loads(deployment: Deployment, loads: dict[str, tuple[Load, ...]]) -> di
 def at_rates(loads: tuple[Load, ...], deployment: Deployment, rates_hz: dict[str, float]) -> tuple[Load, ...]:
     """The same streams at other action rates."""
     classes = deployment.classes
+    wanted = [need_of(classes[load.task], load.component).rate_hz(rates_hz[load.task]) for load in loads]
     return tuple(
-        replace(load, rate_hz=need_of(classes[load.task], load.component).rate_hz(rates_hz[load.task]))
-        for load in loads
+        load if rate == load.rate_hz else replace(load, rate_hz=rate)
+        for load, rate in zip(loads, wanted, strict=True)
     )
 
 
