@@ -170,8 +170,11 @@ class OperatorNode(Node):
         def answered(accepted: bool, reason: str) -> None:
             verdict = "accepted" if accepted else f"refused, {reason}"
             view.hear_outcome(time.monotonic(), f"{what} by {by}: {verdict}", accepted)
-            log = self.get_logger().info if accepted else self.get_logger().warning
-            log(f"{view.label}: {what} by {by}: {verdict}")
+            text = f"{view.label}: {what} by {by}: {verdict}"
+            if accepted:
+                self.get_logger().info(text)
+            else:  # a line of its own: rclpy allows one severity per line of code
+                self.get_logger().warning(text)
 
         feed.ask(click, by, f"clicked in the panel ({how})", answered)
 
