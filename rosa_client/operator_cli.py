@@ -172,6 +172,8 @@ def _lines(view: RobotView, now_s: float) -> list[str]:
         lines.append(f'  EMERGENCY STOP is latched: rosa operator release {view.label} --why "..."')
     elif view.arm is not None and (view.arm.fault or view.arm.cut_short):
         lines.append(f"  arm: {view.arm.fault or view.arm.cut_short}")
+    if arm_silent_s := view.arm_silent_for_s(now_s):
+        lines.append(f"  the arm has been silent for {arm_silent_s:.0f} s")
     if view.alert is not None:
         offered = " | ".join(parts for parts in (c.key.rpartition("/")[2] for c in choices(view)) if parts)
         lines.append(f"  ALERT {view.alert.id}, {view.alert.cause}: {view.alert.reason}")
@@ -189,6 +191,7 @@ def _record(view: RobotView, now_s: float) -> dict[str, Any]:
         "state": status.state if status is not None else "",
         "silent_s": round(view.silent_for_s(now_s), 1),
         "emergency_stop": view.stopped,
+        "arm_silent_s": round(view.arm_silent_for_s(now_s), 1),
         "arm_fault": view.arm.fault if view.arm is not None else "",
         "lights": [dataclasses.asdict(light) for light in lights(view, now_s)],
         "alert": None

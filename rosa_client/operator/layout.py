@@ -32,6 +32,7 @@ ROW_M = 0.12
 LETTER_M, SMALL_M = 0.07, 0.05
 LINE_M = 1.15  # height of a line in letter heights
 LETTERS_PER_LINE = 44
+MOST_LINES = 6
 IN_FRONT_M = -0.03  # towards the viewer: a board's x axis points away from him
 LIGHTS_AT = (-0.25, 0.55, 0.10)
 NOTICES_AT = (-0.25, -0.55, 0.35)
@@ -96,8 +97,9 @@ def plain(text: str) -> str:
 
 
 def wrap(text: str) -> str:
-    """Broken into lines that a board can hold."""
-    return "\n".join(textwrap.wrap(plain(text), LETTERS_PER_LINE))
+    """Broken into lines that a board can hold, and no more of them than that."""
+    short = textwrap.shorten(plain(text), MOST_LINES * LETTERS_PER_LINE, placeholder=" ...")
+    return "\n".join(textwrap.wrap(short, LETTERS_PER_LINE))
 
 
 def board(view: RobotView, base: Base) -> Board:
@@ -170,7 +172,9 @@ def _state(view: RobotView, base: Base, now_s: float) -> Shape:
         lines.append("EMERGENCY STOP IS LATCHED")
         colour = RED
     elif view.arm is not None and (view.arm.fault or view.arm.cut_short):
-        lines.append(textwrap.shorten(f"arm: {view.arm.fault or view.arm.cut_short}", 2 * LETTERS_PER_LINE))
+        lines.append(f"arm: {view.arm.fault or view.arm.cut_short}")
+    if arm_silent_s := view.arm_silent_for_s(now_s):
+        lines.append(f"the arm has been silent for {arm_silent_s:.0f} s")
     if outcome := view.shown_outcome(now_s):
         lines.append(outcome)
     elif view.last_audit is not None:

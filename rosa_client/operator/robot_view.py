@@ -71,6 +71,7 @@ class RobotView:
     status: Any = None  # rosa_interfaces/RobotStatus
     status_s: float = -math.inf
     arm: Any = None  # rosa_interfaces/ArmStatus
+    arm_s: float = -math.inf
     alert: AlertView | None = None
     audits: deque[AuditView] = field(default_factory=lambda: deque(maxlen=KEPT_AUDITS))
     path_m: npt.NDArray[np.float64] | None = None  # (n, 3) tool positions of the chunk that plays, base frame
@@ -97,7 +98,14 @@ class RobotView:
 
     def silent_for_s(self, now_s: float) -> float:
         """How long the robot has been silent; 0 while its status comes as it should."""
-        age_s = now_s - max(self.status_s, self.first_seen_s)
+        return self._silent_since(self.status_s, now_s)
+
+    def arm_silent_for_s(self, now_s: float) -> float:
+        """The same of the arm node, which has a status of its own."""
+        return self._silent_since(self.arm_s, now_s)
+
+    def _silent_since(self, heard_s: float, now_s: float) -> float:
+        age_s = now_s - max(heard_s, self.first_seen_s)
         return age_s if age_s > SILENT_S else 0.0
 
     def notices(self, now_s: float) -> list[str]:
@@ -125,7 +133,7 @@ class RobotView:
         )
 
     def hear_arm(self, now_s: float, message: Any) -> None:
-        self.arm = message
+        self.arm, self.arm_s = message, now_s
         if int(message.state) != 1:  # no longer PLAYING: its path is history
             self.path_m = None
 

@@ -104,6 +104,23 @@ def test_a_silent_robot_says_so_and_its_path_is_gone() -> None:
     assert any("no sign of life for 5 s" in shape.text for shape in later)
 
 
+def test_an_arm_that_is_gone_is_said_too() -> None:
+    view = robot(100.0)
+    view.hear_arm(100.0, arm())
+    view.hear_status(104.0, status())
+    assert "the arm has been silent for 4 s" in " ".join(scene(view, HERE, 104.1)[0].text.split("\n"))
+    view.hear_arm(104.1, arm())
+    assert "silent" not in scene(view, HERE, 104.2)[0].text
+
+
+def test_a_long_reason_is_cut_before_it_covers_the_room() -> None:
+    view = waiting()
+    view.hear_alert(100.0, alert(1, reason="word " * 2000))
+    (words,) = board(view, HERE).words
+    assert words.text.count("\n") <= 7
+    assert words.text.endswith(" ...")
+
+
 def test_words_are_of_letters_that_rviz_can_draw() -> None:
     assert plain("Gerät\t\u2028stop→\n") == "Ger?t  stop?\n"
     view = RobotView("/panda0", 100.0)

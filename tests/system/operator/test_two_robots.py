@@ -1,0 +1,69 @@
+"""The shipped `configs/two_robots.yaml`: two simulated Pandas with two tasks, one server, one panel, one command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rclpy
+
+from rosa_client.bringup import prepare_environment
+from tests.system.operator.place import ROOT, Floor, Rviz, begin
+
+pytestmark = pytest.mark.slow
+FIRST, SECOND = "panda0", "panda1"
+
+
+def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    shipped = (ROOT / "configs" / "two_robots.yaml").read_text()
+    config = tmp_path / "two_robots.yaml"
+    config.write_text(f"{shipped}\ngateway: {{bind: '{endpoint}', metrics_port: 0}}\n")
+    arguments = [
+        f"config:={config}",
+        f"gateway:={endpoint}",
+        "fleet:=true",
+        "panel:=true",
+        "start_server:=true",
+    ]
+    log = (tmp_path / "log").open("w")
+    prepare_environment()
+    command = [sys.executable, "-m", "rosa_client.bringup", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    cell = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    begin()
+    floor, rviz = Floor((FIRST, SECOND)), Rviz("rviz")
+    try:
+        floor.start(FIRST, "pick_and_place")
+        floor.start(SECOND, "pick_and_place_carefully")
+        for name in (FIRST, SECOND):
+            floor.until(lambda name=name: floor.status[name].round >= 3, f"three rounds of {name}", 90.0)
+        tasks = {name: floor.status[name].task for name in (FIRST, SECOND)}
+        assert tasks == {FIRST: "pick_and_place", SECOND: "pick_and_place_carefully"}
+        careful = {c.component: c.in_time for c in floor.status[SECOND].components}
+        assert set(careful) == {"system1", "system2", "safety", "monitor"}
+        assert careful["system2"] >= 1, "it plans"
+        assert careful["safety"] >= 1, "and asks whether it is safe"
+        rviz.connect()
+        rviz.until(lambda: {f"/{FIRST}", f"/{SECOND}", "/"} <= set(rviz.markers), "one panel for both")
+        rviz.until(lambda: "system2" in rviz.text(f"{SECOND}/lights"), "the lights of the second")
+        assert "system2" not in rviz.text(f"{FIRST}/lights")
+        assert cell.poll() is None, (tmp_path / "log").read_text()[-2000:]
+    finally:
+        floor.close()
+        rviz.close()
+        rclpy.try_shutdown()
+        cell.send_signal(signal.SIGINT)
+        try:
+            assert cell.wait(20) == 0
+        finally:
+            cell.kill()
+            log.close()
