@@ -185,7 +185,8 @@ class _Group:
             left, width = self._box(axes, top, span, colours.get(span.what, UNKNOWN))
             words = span.what.replace("_", " ")
             if span.what not in UNWORDED and _width(words, SMALL) + 6 < width:
-                _text(axes, left + width / 2, top + LANE / 2, words, SMALL, ha="center", zorder=6)
+                text = _text(axes, left + width / 2, top + LANE / 2, words, SMALL, ha="center", zorder=6)
+                text.set_bbox({"facecolor": colours.get(span.what, UNKNOWN), "edgecolor": "none", "pad": 0.8})
         return top + LANE + GAP
 
     def _box(

@@ -202,20 +202,15 @@ def _audit(entry: Recorded) -> Mark:
 
 
 def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
-    """What the arm says when it says something new."""
+    """What the arm says when it says something new; who released an emergency stop is in the audit."""
     before = {"fault": "", "cut_short": "", "stop": ""}
     for entry in entries:
         status = entry.message
-        now = {
-            "fault": status.fault,
-            "cut_short": status.cut_short,
-            "stop": "emergency stop" if status.emergency_stop else "",
-        }
+        stop = "emergency stop" if status.emergency_stop else ""
+        now = {"fault": status.fault, "cut_short": "" if stop else status.cut_short, "stop": stop}
         for what, text in now.items():
             if text and text != before[what]:
                 yield Mark(entry.time_s, "arm", text if what == "stop" else f"arm: {text}")
-        if before["stop"] and not now["stop"]:
-            yield Mark(entry.time_s, "arm", "emergency stop released")
         before = now
 
 
