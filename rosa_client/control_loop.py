@@ -129,6 +129,7 @@ class ControlLoop:
                 self._period(begin_s)
                 self._busy_s.append(time.monotonic() - begin_s)
         except BaseException as error:
+            self._player.fail(f"the control loop ended: {error!r}")
             self.failure = error
             self._do_work()  # whoever waits gets an answer
             raise

@@ -127,16 +127,21 @@ class ChunkPlayer:
 
     def sense(self, q_rad: npt.ArrayLike, gripper_m: float, fault: str) -> None:
         """What the driver measured, `q_rad` (dof,), and why it says that it cannot move (empty: it can)."""
-        if fault and not self._driver_fault:
-            self._cut(f"the arm reports: {fault}")
-        elif self._driver_fault and not fault:
+        if fault:
+            self.fail(fault)
+        elif self._driver_fault:
             # It may have sagged or been moved by hand meanwhile; going back to the old setpoint would be a jump.
             if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
                 why = self.cut_short
                 self.reset(q_rad, self._gripper_m)
                 self.cut_short = why
-            self._refused = ""
-        self._driver_fault = fault
+            self._refused = self._driver_fault = ""
+
+    def fail(self, why: str) -> None:
+        """The arm cannot move: hold, and refuse orders until it can again."""
+        if not self._driver_fault:
+            self._cut(f"the arm reports: {why}")
+        self._driver_fault = why
 
     def update(self, now_s: float) -> Setpoint:
         """The setpoint of this control period; call it once per period."""

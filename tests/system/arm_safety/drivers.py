@@ -1,0 +1,41 @@
+"""Arms that fail, named to the arm node by module:Class."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms.echo import EchoArm
+from rosa_contract.robot import RobotSpec
+
+FAILS_AFTER_S = 4.0
+RECOVERS_AFTER_S = 3.0
+
+
+class BreakingArm(EchoArm):
+    """Raises, once and for all, a while after its start."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        super().__init__(spec, seed)
+        self._fails_s = time.monotonic() + FAILS_AFTER_S
+
+    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+        if time.monotonic() > self._fails_s:
+            raise ConnectionError("the arm's controller does not answer")
+        super().track(q_rad, gripper_m, period_s)
+
+
+class ReflexArm(EchoArm):
+    """Reports a reflex when it is turned by more than 0.1 rad, recovers by itself, and is then well."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        super().__init__(spec, seed)
+        self._since_s = 0.0
+
+    def read(self) -> ArmState:
+        state = super().read()
+        if not self._since_s and state.q_rad[0] > 0.1:
+            self._since_s = time.monotonic()
+        ill = self._since_s and time.monotonic() - self._since_s < RECOVERS_AFTER_S
+        return replace(state, fault="joint 1: cartesian reflex" if ill else "")

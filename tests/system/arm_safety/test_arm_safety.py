@@ -1,0 +1,164 @@
+"""The real arm node keeps itself safe: without a living runtime, stopped by anybody, with a box and a faulty driver."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.event_handler import PublisherEventCallbacks
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosa_interfaces.msg import ArmCommand, ArmStatus, OperatorAudit
+from rosa_interfaces.srv import ReleaseEmergencyStop
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from rosa_client.runtime.chunk_player import ALIVE_WITHIN_S
+from rosa_client.runtime.setpoint_filter import SetpointFilter
+from tests.system.arm_safety.bench import LATCHED, SPEC, Bench, arm, sender
+
+pytestmark = pytest.mark.slow
+STOP_S = SetpointFilter(SPEC.limits, SPEC.control_rate_hz).stop_s
+BUSY_S = 0.15  # what a machine that does other things may add
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Bench]:
+    with arm() as bench:
+        yield bench
+
+
+@pytest.fixture
+def bench(running: Bench) -> Bench:
+    """The arm at home, holding, nothing latched; the bench then keeps still."""
+    release(running, "bench", "next story")
+    running.home()
+    running.lives = False
+    running.statuses.clear()
+    running.joints.clear()
+    return running
+
+
+def release(bench: Bench, decided_by: str, why: str) -> ReleaseEmergencyStop.Response:
+    request = ReleaseEmergencyStop.Request(decided_by=decided_by, why=why)
+    return bench.call(ReleaseEmergencyStop, "release_emergency_stop", request)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_arm_holds_when_its_runtime_is_killed_or_stopped_in_mid_chunk(
+    bench: Bench, how: signal.Signals
+) -> None:
+    runtime = sender()
+    try:
+        bench.until(lambda: bench.status and bench.status.state == ArmStatus.PLAYING, "a chunk that plays")
+        bench.spin(1.0)
+        assert bench.status.state == ArmStatus.PLAYING, "its signs of life keep it going"
+        runtime.send_signal(how)
+        gone_s = time.monotonic()
+        bench.until(lambda: bench.status.state == ArmStatus.HOLDING, "the arm to hold")
+        held_s = (
+            next(at_s for at_s, s in bench.statuses if at_s > gone_s and s.state == ArmStatus.HOLDING)
+            - gone_s
+        )
+        print(f"\n{how.name}: holding {1000 * held_s:.0f} ms after the signal")
+        assert held_s < ALIVE_WITHIN_S + BUSY_S
+        assert bench.status.cut_short == "no sign of life from the runtime for 0.1 s"
+        bench.spin(STOP_S + 0.1)
+        still_s = time.monotonic()
+        if how is signal.SIGSTOP:
+            runtime.send_signal(signal.SIGCONT)  # its signs of life come again, but no new order
+        bench.spin(1.0)
+        assert bench.moved_after(still_s) < 1e-9
+        assert bench.status.cut_short
+    finally:
+        runtime.kill()
+        runtime.wait()
+    assert bench.order(ArmCommand.HOLD, epoch=time.time_ns()).cut_short == "", (
+        "an order that is obeyed clears it"
+    )
+
+
+@pytest.mark.parametrize("topic", ["emergency_stop", "/emergency_stop"])
+@pytest.mark.parametrize("reliability", [ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT])
+def test_a_button_on_a_topic_stops_the_arm_and_latches(
+    bench: Bench, topic: str, reliability: ReliabilityPolicy
+) -> None:
+    # The arm listens in both ways; that one of them does not suit this button is not worth a warning.
+    quiet = PublisherEventCallbacks(use_default_callbacks=False)
+    qos = QoSProfile(depth=1, reliability=reliability)
+    button = bench.node.create_publisher(Bool, topic, qos, event_callbacks=quiet)
+    bench.until(lambda: button.get_subscription_count() > 0, "an arm that listens to the button")
+    assert bench.play(0.4).state == ArmStatus.PLAYING
+    bench.spin(0.5)
+    button.publish(Bool(data=True))
+    pressed_s = time.monotonic()
+    bench.until(lambda: bench.status.emergency_stop, "the latch")
+    print(f"\n{topic}: latched {1000 * (bench.statuses[-1][0] - pressed_s):.0f} ms after the press")
+    assert bench.statuses[-1][0] - pressed_s < BUSY_S
+    assert (bench.status.state, bench.status.cut_short) == (
+        ArmStatus.HOLDING,
+        "the emergency stop was pressed",
+    )
+    bench.spin(STOP_S + BUSY_S)
+    still_s = time.monotonic()
+    button.publish(Bool(data=False))
+    assert "the emergency stop is latched" in bench.play(0.4).fault
+    bench.spin(0.5)
+    assert bench.status.emergency_stop, "false releases nothing"
+    assert bench.moved_after(still_s) < 1e-9
+    bench.node.destroy_publisher(button)
+
+
+def test_only_a_person_with_a_name_and_a_reason_releases_it_and_everybody_can_read_who(bench: Bench) -> None:
+    assert bench.call(Trigger, "emergency_stop", Trigger.Request()).success
+    bench.until(lambda: bench.status and bench.status.emergency_stop, "the latch, with no order under way")
+    bench.audits.clear()
+    assert "decided_by is empty" in release(bench, "", "the cell is clear").reason
+    assert "why is empty" in release(bench, "Ada", " ").reason
+    assert "latched" in bench.play(0.4).fault
+    accepted = release(bench, "Ada", "the cell is clear")
+    assert (accepted.accepted, accepted.reason) == (True, "")
+    bench.until(lambda: not bench.status.emergency_stop, "the release")
+    assert bench.status.fault == ""
+    bench.spin(1.0)
+    assert bench.moved_after(time.monotonic() - 0.8) < 1e-9, "releasing moves nothing"
+    late: list[OperatorAudit] = []
+    bench.node.create_subscription(OperatorAudit, "operator_audit", late.append, LATCHED)
+    bench.until(
+        lambda: any(audit.decided_by == "Ada" and audit.accepted for audit in late), "the audit, late"
+    )
+    newest = next(audit for audit in late if audit.decided_by == "Ada" and audit.accepted)
+    assert (newest.robot, newest.choice, newest.why) == (
+        "robot",
+        "release_emergency_stop",
+        "the cell is clear",
+    )
+    assert [audit.accepted for audit in bench.audits] == [False, False, True]
+    assert bench.play(0.05, 0.5).fault == "", "a new order is obeyed again"
+
+
+def test_a_chunk_that_leaves_the_workspace_is_refused_whole(bench: Bench) -> None:
+    status = bench.play(0.9, 1.0, joint=1)
+    assert status.state == ArmStatus.HOLDING
+    assert "chunk: waypoint" in status.fault and "(the workspace)" in status.fault
+    bench.spin(1.0)
+    assert bench.moved_after(time.monotonic() - 0.8) < 1e-9
+
+
+def test_the_speed_can_be_set_while_it_runs_and_nonsense_is_refused(bench: Bench) -> None:
+    assert not set_scale(bench, 2.0)
+    assert not set_scale(bench, 0.0)
+    assert set_scale(bench, 0.5)
+    try:
+        assert bench.play(0.1, 1.0).remaining_s == pytest.approx(2.0, abs=0.1)
+    finally:
+        assert set_scale(bench, 1.0)
+
+
+def set_scale(bench: Bench, share: float) -> bool:
+    value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=share)
+    request = SetParameters.Request(parameters=[Parameter(name="velocity_scale", value=value)])
+    return bool(bench.call(SetParameters, "set_parameters", request).results[0].successful)
