@@ -9,28 +9,22 @@ pi0, 2024) and inverse kinematics turns the path into joint positions, tool poin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
-from rosa_server.models.kinematics import forward, inverse_path
-from rosa_server.models.vision import IMAGE_SIZE, WEIGHTS_DIR, Encoder, load_weights, to_tensor
+from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.panda import MAX_WIDTH_M, PandaBackend
+from rosa_server.models.vision import Encoder
 
 HORIZON = 16
 STEP_S = 0.05
 CHUNK = HORIZON * 4
-MAX_WIDTH_M = 0.08
 DISPLACEMENT_M = 0.15  # scale of the network's tool displacements
-CENTRE_M = np.array([0.5, 0.03, 0.2])  # of the workspace, for the tool position it is told
 REACH_LOW_M, REACH_HIGH_M = np.array([0.28, -0.45, 0.008]), np.array([0.72, 0.50, 0.60])  # of a sane chunk
-INPUT_SPEC = InputSpec(
-    images={"front": (IMAGE_SIZE, IMAGE_SIZE), "wrist": (IMAGE_SIZE, IMAGE_SIZE)},
-    state={"joint_position": 7, "gripper_width": 1},
-)
 
 
 class FlowPolicy(nn.Module):
@@ -79,17 +73,6 @@ class FlowPolicy(nn.Module):
         return chunk
 
 
-def proprioception(
-    q_rad: NDArray[np.float32], width_m: NDArray[np.float32]
-) -> tuple[Tensor, NDArray[np.float64]]:
-    """What the network is told of the arm `(n, 11)`, and the tool positions `(n, 3)` m, from joints `(n, 7)`."""
-    tool = forward(q_rad)[0]
-    told = np.concatenate(
-        [q_rad / 2.0, width_m[:, None] / MAX_WIDTH_M * 2 - 1, (tool - CENTRE_M) / 0.2], axis=-1
-    )
-    return torch.from_numpy(told.astype(np.float32)), tool
-
-
 def to_network(path: NDArray[np.floating], tool: NDArray[np.floating]) -> NDArray[np.float32]:
     """Tool positions and widths `(n, 16, 4)` m -> what the network speaks `(n, 64)`."""
     moves = (path[..., :3] - tool[:, None]) / DISPLACEMENT_M
@@ -106,59 +89,29 @@ def from_network(chunk: NDArray[np.floating], tool: NDArray[np.floating]) -> NDA
     return np.concatenate([moves, width], axis=-1)
 
 
-class FlowPolicyBackend:
+class FlowPolicyBackend(PandaBackend[FlowPolicy]):
     """Answers `actions` `(16, 8)` float32, joint positions rad and gripper width m, and `step_s`, one row's time."""
 
-    input_spec = INPUT_SPEC
-    max_batch = 16
     memory_mb = 120.0
 
     def __init__(self, weights: str = "", seed: int = 0, flow_steps: int = 8, device: str = "cpu") -> None:
         """`weights`: a safetensors path, default the shipped ones. The same `seed` and input give the same chunk."""
-        self._path = Path(weights) if weights else WEIGHTS_DIR / "panda_flow_policy.safetensors"
+        super().__init__(FlowPolicy, weights, "panda_flow_policy.safetensors", device)
         self._seed = seed
         self._flow_steps = flow_steps
-        self._device = device
-        self._network: FlowPolicy | None = None
-
-    def load(self) -> None:
-        """Read the weights (under 0.1 s)."""
-        # A worker shares its machine; two threads were ten times slower on a busy one.
-        torch.set_num_threads(1)
-        network = FlowPolicy().eval()
-        load_weights(network, self._path)
-        self._network = network.to(self._device)
-
-    def warm_up(self) -> None:
-        """One pass of one and of a full batch."""
-        blank = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
-        state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
-        one = ModelInput("warm_up", images={"front": blank, "wrist": blank}, state=state)
-        for size in (1, self.max_batch):
-            self.infer([one] * size)
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         """One chunk per input, in one forward pass."""
-        if self._network is None:
-            raise RuntimeError("FlowPolicyBackend: call load() before infer()")
-        check_batch(self.input_spec, batch, self.max_batch)
-        q = np.stack([one.state["joint_position"] for one in batch]).astype(np.float32)
-        width = np.array([one.state["gripper_width"][0] for one in batch], dtype=np.float32)
-        told, tool = proprioception(q, width)
-        pictures = [to_tensor(np.stack([one.images[name] for one in batch])) for name in ("front", "wrist")]
+        network, look = self.network, self.look(batch)
         # The same noise for every request: an answer does not depend on who else is in the batch.
         noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).expand(
             len(batch), -1
         )
         with torch.inference_mode():
-            condition = self._network.see(*(p.to(self._device) for p in pictures), told.to(self._device))
-            chunk = self._network.sample(condition, noise.to(self._device), self._flow_steps).cpu().numpy()
-        path = from_network(chunk, tool)
-        joints = inverse_path(path[..., :3], q)
+            condition = network.see(*look.pictures, look.told)
+            chunk = network.sample(condition, noise.to(self._device), self._flow_steps).cpu().numpy()
+        path = from_network(chunk, look.tool_m)
+        joints = inverse_path(path[..., :3], look.q_rad)
         actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
         step_s = np.array([STEP_S], np.float32)
         return [ModelOutput(arrays={"actions": chunk_of_one, "step_s": step_s}) for chunk_of_one in actions]
-
-    def close(self) -> None:
-        """Forget the network."""
-        self._network = None

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.derive_h200 import interpolated, plan_tokens, system1_service_ms
+from rosa_server.scheduler.h200_system1 import interpolated, system1_service_ms
+from rosa_server.scheduler.h200_vlm import plan_tokens
 from rosa_server.scheduler.library import ProfileLibrary, file_name, hardware_folder
 from rosa_server.scheduler.profiles import STATISTICS, load_profile, profile_from, save_profile
 from rosa_server.scheduler.queueing import batch_latencies_ms, closed_loop_latencies_ms
