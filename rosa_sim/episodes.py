@@ -114,7 +114,7 @@ class EpisodeRunner:
         answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
-        self.spin_for(0.5)  # the cameras show the new scene
+        self.spin_for(0.3)  # the cameras show the new scene
         began_s = time.monotonic()
         goal = self.begin(timeout_s)
         result = self._watch(goal.get_result_async()).result
