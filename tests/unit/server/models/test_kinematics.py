@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
+
+import rosa_sim.gl  # noqa: F401  # before mujoco: how to render is chosen once in a process
+
+import mujoco  # isort: skip
 
 from rosa_server.models import kinematics
 from rosa_sim.hardware import panda, panda_limits
