@@ -75,6 +75,7 @@ class Fault:
 # own misses stop the robot too, and a call of System 1 that a stop cancels is not a missed one.
 _CALLS = (1.45, 3.9)
 _MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS}
+_SOME_MISSES = {**_MISSES, "calls_within_s": (1.45, math.inf)}
 # A negative answer comes at once, but the next call waits for the deadline of the one before.
 _REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
 _UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
@@ -84,7 +85,7 @@ FAULTS: dict[str, Fault] = {
         LINK,
         "half of all messages are lost, both ways",
         "a call without an answer in time stops the arm and is sent again; three in a row call a human",
-        **_MISSES,
+        **_SOME_MISSES,
         detect_s=4.0,
         seconds=2.0,
         settings={"kind": "drop", "probability": 0.5},
@@ -100,7 +101,7 @@ FAULTS: dict[str, Fault] = {
         LINK,
         "every message arrives up to 900 ms late, at random",
         "answers after their deadline are discarded and the arm stops; three in a row call a human",
-        **_MISSES,
+        **_SOME_MISSES,
         detect_s=4.0,
         seconds=2.0,
         settings={"kind": "jitter", "seconds": 0.9},
@@ -125,7 +126,7 @@ FAULTS: dict[str, Fault] = {
         "a damaged message is not used: the call ends without an answer, the arm stops, asks again; three call a human",
         causes=("slo_missed", "server_invalid", "server_failed", "invalid_actions", SLO),
         alert=SLO,
-        calls_within_s=(0.9, 4.0),
+        calls_within_s=_CALLS,
         detect_s=4.0,
         seconds=2.0,
         settings={"kind": "corrupt"},
