@@ -7,15 +7,20 @@ meanwhile. A recorder that is killed loses what came within the last `FLUSH_EVER
 from __future__ import annotations
 
 import re
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import rclpy
 from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
 
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.shell import declare
 from rosa_sim.bag import BagWriter, message_class
 
 PARAMETERS = {
@@ -25,6 +30,7 @@ PARAMETERS = {
 EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop")  # topics that are not in a robot's namespace
 LOOK_EVERY_S = 0.1
 FLUSH_EVERY_S = 0.2
+LINGER_S = 0.3
 DEPTH = 200  # messages of one topic that may wait while the disk is slow
 
 
@@ -108,7 +114,25 @@ class Recorder(Node):
 
 
 def main() -> None:
-    run_node(Recorder, (RecorderError, OSError))
+    """Until SIGINT or SIGTERM, and a little longer: what was said just before the end is still under way."""
+    asked_s: list[float] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_s.append(time.monotonic()))
+    # rclpy's own handlers would end every subscription at once.
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        recorder = Recorder()
+    except (RecorderError, OSError) as error:
+        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
+        sys.exit(2)
+    executor = SingleThreadedExecutor()
+    executor.add_node(recorder)
+    while not asked_s or time.monotonic() - asked_s[0] < LINGER_S:
+        executor.spin_once(timeout_sec=0.05)
+    recorder.close()
+    executor.shutdown()
+    recorder.destroy_node()
+    rclpy.try_shutdown()
 
 
 if __name__ == "__main__":

@@ -100,6 +100,19 @@ def test_what_was_said_before_the_recorder_came_is_in_the_bag(
         assert [fault.data for fault in found[f"/{name}/fault"]] == ["server_killed"]
 
 
+def test_what_was_said_just_before_the_end_is_in_the_bag(
+    robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    decisions = robots.create_publisher(Decision, "/robot/decisions", 100)
+    process = recorder("/robot")
+    until_heard(decisions)
+    for number in range(100):
+        decisions.publish(Decision(action="done", reason=str(number)))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(WAIT_S) == 0
+    assert len(recorded(tmp_path)["/robot/decisions"]) == 100
+
+
 def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
     robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
