@@ -1,0 +1,96 @@
+"""Pages that people wrote say what the code does: every cause, rung, choice and number; and no link leads nowhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rosa_client.runtime.ladder import CHOICES
+from rosa_client.runtime.mission import Timeouts
+from rosa_contract.config import ESCALATIONS, SafetyAndSloViolation, TaskRetry
+from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_sim.faults.table import FAULTS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LADDER = (ROOT / "docs" / "failure_ladder.md").read_text()
+# Which argument of which call of the robot's core is a cause.
+CAUSE_AT = {"Cause": 0, "note": 1, "stop": 3, "violate": 2, "_unusable": 2, "fall_back": 3, "finish": 2}
+# What starts, ends or goes as it should needs no explanation on a page about failures.
+AS_IT_SHOULD = {
+    "",
+    "task_started",
+    "actions_in_time",
+    "plan_in_time",
+    "recovered",
+    "monitor",
+    "operator",
+    "cancelled",
+}
+
+
+def causes() -> Iterator[str]:
+    """Every cause that stands in the robot's core as a text."""
+    for path in sorted((ROOT / "rosa_client" / "runtime").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            at = CAUSE_AT.get(name)
+            if at is not None and len(node.args) > at and isinstance(node.args[at], ast.Constant):
+                yield str(node.args[at].value)
+
+
+def test_every_cause_of_a_stop_or_an_alert_is_explained() -> None:
+    found = set(causes())
+    assert {"slo_missed", "arm_fault", "max_task_retries", "unsafe", "invalid_actions"} <= found
+    explained = set(re.findall(r"`(\w+)`", LADDER))
+    assert found - explained - AS_IT_SHOULD == set()
+    named = {cause for fault in FAULTS.values() for cause in (*fault.causes, fault.alert) if cause}
+    assert named - explained == set(), "causes of the table of faults"
+
+
+def test_the_rungs_stand_in_their_order_and_every_choice_and_policy_has_its_line() -> None:
+    for rung, name in enumerate(FALLBACK_NAMES, start=1):
+        assert f"| {rung} | `{name}` |" in LADDER
+    for choice in CHOICES:
+        assert f"| `{choice}` |" in LADDER
+    for policy in ESCALATIONS:
+        assert f"- `{policy}`: " in LADDER
+
+
+def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
+    limits, retries, waits = SafetyAndSloViolation(), TaskRetry(), Timeouts()
+    for key, value in (
+        ("max_consecutive_slo_violation", limits.max_consecutive_slo_violation),
+        ("max_consecutive_safety_replan", limits.max_consecutive_safety_replan),
+        ("max_task_retries", retries.max_task_retries),
+    ):
+        assert f"| {value} | `{key}` |" in LADDER
+    rows = {row.split("`")[1]: row for row in LADDER.splitlines() if row.startswith("| `")}
+    assert f"that lasted {waits.sensor_s:g} s" in rows["sensor_silent"]
+    assert f"for {waits.arm_s:g} s" in rows["arm_silent"]
+    assert f"over {waits.move_s:g} s" in rows["move_timeout"]
+    assert f"for {waits.connect_s:g} s" in rows["not_ready"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_link_leads_into_nothing(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists(), f"{page.name} links to {target}, which does not exist"
+        if anchor:
+            assert anchor in anchors(path), f"{page.name} links to {target}, which has no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
