@@ -71,11 +71,12 @@ class Fault:
         )
 
 
-# Three calls of System 1 in a row, 500 ms each. At the latest three of the monitor, 1 s each and one every 500 ms: its
-# own misses stop the robot too, and a call of System 1 that a stop cancels is not a missed one.
-_CALLS = (1.45, 3.9)
+# Three calls of System 1 in a row, 500 ms each; the third may be sent into the last moment of the fault. At the latest
+# three of the monitor, 1 s each: its own misses stop the robot too, and a call of System 1 that a stop cancels is not
+# a missed one.
+_CALLS = (1.0, 3.9)
 _MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS}
-_SOME_MISSES = {**_MISSES, "calls_within_s": (1.45, math.inf)}
+_SOME_MISSES = {**_MISSES, "calls_within_s": (1.0, math.inf)}
 # A negative answer comes at once, but the next call waits for the deadline of the one before.
 _REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
 _UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
@@ -136,7 +137,7 @@ FAULTS: dict[str, Fault] = {
         "nothing of the robot reaches the server",
         "every call misses its deadline: the arm stops; the third in a row calls a human",
         **_MISSES,
-        seconds=1.3,  # too short for three misses: the robot goes on by itself
+        seconds=0.9,  # too short for three misses: the robot goes on by itself
         shown_s=5.0,
         settings={"kind": "partition_up"},
     ),
