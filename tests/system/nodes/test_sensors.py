@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, JointState
@@ -99,3 +100,27 @@ def test_a_picture_in_another_encoding_than_announced_is_not_taken(bench: Bench)
         bench.camera.publish(CompressedImage(format="png", data=bytes(picture.data)))
         rclpy.spin_once(bench.node, timeout_sec=0.02)
     assert "front" not in bench.sensors.stamps()
+
+
+def test_a_picture_that_was_long_under_way_is_old(bench: Bench) -> None:
+    picture = encode_image(np.full((96, 96, 3), 77, np.uint8))
+    message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+
+    def publish() -> None:
+        taken = bench.node.get_clock().now() - Duration(seconds=0.8)
+        message.header.stamp = taken.to_msg()
+        bench.camera.publish(message)
+
+    bench.until(lambda: "front" in bench.sensors.stamps(), publish)
+    age_s = time.monotonic() - bench.sensors.stamps()["front"]
+    assert 0.8 <= age_s < 2.0
+
+
+def test_a_joint_state_that_is_only_repeated_does_not_stay_fresh(bench: Bench) -> None:
+    message = bench.joint_state()
+    message.header.stamp = bench.node.get_clock().now().to_msg()
+    bench.until(lambda: "joint_state" in bench.sensors.stamps(), lambda: bench.joints.publish(message))
+    first_s = bench.sensors.stamps()["joint_state"]
+    end_s = time.monotonic() + 0.5
+    bench.until(lambda: time.monotonic() > end_s, lambda: bench.joints.publish(message))
+    assert abs(bench.sensors.stamps()["joint_state"] - first_s) < 0.05

@@ -1,0 +1,158 @@
+"""What the runtime node says over real topics: orders, signs of life, calls, alerts and audited decisions."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import rclpy
+from rclpy.lifecycle import LifecycleNode
+from rclpy.node import Node
+from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
+from rosa_interfaces.srv import OperatorDecision
+
+from rosa_client.bringup import prepare_environment
+from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
+from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, MoveTo
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config import load_factory
+from rosa_contract.robot import load_robot
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+ROBOT = load_robot(CONFIGS / "robots" / "panda.yaml")
+TASK = load_factory(CONFIGS / "pick_place.yaml").tasks["pick_and_place"]
+LINK = SimpleNamespace(ready=True, reason="", endpoint="tcp://nowhere")
+TOPICS = {
+    "arm_command": (ArmCommand, COMMANDS),
+    "calls": (Call, COMMANDS),
+    "operator_alert": (OperatorAlert, LATEST),
+    "operator_audit": (OperatorAudit, AUDITS),
+}
+PATIENCE_S = 20.0
+
+
+class Bench:
+    """A body under test, and a node that hears all it says and stands in for the arm."""
+
+    def __init__(self) -> None:
+        self.node = LifecycleNode("runtime_node", namespace="bench")
+        self.body = RosBody(self.node, "bench", "pick_and_place", TASK, ROBOT)
+        self.ear = Node("ear", namespace="bench")
+        self.heard: dict[str, list[Any]] = defaultdict(list)
+        for topic, (kind, qos) in TOPICS.items():
+            self.ear.create_subscription(kind, topic, self.heard[topic].append, qos)
+        self.arm = self.ear.create_publisher(ArmStatus, "arm_status", 10)
+        self.until(lambda: self.body.arm_command.get_subscription_count() > 0)
+        self.until(lambda: self.body.calls.get_subscription_count() > 0)
+        self.until(lambda: self.arm.get_subscription_count() > 0)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end_s, "the condition did not come true"
+            rclpy.spin_once(self.node, timeout_sec=0.01)
+            rclpy.spin_once(self.ear, timeout_sec=0.01)
+
+    def next(self, topic: str) -> Any:
+        """The oldest message on this topic that was not looked at yet."""
+        self.until(lambda: bool(self.heard[topic]))
+        return self.heard[topic].pop(0)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    prepare_environment()
+    rclpy.init()
+    it = Bench()
+    yield it
+    it.node.destroy_node()
+    it.ear.destroy_node()
+    rclpy.shutdown()
+
+
+@pytest.mark.parametrize("pose", ["home", "safe", "clear", "drop"])
+@pytest.mark.parametrize("gripper", [KEEP, OPEN])
+def test_a_move_names_joints_and_keeps_or_opens_the_gripper(bench: Bench, pose: str, gripper: str) -> None:
+    bench.body.act(MoveTo(1, pose, gripper))
+    order = bench.next("arm_command")
+    assert (order.kind, order.seq) == (ArmCommand.MOVE_TO, 1)
+    assert list(order.joint_target_rad) == list(ROBOT.pose(pose))
+    opens = order.gripper_width_m == ROBOT.gripper.max_m
+    assert opens if gripper == OPEN else math.isnan(order.gripper_width_m)
+
+
+def test_while_the_core_lets_the_arm_move_it_gets_a_sign_of_life(bench: Bench) -> None:
+    core = RobotRuntime("bench", TASK, ROBOT)
+    bench.body.act(MoveTo(7, "safe"))
+    moving = SimpleNamespace(lets_move=True, **_shown(core))
+    for period in range(20):  # 0.2 s
+        bench.body.report(moving, 100.0 + period / 100, LINK)
+    bench.body.report(SimpleNamespace(lets_move=False, **_shown(core)), 101.0, LINK)
+    bench.body.act(Hold(8))
+    orders = [bench.next("arm_command")]
+    while orders[-1].seq < 8:
+        orders.append(bench.next("arm_command"))
+    assert [orders[0].kind, orders[-1].kind] == [ArmCommand.MOVE_TO, ArmCommand.HOLD]
+    alive = orders[1:-1]
+    assert {(one.kind, one.seq, one.epoch) for one in alive} == {(ArmCommand.ALIVE, 7, orders[0].epoch)}
+    assert 6 <= len(alive) <= 8, "one every 25 ms"
+
+
+def _shown(core: RobotRuntime) -> dict[str, Any]:
+    names = ("state", "last_decision", "counters", "attempt", "lanes")
+    return {name: getattr(core, name) for name in names}
+
+
+def test_the_end_of_a_call_is_told(bench: Bench) -> None:
+    bench.body.tell(CallEnded("system1", 12, "missed", 501.5, 500.0))
+    call = bench.next("calls")
+    assert (call.component, call.request_id, call.ending) == ("system1", 12, Call.MISSED)
+    assert (call.duration_ms, call.slo_ms) == (501.5, 500.0)
+
+
+def test_an_alert_names_its_robot(bench: Bench) -> None:
+    bench.body.tell(Alert(3, "arm_fault", "reflex", ("resume", "abort")))
+    alert = bench.next("operator_alert")
+    assert (alert.robot, alert.id, alert.active, alert.choices) == ("bench", 3, True, ["resume", "abort"])
+
+
+def test_decisions_are_on_the_record_for_those_who_come_late(bench: Bench) -> None:
+    for accepted, reason in ((False, "choice: expected one of resume, got 'dance'"), (True, "")):
+        asked = OperatorDecision.Request(alert_id=3, choice="resume", decided_by="anna", why="it is clear")
+        bench.body.audit(asked, OperatorDecision.Response(accepted=accepted, reason=reason))
+    late: list[OperatorAudit] = []
+    bench.ear.create_subscription(OperatorAudit, "operator_audit", late.append, AUDITS)
+    bench.until(lambda: len(late) == 2)
+    assert [(one.accepted, one.reason) for one in late] == [
+        (False, "choice: expected one of resume, got 'dance'"),
+        (True, ""),
+    ]
+    assert {(one.robot, one.alert_id, one.decided_by, one.why) for one in late} == {
+        ("bench", 3, "anna", "it is clear")
+    }
+
+
+def test_what_the_arm_says_is_felt(bench: Bench) -> None:
+    bench.body.act(Hold(1))
+    epoch = bench.next("arm_command").epoch
+    said = ArmStatus(last_epoch=epoch, last_seq=1, cut_short="no sign of life", emergency_stop=True)
+    bench.arm.publish(said)
+    bench.until(lambda: bench.body.feel().arm_sequence == 1)
+    felt = bench.body.feel()
+    assert (felt.arm_cut_short, felt.emergency_stop, felt.arm_fault) == ("no sign of life", True, "")
+
+
+def test_of_an_order_of_another_sender_only_the_emergency_stop_concerns_the_robot(bench: Bench) -> None:
+    said = ArmStatus(last_epoch=1, last_seq=99, cut_short="no sign of life", emergency_stop=True, fault="no")
+    bench.arm.publish(said)
+    bench.until(lambda: bench.body.feel().emergency_stop)
+    felt = bench.body.feel()
+    assert (felt.arm_sequence, felt.arm_cut_short, felt.arm_fault) == (0, "", "")
