@@ -81,7 +81,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _add_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="validate a factory or robot file and print what it says")
-    parser.add_argument("file")
+    parser.add_argument("file", help="factory file or robot file (YAML)")
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.set_defaults(run=_check)
 

@@ -21,7 +21,9 @@ from math import ceil
 
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
-from rosa_server.scheduler.catalog import Catalog
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
 from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.placement import fastest_rate_hz, hosts
 from rosa_server.scheduler.problem import Need, Problem
@@ -45,6 +47,18 @@ class Relaxation:
     levels_hz: dict[
         tuple[str, str], float
     ]  # (task, component) -> load of the servers that it uses, on average
+
+
+def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> float | None:
+    """What equation (1) cannot exceed on these servers, whoever solves it; None when nothing is feasible."""
+    catalog = Catalog(problem, library, options)
+    obligations = provision_obligations(catalog, problem)
+    if obligations is None:
+        return None
+    left = problem.servers - options.standby - len(obligations)
+    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    found = relax(catalog, problem, goal_kinds(catalog, problem), left, floors)
+    return None if found is None else found.objective
 
 
 def relax(

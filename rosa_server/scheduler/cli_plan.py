@@ -12,6 +12,7 @@ from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_server.scheduler.baselines import BASELINES, solve_baseline
+from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Options
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.picture import draw
@@ -29,10 +30,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "plan",
         help="show the schedule of a factory",
-        description="Placement, routing, batching and rates of a factory.",
+        description="Placement, routing, batching and rates of a factory, from its file and the profiles of its models."
+        " Exit status: 0 feasible, 3 refused with reasons, 2 wrong input.",
     )
     parser.add_argument("factory", type=Path, help="factory description (YAML)")
-    parser.add_argument("--json", action="store_true", help="print the schedule as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the schedule as JSON; `rosa serve --schedule` runs it"
+    )
     parser.add_argument("--picture", type=Path, help="also draw it (.png, .svg, .pdf)")
     parser.add_argument(
         "--what-if",
@@ -63,6 +67,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
     )
+    parser.add_argument(
+        "--bound", action="store_true", help="also say how far from the best possible schedule it is at most"
+    )
     parser.set_defaults(run=main)
     return parser
 
@@ -80,6 +87,11 @@ def main(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule))
+    if args.bound and schedule.feasible:
+        print(
+            "\n" + _gap(schedule, upper_bound(problem, library, options)),
+            file=sys.stderr if args.json else None,
+        )
     if args.picture and schedule.servers:
         draw(schedule, args.picture)
     return 0 if schedule.feasible else INFEASIBLE
@@ -102,6 +114,13 @@ def plan(problem: Problem, library: ProfileLibrary, options: Options, scheduler:
     if scheduler in BASELINES:
         return solve_baseline(problem, library, scheduler)
     return solve(problem, library, options)
+
+
+def _gap(schedule: Schedule, bound: float | None) -> str:
+    if bound is None or not schedule.capped:
+        return "No bound: this scheduler does not keep to the limits that the bound is about."
+    below = max(0.0, 1 - schedule.objective / bound)
+    return f"At most {below:.1%} below the best possible schedule: no schedule of these servers exceeds {bound:.2f}."
 
 
 def changed(problem: Problem, changes: list[str]) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,18 @@ def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture
 def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
     assert "safety needs" in capsys.readouterr().out
+
+
+def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    found = re.fullmatch(r"At most (\d+\.\d)% below the best .* exceeds (\d+\.\d\d)\.", last)
+    assert found, last
+    assert float(found[1]) < 5.0
+    assert rosa(cli_plan, "plan", FIGURE_3, "--bound", "--json") == 0
+    out, err = capsys.readouterr()
+    assert schedule_from(json.loads(out)).feasible, "the bound does not get into the JSON"
+    assert "At most" in err
 
 
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from rosa_server.scheduler.solve import solve
 from rosa_server.serving.placement import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import LIBRARY
 
+ROOT = Path(__file__).resolve().parents[4]
 FACTORY = """
 server_cluster: {num_servers: 6, gpu_type: NVIDIA H200}
 robot_fleet: [{task: kit, num_robots: 4}]
@@ -158,6 +161,13 @@ def routes(**changes: Any) -> dict[str, dict[str, str]]:
 )
 def test_a_plan_that_cannot_be_served_is_refused_with_its_path(changes: dict[str, Any], words: str) -> None:
     assert words in problems(plan(**changes))
+
+
+def test_a_server_with_a_schedule_loads_no_solver() -> None:
+    code = "import rosa_server.scheduler.handover, rosa_server.serving.server, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "rosa_server.scheduler.admission" in done.stdout.split(), done.stderr
+    assert not {"ortools", "torch"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize(
