@@ -31,7 +31,8 @@ OFF_RAD = 0.02  # an arm that comes back from a fault this far from its setpoint
 
 
 class ChunkPlayer:
-    """Plays one order at a time; a newer one replaces it at once, an older or impossible one changes nothing."""
+    """Plays one order at a time: a newer one replaces it at once, an older one changes nothing, an impossible one is
+    refused and the arm holds."""
 
     def __init__(self, limits: MotionLimits, rate_hz: float, velocity_scale: float = 1.0) -> None:
         self._filter = SetpointFilter(limits.joints, rate_hz)
@@ -46,9 +47,7 @@ class ChunkPlayer:
         self._gripper_m = limits.gripper.max_m
         self._target = Setpoint(np.zeros(limits.joints.dof), self._gripper_m)
         self._stopping = True  # holding where the ramp was frozen, rather than at _target
-        self._leeway_m = (
-            GUARD_M  # how far out of the workspace the ramp may go; more when the arm began there
-        )
+        self._leeway_m = GUARD_M  # how far the ramp may leave the workspace; more when the arm began outside
         self._alive_s = -math.inf  # the sender's last sign of life
         self._waypoints: Array = np.zeros((1, limits.joints.dof + 1))  # of the chunk that plays
         self._from_rad: Array = np.zeros(limits.joints.dof)  # where it began
