@@ -33,6 +33,7 @@ class GatewayLink:
         self.ready = False
         self.reason = f"no answer from a gateway at {endpoint} yet"
         self.models: dict[str, str] = {}
+        self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.SNDHWM, 8)
@@ -101,6 +102,7 @@ class GatewayLink:
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.reason, self.models = True, "", dict(message.models)
+            self.rates_hz = dict(message.rates_hz)
         elif isinstance(message, Refuse):
             self._lost(f"{message.code}: {message.reason}")
             if message.code == "hello_required":

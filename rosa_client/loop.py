@@ -119,7 +119,12 @@ class RobotLoop:
         while not self._calls.empty():
             self._serve(*self._calls.get())
         now_s = self._clock.now_s()
-        inputs = replace(self.body.feel(), link_ready=self.link.ready, link_reason=self.link.reason)
+        inputs = replace(
+            self.body.feel(),
+            link_ready=self.link.ready,
+            link_reason=self.link.reason,
+            rates_hz=self.link.rates_hz,
+        )
         self._carry(self.core.tick(now_s, inputs), now_s)
         self.body.report(self.core, now_s, self.link)
 

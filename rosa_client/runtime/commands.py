@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
@@ -34,6 +34,8 @@ class Inputs:
     arm_cut_short: str = ""  # why the last order did not run to its end; empty when it did or still runs
     emergency_stop: bool = False  # latched: every order is refused until a person releases it
     gripper_holds: bool = False  # something is between the fingers
+    # Calls per second that the server's schedule allows, by component; absent: no limit.
+    rates_hz: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

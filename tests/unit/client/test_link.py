@@ -86,9 +86,10 @@ def test_it_says_hello_and_is_ready_when_welcomed(link: GatewayLink, gateway: Ga
     assert not link.ready
     assert gateway.endpoint in link.reason
     assert until(link, gateway, m.Hello) == HELLO
-    gateway.say(m.Welcome({"system1": "rosa/policy"}))
+    gateway.say(m.Welcome({"system1": "rosa/policy"}, {"system1": 1.5}))
     settle(link, True)
     assert link.models == {"system1": "rosa/policy"}
+    assert link.rates_hz == {"system1": 1.5}
 
 
 def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> None:

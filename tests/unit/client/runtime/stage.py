@@ -90,6 +90,7 @@ class Stage:
         self.cut_short = ""  # why the arm ends the order that it plays now
         self.emergency_stop = False
         self.gripper_holds = False
+        self.rates_hz: dict[str, float] = {}
         self.arm_state = HOLDING
         self.arm_sequence = 0
         self.last_sequence = 0
@@ -138,6 +139,7 @@ class Stage:
             self._was_cut_short,
             self.emergency_stop,
             self.gripper_holds,
+            self.rates_hz,
         )
 
     # -- the people and the server --

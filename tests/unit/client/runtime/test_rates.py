@@ -1,0 +1,71 @@
+"""A server that runs a schedule tells each robot how often it may act; sending faster would break others' deadlines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from rosa_client.runtime.commands import Send
+from tests.unit.client.runtime.stage import SAFETY, Stage
+
+
+def sends(stage: Stage, component: str) -> list[float]:
+    return [now_s for now_s, c in stage.events if isinstance(c, Send) and c.component == component]
+
+
+def gaps(stage: Stage, component: str) -> list[float]:
+    return [later - earlier for earlier, later in pairwise(sends(stage, component))]
+
+
+def acting(rate_hz: float, *components: str) -> Stage:
+    stage = Stage(*components)
+    stage.rates_hz = {"system1": rate_hz} if rate_hz else {}
+    stage.good = {"system1": "", "safety": "safe"}
+    stage.start()
+    return stage
+
+
+def test_without_a_schedule_a_robot_acts_as_often_as_its_round_allows() -> None:
+    stage = acting(0.0)
+    stage.run(5.0)
+    assert max(gaps(stage, "system1")) < 0.45, "a chunk of 0.4 s, and the next call"
+
+
+def test_with_a_schedule_it_keeps_to_its_rate() -> None:
+    stage = acting(0.8)
+    stage.run(10.0)
+    found = gaps(stage, "system1")
+    assert len(found) >= 6
+    assert min(found) >= 1.25 - 1e-9
+    assert max(found) == pytest.approx(1.25, abs=0.03), "and does not fall behind it"
+
+
+def test_a_rate_above_what_its_round_allows_changes_nothing() -> None:
+    free, capped = acting(0.0), acting(20.0)
+    free.run(5.0)
+    capped.run(5.0)
+    assert sends(free, "system1") == sends(capped, "system1")
+
+
+def test_a_rate_that_falls_while_it_runs_holds_from_the_next_call() -> None:
+    stage = acting(0.0)
+    stage.run(3.0)
+    before = len(gaps(stage, "system1"))
+    stage.rates_hz = {"system1": 0.5}
+    stage.run(9.0)
+    assert min(gaps(stage, "system1")[before:]) >= 2.0 - 1e-9
+
+
+def test_a_call_that_missed_its_deadline_is_not_repeated_faster_than_the_rate() -> None:
+    stage = acting(2.0)
+    del stage.good["system1"]
+    stage.run(2.0)
+    assert min(gaps(stage, "system1")) >= 0.5 - 1e-9, "0.2 s would be the deadline"
+
+
+def test_periodic_components_keep_their_own_rate() -> None:
+    stage = acting(0.5, SAFETY)
+    stage.rates_hz = {"system1": 0.5, "safety": 0.1}
+    stage.run(4.0)
+    assert max(gaps(stage, "safety")) < 0.25
