@@ -30,7 +30,7 @@ from rosa_contract.errors import ContractError
 if TYPE_CHECKING:
     from rosa_client.nodes.robot_feed import RobotFeed
 
-SETTLE_S = 1.0  # after the first robot: time for the others, and for the latched topics
+SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
 
@@ -141,9 +141,9 @@ def _release(arguments: argparse.Namespace) -> int:
 
 def _audit(arguments: argparse.Namespace) -> int:
     with _shell() as shell:
-        feeds = shell.find(arguments.wait)
-        if arguments.robot:
-            wanted = _namespace(arguments.robot)
+        wanted = _namespace(arguments.robot) if arguments.robot else ""
+        feeds = shell.find(arguments.wait, wanted)
+        if wanted:
             feeds = [feed for feed in feeds if feed.view.namespace == wanted] or shell.unknown(wanted)
         entries = [(entry, feed.view.label) for feed in feeds for entry in feed.view.audits]
         for entry, label in sorted(entries, key=lambda pair: pair[0].when_s):
@@ -275,12 +275,27 @@ class Shell:
             self._feeds[namespace] = RobotFeed(self.node, namespace)
         return self._feeds[namespace]
 
-    def find(self, wait_s: float) -> list[RobotFeed]:
-        """Every robot that can be seen. Raises `OperatorError` when there is none."""
+    def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:
+        """Every robot that can be seen, once no more of them appear. Raises `OperatorError` when there is none.
+
+        `wanted`: the namespace of one that is waited for, if it takes as long as that.
+        """
         if not self.spin(self._seen, wait_s):
             raise OperatorError(self._nobody(wait_s))
-        until_s = time.monotonic() + SETTLE_S
-        self.spin(lambda: [self.feed(name) for name in self._seen()] and time.monotonic() > until_s, wait_s)
+        graph: tuple[list[str], int] = ([], 0)
+        changed_s = time.monotonic()
+
+        def settled() -> bool:
+            nonlocal graph, changed_s
+            now_s = time.monotonic()
+            names = self._seen()
+            newest = (names, len(self.node.get_topic_names_and_types()))
+            if newest != graph:
+                graph, changed_s = newest, now_s
+            spoke = all([self.feed(name).view.status is not None for name in names])
+            return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
+
+        self.spin(settled, wait_s)
         return [self.feed(name) for name in self._seen()]
 
     def ask(self, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> int:

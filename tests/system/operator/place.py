@@ -155,7 +155,7 @@ class Rviz(Desk):
     """Does with the panel what RViz's InteractiveMarkers and MarkerArray displays do.
 
     As its client: updates are collected first, then the service is asked, then updates up to the answer's number are
-    dropped; a number that is not one more than the last is an error.
+    dropped; an update whose number is not one more than that of the one before is an error.
     """
 
     def __init__(self, name: str, server: str = "/operator") -> None:
@@ -164,7 +164,8 @@ class Rviz(Desk):
         self.drawn: dict[tuple[str, int], Any] = {}
         self.replaced: list[str] = []
         self._queue: list[InteractiveMarkerUpdate] = []
-        self._number: int | None = None
+        self._answered: int | None = None  # number of the service's answer
+        self._last: int | None = None  # number of the last update
         self._server = server
         node = self.node
         node.create_subscription(
@@ -180,11 +181,10 @@ class Rviz(Desk):
             GetInteractiveMarkers, f"{self._server}/get_interactive_markers", GetInteractiveMarkers.Request()
         )
         self.markers = {marker.name: marker for marker in answer.markers}
-        self._number = int(answer.sequence_number)
+        self._answered = int(answer.sequence_number)
         queued, self._queue = self._queue, []
         for update in queued:
-            if update.seq_num > self._number:
-                self._apply(update)
+            self._apply(update)
         self.until(lambda: self._feedback.get_subscription_count() > 0, "the panel to listen")
 
     def offered(self, robot: str) -> list[str]:
@@ -235,15 +235,17 @@ class Rviz(Desk):
 
     def _on_update(self, update: InteractiveMarkerUpdate) -> None:
         assert update.type == InteractiveMarkerUpdate.UPDATE, "RViz 2 warns of keep-alive messages"
-        if self._number is None:
+        assert self._last is None or update.seq_num == self._last + 1, "RViz starts anew on a gap"
+        self._last = int(update.seq_num)
+        if self._answered is None:
             self._queue.append(update)
         else:
             self._apply(update)
 
     def _apply(self, update: InteractiveMarkerUpdate) -> None:
-        assert self._number is not None
-        assert update.seq_num == self._number + 1, "RViz starts anew on a gap"
-        self._number = int(update.seq_num)
+        assert self._answered is not None
+        if update.seq_num <= self._answered:
+            return  # in the answer already
         for marker in update.markers:
             assert marker.controls, "RViz drops the display of a marker without controls"
             self.markers[marker.name] = marker

@@ -25,6 +25,7 @@ from tests.system.operator.place import ROOT, Floor, Rviz, begin, place
 pytestmark = pytest.mark.slow
 LATE, EASY = "panda0", "panda1"
 WAITING = "waiting_for_human"
+LATE_PANEL = "late_panel"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bringup,
 
 @pytest.fixture
 def floor(running: tuple[Bringup, Floor, Rviz]) -> Floor:
-    assert not running[0].failure(), running[0].failure()
+    dead = running[0].supervisor.ended().keys() - {LATE_PANEL}
+    assert not dead, f"{dead}; {running[0].failure()}"
     return running[1]
 
 
@@ -167,7 +169,7 @@ def test_a_panel_that_starts_late_sees_the_open_alert(
     number = open_alert(rviz, after=newest)
     running[1].pause(1.0)  # the alert is old news by now
     late = NodeSpec("operator_node", "operator_node", "/late", {})
-    running[0].supervisor.start("late_panel", node_command(late))
+    running[0].supervisor.start(LATE_PANEL, node_command(late))
     screen = Rviz("late_rviz", "/late/operator")
     try:
         screen.connect()
@@ -176,7 +178,7 @@ def test_a_panel_that_starts_late_sees_the_open_alert(
         screen.until(lambda: "by ben" in screen.words(LATE) or "by carla" in screen.words(LATE), "the audit")
     finally:
         screen.close()
-        running[0].supervisor.kill("late_panel")
+        running[0].supervisor.kill(LATE_PANEL)
 
 
 def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
@@ -262,7 +264,9 @@ def test_a_runtime_that_dies_is_shown_as_silent_and_its_arm_can_still_be_stopped
     assert time.monotonic() - began_s < 3.0
     number = 99
     rviz.press(EASY, f"decide/{number}/resume")
-    rviz.until(lambda: "does not answer" in rviz.words(EASY), "an honest answer")
+    # DDS believes in a killed node for some seconds; what is asked then is not answered.
+    honest = ("does not answer", "no answer within 5 s")
+    rviz.until(lambda: any(text in rviz.words(EASY) for text in honest), "an honest answer")
 
 
 def test_the_shell_says_where_it_looked_when_nobody_is_there(tmp_path: Path) -> None:
