@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 from rosa_client.runtime.task_machine import TRANSITIONS
 from rosa_sim.explore.cells import CELLS, core_of
@@ -16,34 +18,52 @@ def main() -> int:
     )
     parser.add_argument("cells", nargs="*", help=f"which cells (default all): {', '.join(CELLS)}")
     parser.add_argument("--problems", type=int, default=1, help="how many to tell of before a search ends")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="searches at once")
     arguments = parser.parse_args()
+    unknown = set(arguments.cells) - set(CELLS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(CELLS)}")
+    names = arguments.cells or list(CELLS)
     began_s = time.monotonic()
-    results: dict[str, Found] = {}
-    print(f"{'cell':24s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
-    for name in arguments.cells or CELLS:
-        cell_began_s = time.monotonic()
-        found = results[name] = search(core_of(name), most_problems=arguments.problems)
-        ways = ", ".join(f"{steps} when {way}" for way, steps in found.longest.items())
-        took_s = time.monotonic() - cell_began_s
-        print(
-            f"{name:24s} {found.states:8d} {found.transitions:12d} {len(found.rows):5d} {took_s:6.1f}  {ways}"
-        )
-        for problem in found.problems:
-            print(f"  BROKEN {problem}")
-    covered = set().union(*(found.rows for found in results.values()))
-    states = sum(found.states for found in results.values())
-    transitions = sum(found.transitions for found in results.values())
-    missed = [
-        f"{state.value} + {event.value}" for state, event in TRANSITIONS if (state, event) not in covered
-    ]
+    results = searched(names, arguments.jobs, arguments.problems)
+    states = sum(found.states for found in results)
+    transitions = sum(found.transitions for found in results)
+    covered = set().union(*(found.rows for found in results))
     print(f"{states} states, {transitions} transitions in {time.monotonic() - began_s:.0f} s;", end=" ")
     print(f"{len(covered)} of {len(TRANSITIONS)} rows of the transition table")
-    if missed:
-        print(f"never taken: {', '.join(missed)}")
-    problems = sum(len(found.problems) for found in results.values())
-    complete = all(found.complete for found in results.values())
+    never = [
+        f"{state.value} + {event.value}" for state, event in TRANSITIONS if (state, event) not in covered
+    ]
+    if never:
+        print(f"never taken: {', '.join(never)}")
+    problems = sum(len(found.problems) for found in results)
+    complete = all(found.complete for found in results)
     print("everything holds" if not problems and complete else f"{problems} problems")
-    return 1 if problems or not complete or (missed and not arguments.cells) else 0
+    return 1 if problems or not complete or (never and not arguments.cells) else 0
+
+
+def searched(names: list[str], jobs: int, most_problems: int) -> list[Found]:
+    """Search cells, several at once, and print a line for each."""
+    print(f"{'cell':24s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
+    results = []
+    with ProcessPoolExecutor(max(1, min(jobs, len(names)))) as pool:
+        largest_first = sorted(names, key=lambda name: -len(CELLS[name][2]))
+        searches = {name: pool.submit(timed, name, most_problems) for name in largest_first}
+        for name in names:
+            found, took_s = searches[name].result()
+            results.append(found)
+            counts = f"{found.states:8d} {found.transitions:12d} {len(found.rows):5d} {took_s:6.1f}"
+            ways = ", ".join(f"{steps} when {way}" for way, steps in found.longest.items())
+            print(f"{name:24s} {counts}  {ways}", flush=True)
+            for problem in found.problems:
+                print(f"  BROKEN {problem}")
+    return results
+
+
+def timed(name: str, most_problems: int) -> tuple[Found, float]:
+    """Search one cell; what was found, and how long it took in s."""
+    began_s = time.monotonic()
+    return search(core_of(name), most_problems=most_problems), time.monotonic() - began_s
 
 
 if __name__ == "__main__":

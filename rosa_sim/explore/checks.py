@@ -43,20 +43,20 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield "plays something that is no answer in time"
     if after.arm_cut and not after.arm_behind and core.state in (State.EXECUTING, *MOVES):
         yield f"is {core.state.value} as if the arm had not cut its order short"
-    yield from _stopped(event, core, moved)
+    yield from _stopped(after, moved)
     yield from _fell_back(before, after)
     yield from _orders(core)
     yield from _calls(before, after)
     yield from _held(core, moved)
 
 
-def _stopped(event: str, core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
+def _stopped(after: World, moved: list[Play | MoveTo]) -> Iterator[str]:
     """An emergency stop or a fault ends all motion at once, and only a person ends that."""
+    core = after.core
     wrong = core.inputs.emergency_stop or (
         core.inputs.arm_fault and core.inputs.arm_fault != core.excused_fault
     )
-    heard = not event.startswith(("operator: ", "start"))
-    if wrong and heard and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
+    if after.ticked and wrong and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
         yield f"is {core.state.value} in spite of an emergency stop or a fault"
     if core.inputs.emergency_stop and moved:
         yield "moves under an emergency stop"

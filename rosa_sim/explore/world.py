@@ -12,7 +12,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Command, Hold, Inputs, MoveTo, Play
+from rosa_client.runtime.commands import (
+    HOLDING,
+    MOVING,
+    PLAYING,
+    CallEnded,
+    Command,
+    Hold,
+    Inputs,
+    MoveTo,
+    Play,
+)
 from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
 from rosa_client.runtime.runtime import RobotRuntime
@@ -44,13 +54,14 @@ class World:
     object_held: bool = False
     retired: int = 0  # a call that has ended
     commands: list[Command] = field(default_factory=list)  # of the last event
+    ticked: bool = False  # the last event came with a control period
     refusal: str = ""  # of the last event, when it was an operator's decision
 
     def copy(self) -> World:
         """Independent of this one, but for what never changes."""
         other: World = _twin(self)
         other.core = _copied(self.core)
-        other.commands, other.refusal = [], ""
+        other.commands, other.refusal, other.ticked = [], "", False
         return other
 
     # -- what can be told to the core ---------------------------------------------------------------------------------
@@ -58,6 +69,7 @@ class World:
     def tick(self, wrong: str = "") -> None:
         """One control period in which all is well, or one thing is `wrong`."""
         core = self.core
+        self.ticked = True
         seen_s = NOW_S - 0.001 if wrong != BLIND else NOW_S - 0.001 - core.robot.max_sensor_age_ms / 1000
         inputs = Inputs(
             sensor_stamp_s=dict.fromkeys((*core.robot.cameras, JOINT_STATE), seen_s),
@@ -75,6 +87,9 @@ class World:
     def hear(self, commands: list[Command]) -> None:
         """The shell gets the core's commands; the arm takes them later, or not."""
         self.commands += commands
+        for command in commands:
+            if isinstance(command, CallEnded):
+                self.retired = command.request_id
 
     def arm_takes(self) -> None:
         """The arm takes the newest order."""

@@ -5,7 +5,8 @@ Here are the smaller cells; `make prove` searches them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
 from rosa_sim.explore.cells import CELLS, core_of
+from rosa_sim.explore.events import possible
 from rosa_sim.explore.search import search
+from rosa_sim.explore.world import World
 
 SMALL = ("pick and place, safe", "planned, every time", "careful planner")
 
@@ -38,6 +41,38 @@ def test_every_row_of_the_transition_table_is_taken() -> None:
         assert found.complete
         taken |= found.rows
     assert taken == set(TRANSITIONS)
+
+
+@pytest.mark.slow
+def test_worlds_that_the_search_takes_for_the_same_go_on_alike() -> None:
+    """Two ways to what counts as one state: whatever can happen in both leads to the same states again."""
+    first: dict[Hashable, World] = {}
+    waiting = deque([World(core_of("careful planner"))])
+    waiting[0].settle()
+    twice = 0
+    while waiting:
+        world = waiting.popleft()
+        other = first.setdefault(world.key(), world)
+        after, expected = following(world), following(other) if other is not world else {}
+        twice += bool(expected)
+        assert {event: after[event] for event in expected if event in after} == {
+            event: expected[event] for event in after if event in expected
+        }
+        if other is world:
+            waiting.extend(child for event, happen in possible(world) for child in [happened(world, happen)])
+    assert twice > 1_000
+
+
+def happened(world: World, happen: Callable[[World], None]) -> World:
+    after = world.copy()
+    happen(after)
+    after.settle()
+    return after
+
+
+def following(world: World) -> dict[str, Hashable]:
+    """Event -> the state that it leads to."""
+    return {event: happened(world, happen).key() for event, happen in possible(world)}
 
 
 def test_every_fallback_and_policy_is_in_a_cell() -> None:
