@@ -292,7 +292,8 @@ class Shell:
             newest = (names, len(self.node.get_topic_names_and_types()))
             if newest != graph:
                 graph, changed_s = newest, now_s
-            spoke = all([self.feed(name).view.status is not None for name in names])
+            feeds = [self.feed(name) for name in names]  # listening begins here
+            spoke = all(feed.view.status is not None for feed in feeds)
             return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
 
         self.spin(settled, wait_s)
