@@ -22,7 +22,7 @@ WIDTH, MARGIN, LEFT = 960.0, 16.0, 108.0
 LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
 BETWEEN_ROWS = 14.0
 SHORTEST, APART = 1.6, 1.2  # the least width of a call, and what keeps it from the next
-DPI = 150
+DPI, MOST_PX = 150, 30_000
 TEXT, SMALL, HEADING = 9.0, 7.5, 13.0
 INK, FAINT, RULE = "#23272e", "#6b7280", "#d5d9df"
 
@@ -85,7 +85,8 @@ def draw(robots: Sequence[Robot], picture: Path, name: str) -> None:
     parts = [[_Group(robot, row, scale) for robot in robots] for row in shown]
     heights = [sum(group.height for group in groups) + AXIS + BETWEEN_ROWS for groups in parts]
     height = MARGIN + 2 * TITLE + sum(heights) + LANE * len(LEGEND) + MARGIN
-    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=DPI, facecolor="white")
+    dpi = min(DPI, 72 * MOST_PX / height)  # a picture of a hundred episodes is coarser, but is one
+    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
