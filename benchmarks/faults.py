@@ -235,6 +235,7 @@ def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "arm holds max s": _at(holding_s, 100),
                 "stop max ms": _at(1000 * stop_s, 100),
                 "cause": ", ".join(causes) or "none",
+                "action": ", ".join(sorted({one.action for one in seen if one.action})) or "none",
                 "called a human": f"{alerts} of {len(mine)}",
                 "late commands": sum(one.late_commands for one in seen),
                 "done after it": sum((one.outcome, one.truth) == ("done", "done") for one in seen),

@@ -16,6 +16,8 @@ IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
 STOP_WITHIN_S = 0.25  # from the decision to an arm that holds, as an observer on ROS topics sees it
 COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
 SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
+BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before the runtime can
+CALL = "stop_and_call_human"
 BENIGN = ("operator", "recovered", "actions_in_time", "task_started", "monitor", "plan_in_time")
 
 
@@ -86,6 +88,8 @@ def broken(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
     if fault.causes and not seen.stop_s <= STOP_WITHIN_S:
         problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
+    if seen.action and seen.action not in (fault.action, CALL, BY_ITSELF):
+        problems.append(f"it did {seen.action}, promised {fault.action}")
     if not fault.causes and not fault.alert and seen.misses:
         problems.append(f"{seen.misses} calls failed, promised none")
     wanted = fault.escalates(seen.lasted_s)
@@ -138,9 +142,9 @@ def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, s
     ]
     for arm in events.arm:
         if arm.seen_s > on_s and arm.cut_short and "arm_cut_short" in fault.causes:
-            found.append((arm.seen_s, "arm_cut_short", "the arm holds by itself"))
+            found.append((arm.seen_s, "arm_cut_short", BY_ITSELF))
         if arm.seen_s > on_s and arm.emergency_stop and "emergency_stop" in fault.causes:
-            found.append((arm.seen_s, "emergency_stop", "the arm holds by itself"))
+            found.append((arm.seen_s, "emergency_stop", BY_ITSELF))
     return min(found, default=(float("nan"), "", ""))
 
 

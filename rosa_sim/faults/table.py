@@ -26,7 +26,6 @@ LINK, WORKER, GATEWAY, SENSORS, ARM, CLOCK, RUNTIME = (
 
 SLO = "max_consecutive_slo_violation"
 NEVER = (math.inf, math.inf)
-ITSELF, OPERATOR = "by itself", "an operator"
 
 
 class UnknownFault(ContractError):
@@ -62,13 +61,6 @@ class Fault:
         """ "never", "always" or "maybe", for a fault that lasted so long."""
         soonest_s, latest_s = self.calls_within_s
         return "never" if lasted_s < soonest_s else "always" if lasted_s > latest_s else "maybe"
-
-    @property
-    def lifted_by(self) -> str:
-        """Who lets the robot go on when a fault of `seconds` is over."""
-        return {"never": ITSELF, "always": OPERATOR}.get(
-            self.escalates(self.seconds), f"itself or {OPERATOR}"
-        )
 
 
 # Three calls of System 1 in a row, 500 ms each; the third may be sent into the last moment of the fault. At the latest

@@ -71,6 +71,13 @@ def test_an_arm_that_never_holds_is_found() -> None:
     assert any("the arm held" in text for text in broken(fault("link_partition_up"), told(events)))
 
 
+def test_another_fallback_than_the_promised_one() -> None:
+    events = good_story()
+    events.decisions[1] = Decided(10.9, "use_last_plan", "slo_missed", "system1")
+    problems = broken(fault("link_partition_up"), told(events))
+    assert problems == ["it did use_last_plan, promised stop_and_resend"]
+
+
 def test_a_fault_that_nobody_noticed() -> None:
     events = good_story()
     events.decisions = [Decided(11.0, "execute", "actions_in_time")]
