@@ -83,14 +83,13 @@ def check_sensors(core: Mission, now_s: float) -> None:
     stale = core.stale(now_s)
     for name, stamp_s in stale.items():
         held = core.holds.get(sensor_key(name))
-        blind_s = max(now_s - stamp_s, now_s - held.since_s if held is not None else 0.0)
-        if blind_s > core.timeouts.sensor_s:
-            reason = f"{name} has been silent or too old for {blind_s:.1f} s"
-            escalate(core, Cause("sensor_silent", reason), now_s)
-            return
-        if held is None:
+        if held is None:  # also when the robot itself was away for long: its sensors then have their time
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
             stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)
+        elif now_s - held.since_s > core.timeouts.sensor_s:
+            reason = f"{name} has been silent or too old for {now_s - held.since_s:.1f} s"
+            escalate(core, Cause("sensor_silent", reason), now_s)
+            return
 
 
 def sensor_key(name: str) -> str:

@@ -152,7 +152,8 @@ def _least_gap_s(core: Mission, lane: Lane) -> float:
     """Goal-coupled calls keep to the schedule's rate, or other robots' deadlines break (ROSA 4.3). Periodic ones have
     their own rate, and are asked at once what a hold waits for."""
     rate_hz = core.inputs.rates_hz.get(lane.name, 0.0) if lane.name in GOAL_COUPLED else 0.0
-    return 1 / rate_hz if rate_hz > 0 else 0.0
+    gap_s = 1 / rate_hz if rate_hz > 0 else 0.0
+    return min(gap_s, core.timeouts.connect_s)  # no number from outside makes a robot wait for ever
 
 
 STEPS: Mapping[State, Callable[[Mission, float], None]] = {

@@ -182,3 +182,13 @@ def test_a_camera_that_is_always_too_late_calls_a_human_although_it_never_falls_
     alert = stage.run_until(Alert, limit_s=4)
     assert isinstance(alert, Alert)
     assert alert.cause == "sensor_silent"
+
+
+def test_a_robot_that_was_away_itself_gives_its_sensors_time() -> None:
+    """The runtime was stopped for five seconds: what it knows is old, but nothing has failed."""
+    stage = playing()
+    stage.now_s += 5.0
+    stage._note(stage.core.tick(stage.now_s, stage.inputs()))
+    assert stage.core.state is State.HOLDING
+    stage.run_until(Play, limit_s=1)
+    assert not stage.of(Alert)
