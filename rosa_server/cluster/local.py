@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rosa_contract.config import Factory
+from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
 from rosa_server.serving.lane import LaneWriter
@@ -36,12 +37,16 @@ class Slot:
 def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
     """One spec per worker of every host, named after the host. All models have an entry in `models`."""
     specs = []
+    gpus = assign(factory, placement, visible_gpus())
     for host in placement.hosts.values():
         model = factory.models[host.model]
         for index in range(host.workers):
             name = f"{host.id}/{index}"
             options = dict(model.options)
-            specs.append(WorkerSpec(name, host.model, model.backend, endpoint, model.max_batch, options))
+            gpu = gpus.get(host.server, "")
+            specs.append(
+                WorkerSpec(name, host.model, model.backend, endpoint, model.max_batch, options, gpu=gpu)
+            )
     return specs
 
 
@@ -107,7 +112,10 @@ class LocalCluster:
         slot.lane = LaneWriter() if hasattr(os, "memfd_create") else None
         fds = slot.lane.fds if slot.lane is not None else ()
         spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), lane_fds=fds)
-        slot.process = subprocess.Popen(spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds)
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
+        slot.process = subprocess.Popen(
+            spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
+        )
         if slot.lane is not None:
             slot.lane.theirs.close()  # or its end would never be seen
         slot.started_s = now_s

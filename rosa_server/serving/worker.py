@@ -44,6 +44,7 @@ class WorkerSpec:
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
+    gpu: str = ""  # the only one that it sees; empty: all
     lane_fds: Sequence[int] = ()  # the short way to a gateway on the same machine, see lane.py
 
     def command(self) -> list[str]:

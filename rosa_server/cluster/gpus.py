@@ -1,0 +1,44 @@
+"""Which GPU each server of a schedule gets on this machine: a worker sees one GPU, its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from rosa_contract.config import Factory
+from rosa_contract.errors import ContractError
+from rosa_server.serving.placement import Placement
+
+QUERY = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
+
+
+class GpuError(ContractError):
+    """The schedule has more servers than this machine has GPUs."""
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; empty where there are none."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [name.strip() for name in chosen.split(",") if name.strip()]
+    try:
+        told = subprocess.run(QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return told.split()
+
+
+def assign(factory: Factory, placement: Placement, gpus: list[str]) -> dict[str, str]:
+    """Server -> GPU, in the order of the schedule. Empty without a schedule, on CPUs, and where there is no GPU.
+
+    Raises `GpuError` when there are GPUs, but too few.
+    """
+    if placement.routes is None or factory.server_cluster.gpu_type == "cpu" or not gpus:
+        return {}
+    servers = list(dict.fromkeys(host.server for host in placement.hosts.values()))
+    if len(servers) > len(gpus):
+        raise GpuError(
+            f"the schedule has {len(servers)} servers and this machine shows {len(gpus)} GPUs; plan for fewer with"
+            f" server_cluster.num_servers, or set CUDA_VISIBLE_DEVICES to nothing to run models that need none"
+        )
+    return dict(zip(servers, gpus, strict=False))
