@@ -24,19 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click, choices
 from rosa_client.operator.lights import lights
-from rosa_client.operator.robot_view import AuditView, RobotView
-from rosa_contract.errors import ContractError
+from rosa_client.operator.robot_view import AuditView, OperatorError, RobotView, namespace_of
 
 if TYPE_CHECKING:
+    from rosa_client.nodes.operator_client import OperatorClient
     from rosa_client.nodes.robot_feed import RobotFeed
 
-SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
-
-
-class OperatorError(ContractError):
-    """A command that could not be asked; the text says what was seen instead."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -100,8 +95,8 @@ def _me() -> str:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    with _shell() as shell:
-        feeds = shell.find(arguments.wait)
+    with _ros() as client:
+        feeds = client.find(arguments.wait)
         now_s = time.monotonic()
         if arguments.json:
             print(json.dumps([_record(feed.view, now_s) for feed in feeds], indent=2))
@@ -111,46 +106,56 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _decide(arguments: argparse.Namespace) -> int:
-    with _shell() as shell:
-        feed = shell.feed(arguments.robot)
+    with _ros() as client:
+        feed = client.feed(arguments.robot)
         alert_id = arguments.alert
         if alert_id is None:
-            shell.spin(lambda: feed.view.alert is not None, arguments.wait)
-            if feed.view.alert is None:
-                raise OperatorError(shell.why_nothing_to_decide(feed, arguments.wait))
-            alert_id = feed.view.alert.id
+            alert_id = client.open_alert(feed, arguments.wait)
         click = Click(DECIDE, alert_id, arguments.choice)
-        return shell.ask(feed, click, arguments.by, arguments.why, arguments.wait)
+        return _ask(client, feed, click, arguments.by, arguments.why, arguments.wait)
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    with _shell() as shell:
-        if arguments.robot != ALL:
-            feed = shell.feed(arguments.robot)
-            return shell.ask(feed, Click(STOP), _me(), "", arguments.wait)
-        shell.stop_all(arguments.wait)
-        feeds = shell.find(arguments.wait)
-        return max(shell.ask(feed, Click(STOP), _me(), "", arguments.wait) for feed in feeds)
+    with _ros() as client:
+        if arguments.robot == ALL:
+            client.stop_all(arguments.wait)
+            feeds = client.find(arguments.wait)
+        else:
+            feeds = [client.feed(arguments.robot)]
+        return max(_ask(client, feed, Click(STOP), _me(), "", arguments.wait) for feed in feeds)
 
 
 def _release(arguments: argparse.Namespace) -> int:
-    with _shell() as shell:
-        feed = shell.feed(arguments.robot)
-        return shell.ask(feed, Click(RELEASE), arguments.by, arguments.why, arguments.wait)
+    with _ros() as client:
+        feed = client.feed(arguments.robot)
+        return _ask(client, feed, Click(RELEASE), arguments.by, arguments.why, arguments.wait)
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    with _shell() as shell:
-        wanted = _namespace(arguments.robot) if arguments.robot else ""
-        feeds = shell.find(arguments.wait, wanted)
+    with _ros() as client:
+        wanted = namespace_of(arguments.robot) if arguments.robot else ""
+        feeds = client.find(arguments.wait, wanted)
         if wanted:
-            feeds = [feed for feed in feeds if feed.view.namespace == wanted] or shell.unknown(wanted)
+            feeds = [feed for feed in feeds if feed.view.namespace == wanted]
+            if not feeds:
+                client.unknown(wanted)
         entries = [(entry, feed.view.label) for feed in feeds for entry in feed.view.audits]
         for entry, label in sorted(entries, key=lambda pair: pair[0].when_s):
             print(_audit_line(entry, label))
         if not entries:
             print("nobody has decided anything since these robots were started")
     return ACCEPTED
+
+
+def _ask(client: OperatorClient, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> int:
+    """Ask one robot and print its answer."""
+    what = f"{feed.view.label}: {(click.choice or click.kind).replace('_', ' ')}"
+    accepted, reason = client.ask(feed, click, by, why, wait_s)
+    if accepted:
+        print(f"{what}: accepted" + (f" ({reason})" if reason else ""))
+        return ACCEPTED
+    print(f"{what}: refused: {reason}", file=sys.stderr)
+    return REFUSED
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -216,148 +221,14 @@ def _audit_line(entry: AuditView, label: str) -> str:
 # -- ROS 2 ------------------------------------------------------------------------------------------------------------
 
 
-def _namespace(robot: str) -> str:
-    return "/" + robot.strip("/")
-
-
 @contextmanager
-def _shell() -> Iterator[Shell]:
-    """A node of its own for one command."""
+def _ros() -> Iterator[OperatorClient]:
+    """A client for one command."""
     try:
-        import rclpy
-
-        from rosa_client.bringup import prepare_environment
+        from rosa_client.nodes.operator_client import connected
     except ImportError as error:
         raise OperatorError(
             f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"
         ) from None
-    prepare_environment()
-    rclpy.init(args=[], signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    shell = Shell()
-    try:
-        yield shell
-    finally:
-        shell.close()
-        rclpy.try_shutdown()
-
-
-class Shell:
-    """Finds robots and asks them, one thing after the other."""
-
-    def __init__(self) -> None:
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.node import Node
-
-        self.node = Node(f"rosa_operator_{os.getpid()}")
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self.node)
-        self._feeds: dict[str, RobotFeed] = {}
-
-    def close(self) -> None:
-        self._executor.shutdown()
-        self.node.destroy_node()
-
-    def spin(self, condition: Callable[[], Any], timeout_s: float) -> bool:
-        """Whether the condition came true in time."""
-        until_s = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > until_s:
-                return False
-            self._executor.spin_once(timeout_sec=0.05)
-        return True
-
-    def feed(self, robot: str) -> RobotFeed:
-        """The robot of that name, seen or not: an emergency stop must not wait until it is."""
-        from rosa_client.nodes.robot_feed import RobotFeed
-
-        namespace = _namespace(robot)
-        if namespace not in self._feeds:
-            self._feeds[namespace] = RobotFeed(self.node, namespace)
-        return self._feeds[namespace]
-
-    def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:
-        """Every robot that can be seen, once no more of them appear. Raises `OperatorError` when there is none.
-
-        `wanted`: the namespace of one that is waited for, if it takes as long as that.
-        """
-        if not self.spin(self._seen, wait_s):
-            raise OperatorError(self._nobody(wait_s))
-        graph: tuple[list[str], int] = ([], 0)
-        changed_s = time.monotonic()
-
-        def settled() -> bool:
-            nonlocal graph, changed_s
-            now_s = time.monotonic()
-            names = self._seen()
-            newest = (names, len(self.node.get_topic_names_and_types()))
-            if newest != graph:
-                graph, changed_s = newest, now_s
-            feeds = [self.feed(name) for name in names]  # listening begins here
-            spoke = all(feed.view.status is not None for feed in feeds)
-            return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
-
-        self.spin(settled, wait_s)
-        return [self.feed(name) for name in self._seen()]
-
-    def ask(self, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> int:
-        """Ask one robot and print its answer."""
-        answers: list[tuple[bool, str]] = []
-        what = click.choice or click.kind.replace("_", " ")
-        if not self.spin(lambda: feed.ready(click.kind), wait_s):
-            seen = self._seen()
-            if feed.view.namespace not in seen:
-                if click.kind == STOP:  # whoever listens on the topic gets it all the same
-                    feed.ask(click, by, why, lambda accepted, reason: None)
-                self.unknown(feed.view.namespace)
-            raise OperatorError(
-                f"{feed.view.label} is there, but does not take '{what}'; is it being started?"
-            )
-        feed.ask(click, by, why, lambda accepted, reason: answers.append((accepted, reason)))
-        self.spin(lambda: feed.check_answers(time.monotonic()) or answers, 60.0)
-        accepted, reason = answers[0]
-        if accepted:
-            print(f"{feed.view.label}: {what}: accepted" + (f" ({reason})" if reason else ""))
-            return ACCEPTED
-        print(f"{feed.view.label}: {what}: refused: {reason}", file=sys.stderr)
-        return REFUSED
-
-    def stop_all(self, wait_s: float) -> None:
-        """Tell every arm that listens at once, before any robot is looked for."""
-        from rclpy.qos import QoSProfile
-        from std_msgs.msg import Bool
-
-        from rosa_client.nodes.robot_feed import STOP_ALL
-
-        topic = self.node.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
-        self.spin(lambda: topic.get_subscription_count() > 0, wait_s)
-        topic.publish(Bool(data=True))
-
-    def unknown(self, namespace: str) -> list[RobotFeed]:
-        """Raises `OperatorError`: no such robot here."""
-        seen = ", ".join(name.strip("/") for name in self._seen())
-        if not seen:
-            raise OperatorError(self._nobody(None))
-        raise OperatorError(f"no robot {namespace.strip('/')!r}; found: {seen}")
-
-    def why_nothing_to_decide(self, feed: RobotFeed, wait_s: float) -> str:
-        view = feed.view
-        if view.namespace not in self._seen():
-            self.unknown(view.namespace)
-        state = view.status.state if view.status is not None else "not active"
-        return f"{view.label} waits for no decision: it is {state} (looked for {wait_s:g} s)"
-
-    def _seen(self) -> list[str]:
-        from rosa_client.nodes.robot_feed import robots_seen
-
-        return robots_seen(self.node)
-
-    def _nobody(self, wait_s: float | None) -> str:
-        nodes = [name for name in self.node.get_node_names() if name != self.node.get_name()]
-        others = f"{len(nodes)} other ROS nodes" if nodes else "no other ROS node"
-        domain = os.environ.get("ROS_DOMAIN_ID", "0, its default")
-        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET, its default")
-        within = f" within {wait_s:g} s" if wait_s is not None else ""
-        return (
-            f"no robot found{within}; seen: {others}. Is a bring-up running, with the same ROS_DOMAIN_ID "
-            f"(here {domain}) and a ROS_AUTOMATIC_DISCOVERY_RANGE that reaches it (here {reach})?"
-        )
+    with connected() as client:
+        yield client

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rosa_contract.errors import ContractError
+
 SILENT_S = 1.0  # RobotStatus comes at 10 Hz; ten missing in a row are no accident
 ALERT_SETTLES_S = 1.0  # alert and status are different topics: either may arrive first
 NOTICE_S = 10.0
@@ -24,6 +26,10 @@ KEPT_NOTICES = 3
 WAITING = ("waiting_for_human", "clearing")
 # What a task does when all is well; every other decision is worth a person's look.
 ROUTINE = frozenset({"start", "execute", "send", "plan", "discard", "clear", "done"})
+
+
+class OperatorError(ContractError):
+    """A robot that could not be asked; the text says what was seen instead."""
 
 
 class Chain(Protocol):
@@ -176,6 +182,11 @@ def tool_path(chunk: Any, chain: Chain) -> npt.NDArray[np.float64] | None:
         return np.asarray(chain.tool(joints), dtype=np.float64).reshape(-1, 3)
     except ValueError:  # another robot's joints; the arm refuses the chunk and says so
         return None
+
+
+def namespace_of(robot: str) -> str:
+    """A robot's namespace from its name as people write it."""
+    return "/" + robot.strip("/")
 
 
 def natural(names: Sequence[str]) -> list[str]:

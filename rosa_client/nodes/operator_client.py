@@ -1,0 +1,144 @@
+"""A client for operators without a panel: finds robots and asks them, one thing after the other (`rosa operator`)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Bool
+
+from rosa_client.bringup import prepare_environment
+from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
+from rosa_client.operator.choices import STOP, Click
+from rosa_client.operator.robot_view import OperatorError, namespace_of
+
+SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
+LONGEST_ANSWER_S = 60.0  # a bound for the loop; `RobotFeed` gives up long before
+
+
+@contextmanager
+def connected() -> Iterator[OperatorClient]:
+    """A client with ROS around it, for one command."""
+    prepare_environment()
+    rclpy.init(args=[], signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    client = OperatorClient()
+    try:
+        yield client
+    finally:
+        client.close()
+        rclpy.try_shutdown()
+
+
+class OperatorClient:
+    """Spins its own node while it waits. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.node = Node(f"rosa_operator_{os.getpid()}")
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self.node)
+        self._feeds: dict[str, RobotFeed] = {}
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self.node.destroy_node()
+
+    def spin(self, condition: Callable[[], Any], timeout_s: float) -> bool:
+        """Whether the condition came true in time."""
+        until_s = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > until_s:
+                return False
+            self._executor.spin_once(timeout_sec=0.05)
+        return True
+
+    def feed(self, robot: str) -> RobotFeed:
+        """The robot of that name, seen or not: an emergency stop must not wait until it is."""
+        namespace = namespace_of(robot)
+        if namespace not in self._feeds:
+            self._feeds[namespace] = RobotFeed(self.node, namespace)
+        return self._feeds[namespace]
+
+    def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:
+        """Every robot that can be seen, once no more of them appear. Raises `OperatorError` when there is none.
+
+        `wanted`: the namespace of one that is waited for, if it takes as long as that.
+        """
+        if not self.spin(self._seen, wait_s):
+            raise OperatorError(self._nobody(wait_s))
+        graph: tuple[list[str], int] = ([], 0)
+        changed_s = time.monotonic()
+
+        def settled() -> bool:
+            nonlocal graph, changed_s
+            now_s = time.monotonic()
+            names = self._seen()
+            newest = (names, len(self.node.get_topic_names_and_types()))
+            if newest != graph:
+                graph, changed_s = newest, now_s
+            feeds = [self.feed(name) for name in names]  # listening begins here
+            spoke = all(feed.view.status is not None for feed in feeds)
+            return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
+
+        self.spin(settled, wait_s)
+        return [self.feed(name) for name in self._seen()]
+
+    def open_alert(self, feed: RobotFeed, wait_s: float) -> int:
+        """The number of the alert that waits for a decision. Raises `OperatorError` when there is none."""
+        view = feed.view
+        self.spin(lambda: view.alert is not None, wait_s)
+        if view.alert is not None:
+            return view.alert.id
+        if view.namespace not in self._seen():
+            self.unknown(view.namespace)
+        state = view.status.state if view.status is not None else "not active"
+        raise OperatorError(f"{view.label} waits for no decision: it is {state} (looked for {wait_s:g} s)")
+
+    def ask(self, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> tuple[bool, str]:
+        """(accepted, what the robot says). Raises `OperatorError` when nobody is there to ask."""
+        answers: list[tuple[bool, str]] = []
+        if not self.spin(lambda: feed.ready(click.kind), wait_s):
+            if click.kind == STOP:  # whoever listens on the topic gets it all the same
+                feed.ask(click, by, why, lambda accepted, reason: None)
+            if feed.view.namespace not in self._seen():
+                self.unknown(feed.view.namespace)
+            what = click.choice or click.kind
+            raise OperatorError(
+                f"{feed.view.label} is there, but does not take {what!r}; is it being started?"
+            )
+        feed.ask(click, by, why, lambda accepted, reason: answers.append((accepted, reason)))
+        self.spin(lambda: feed.check_answers(time.monotonic()) or answers, LONGEST_ANSWER_S)
+        return answers[0]
+
+    def stop_all(self, wait_s: float) -> None:
+        """Tell every arm that listens at once, before any robot is looked for."""
+        topic = self.node.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
+        self.spin(lambda: topic.get_subscription_count() > 0, wait_s)
+        topic.publish(Bool(data=True))
+
+    def unknown(self, namespace: str) -> NoReturn:
+        """Raises `OperatorError`: no such robot here."""
+        seen = ", ".join(name.strip("/") for name in self._seen())
+        if not seen:
+            raise OperatorError(self._nobody(None))
+        raise OperatorError(f"no robot {namespace.strip('/')!r}; found: {seen}")
+
+    def _seen(self) -> list[str]:
+        return robots_seen(self.node)
+
+    def _nobody(self, wait_s: float | None) -> str:
+        nodes = [name for name in self.node.get_node_names() if name != self.node.get_name()]
+        others = f"{len(nodes)} other ROS nodes" if nodes else "no other ROS node"
+        domain = os.environ.get("ROS_DOMAIN_ID", "0, its default")
+        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET, its default")
+        within = f" within {wait_s:g} s" if wait_s is not None else ""
+        return (
+            f"no robot found{within}; seen: {others}. Is a bring-up running, with the same ROS_DOMAIN_ID "
+            f"(here {domain}) and a ROS_AUTOMATIC_DISCOVERY_RANGE that reaches it (here {reach})?"
+        )
