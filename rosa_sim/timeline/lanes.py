@@ -36,6 +36,9 @@ WORDS = {
     "cannot_put_down": "nowhere to put down what it holds",
     "emergency_stop": "the emergency stop is latched",
     "recovered": "all is good again",
+    "task_timeout": "its time was over",
+    "operator": "a human decided so",
+    "cancelled": "who started it ended it",
 }
 
 
@@ -76,6 +79,7 @@ class Episode:
     start_s: float
     end_s: float
     outcome: str
+    why: str  # it did not end as done; empty when it did
     attempts: int
 
 
@@ -216,15 +220,16 @@ def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
 
 def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -> Iterator[Episode]:
     """The tasks. A status that names none may be the one between two tasks, or the robot's first."""
-    endings = [(e.time_s, e.message.action) for e in decisions if e.message.action in OUTCOMES]
+    endings = [e for e in decisions if e.message.action in OUTCOMES]
     tasks = _on(((e.time_s, e.message.task) for e in status), end_s)
     for number, span in enumerate(tasks, start=1):
-        inside = [outcome for time_s, outcome in endings if span.start_s <= time_s <= span.end_s + SILENT_S]
+        inside = [e.message for e in endings if span.start_s <= e.time_s <= span.end_s + SILENT_S]
         attempts = max(
             (e.message.attempt for e in status if span.start_s <= e.time_s < span.end_s), default=1
         )
-        outcome = inside[-1] if inside else ""
-        yield Episode(number, span.what, span.start_s, span.end_s, outcome, attempts)
+        outcome = inside[-1].action if inside else ""
+        why = words(inside[-1].cause) if outcome not in ("", "done") else ""
+        yield Episode(number, span.what, span.start_s, span.end_s, outcome, why, attempts)
 
 
 def words(cause: str) -> str:

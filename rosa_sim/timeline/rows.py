@@ -89,7 +89,8 @@ def title(robot: Robot, row: Row, named: bool) -> str:
 
 def _episode(episode: Episode) -> str:
     tries = f" in {episode.attempts} attempts" if episode.attempts > 1 else ""
-    how = f"{episode.outcome or 'not ended'} after {episode.end_s - episode.start_s:.1f} s{tries}"
+    why = f" ({episode.why})" if episode.why else ""
+    how = f"{episode.outcome or 'not ended'}{why} after {episode.end_s - episode.start_s:.1f} s{tries}"
     return f"episode {episode.number}: {episode.task.replace('_', ' ')}, {how}"
 
 

@@ -208,8 +208,12 @@ def test_each_task_is_an_episode_with_its_outcome() -> None:
         decision(3.04, "done", "monitor"),
         decision(5.99, "aborted", "operator"),
     ]
-    found = [(e.number, e.task, e.outcome, round(e.end_s - e.start_s, 2)) for e in only(story).episodes]
+    robot = only(story)
+    found = [(e.number, e.task, e.outcome, round(e.end_s - e.start_s, 2)) for e in robot.episodes]
     assert found == [(1, "pick_and_place", "done", 2.05), (2, "pick_and_place", "aborted", 2.0)]
+    titles = [title(robot, row, named=False) for row in rows([robot])]
+    assert titles[0] == "episode 1: pick and place, done after 2.0 s"
+    assert titles[1] == "episode 2: pick and place, aborted (a human decided so) after 2.0 s"
 
 
 def test_robots_are_kept_apart_and_messages_may_come_in_any_order() -> None:
