@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosa_interfaces.msg import (
@@ -16,7 +16,6 @@ from rosa_interfaces.msg import (
     ArmCommand,
     ArmStatus,
     Call,
-    ComponentStatus,
     OperatorAlert,
     OperatorAudit,
     RobotStatus,
@@ -26,6 +25,7 @@ from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.link import GatewayLink
 from rosa_client.nodes.sensors import Sensors
+from rosa_client.nodes.status_messages import decision_message, diagnostics, robot_status
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
@@ -43,7 +43,6 @@ from rosa_client.runtime.commands import (
     TaskEnded,
 )
 from rosa_client.runtime.grasp import Grasp
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import SYSTEM1, Task
@@ -158,16 +157,7 @@ class RosBody:
         stamp = self._node.get_clock().now().to_msg()
         if isinstance(message, Decision):
             self._log(message)
-            self._publish(
-                self.decisions,
-                DecisionMessage(
-                    stamp=stamp,
-                    action=message.action,
-                    cause=message.cause,
-                    reason=message.reason,
-                    component=message.component,
-                ),
-            )
+            self._publish(self.decisions, decision_message(message, stamp))
         elif isinstance(message, Alert):
             self._alert = OperatorAlert(
                 stamp=stamp,
@@ -223,10 +213,13 @@ class RosBody:
         if changed or now_s >= self._next_status_s:
             self._last_state = core.state.value
             self._next_status_s = now_s + STATUS_EVERY_S
-            self._publish(self.status, self._robot_status(core, link))
+            stamp = self._node.get_clock().now().to_msg()
+            self._publish(self.status, robot_status(core, self._task_name, link.ready, stamp))
         if now_s >= self._next_diagnostics_s:
             self._next_diagnostics_s = now_s + DIAGNOSTICS_EVERY_S
-            self._publish(self.diagnostics, self._diagnostics(core, link))
+            array = DiagnosticArray(status=diagnostics(core, link))
+            array.header.stamp = self._node.get_clock().now().to_msg()
+            self._publish(self.diagnostics, array)
 
     def _publish(self, publisher: Any, message: Any) -> None:
         """A signal may have shut ROS down while the loop still ends its task; then nobody listens any more."""
@@ -251,62 +244,3 @@ class RosBody:
             logger.warning(text)
         else:
             logger.info(text)
-
-    def _robot_status(self, core: RobotRuntime, link: GatewayLink) -> RobotStatus:
-        last = core.last_decision or Decision("", "", "")
-        stamp = self._node.get_clock().now().to_msg()
-        running = core.state.value != "idle"
-        return RobotStatus(
-            stamp=stamp,
-            robot=self._name,
-            task=self._task_name if running else "",
-            state=core.state.value,
-            round=core.counters.rounds,
-            attempt=core.attempt if running else 0,
-            server_connected=link.ready,
-            last_decision=DecisionMessage(
-                stamp=stamp,
-                action=last.action,
-                cause=last.cause,
-                reason=last.reason,
-                component=last.component,
-            ),
-            components=[component_status(lane) for lane in core.lanes.values()],
-        )
-
-    def _diagnostics(self, core: RobotRuntime, link: GatewayLink) -> DiagnosticArray:
-        array = DiagnosticArray()
-        array.header.stamp = self._node.get_clock().now().to_msg()
-        up = DiagnosticStatus(name=f"{self._name}: server", hardware_id=link.endpoint)
-        up.level = DiagnosticStatus.OK if link.ready else DiagnosticStatus.ERROR
-        up.message = "welcomed" if link.ready else link.reason
-        array.status = [up, *(self._lane_diagnostics(lane) for lane in core.lanes.values())]
-        return array
-
-    def _lane_diagnostics(self, lane: Lane) -> DiagnosticStatus:
-        status = component_status(lane)
-        level = DiagnosticStatus.WARN if lane.consecutive_missed else DiagnosticStatus.OK
-        message = f"{lane.consecutive_missed} misses in a row" if lane.consecutive_missed else "in time"
-        keys = ("last_ms", "p50_ms", "p99_ms", "slo_ms", "sent", "in_time", "missed", "late_discarded")
-        values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in keys]
-        return DiagnosticStatus(
-            level=level, name=f"{self._name}: {lane.name}", message=message, values=values
-        )
-
-
-def component_status(lane: Lane) -> ComponentStatus:
-    """One component's calls as a message; latencies are NaN before the first result."""
-    latencies = np.array(lane.latencies_ms) if lane.latencies_ms else np.array([np.nan])
-    p50_ms, p99_ms = np.percentile(latencies, [50, 99])
-    return ComponentStatus(
-        component=lane.name,
-        last_ms=float(latencies[-1]),
-        p50_ms=float(p50_ms),
-        p99_ms=float(p99_ms),
-        slo_ms=lane.component.slo_ms,
-        sent=lane.sent,
-        in_time=lane.in_time,
-        missed=lane.missed,
-        consecutive_missed=lane.consecutive_missed,
-        late_discarded=lane.late_discarded,
-    )

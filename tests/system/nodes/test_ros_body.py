@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
@@ -20,7 +21,8 @@ from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.bringup import prepare_environment
 from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
-from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, MoveTo
+from rosa_client.nodes.status_messages import diagnostics
+from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config import load_factory
 from rosa_contract.robot import load_robot
@@ -107,7 +109,7 @@ def test_while_the_core_lets_the_arm_move_it_gets_a_sign_of_life(bench: Bench) -
 
 
 def _shown(core: RobotRuntime) -> dict[str, Any]:
-    names = ("state", "last_decision", "counters", "attempt", "lanes")
+    names = ("name", "state", "alert", "last_decision", "counters", "attempt", "lanes")
     return {name: getattr(core, name) for name in names}
 
 
@@ -156,3 +158,26 @@ def test_of_an_order_of_another_sender_only_the_emergency_stop_concerns_the_robo
     bench.until(lambda: bench.body.feel().emergency_stop)
     felt = bench.body.feel()
     assert (felt.arm_sequence, felt.arm_cut_short, felt.arm_fault) == (0, "", "")
+
+
+def test_diagnostics_say_of_every_component_how_it_keeps_its_deadline() -> None:
+    core = RobotRuntime("bench", TASK, ROBOT)
+    core.start(0.0)
+    lane = core.lanes["monitor"]
+    for request_id in (1, 2):
+        lane.send(request_id, 10.0 * request_id)
+        lane.miss(10.0 * request_id + 1.5)
+    server, task, system1, monitor = diagnostics(core, LINK)
+    assert [one.name for one in (server, task, system1)] == ["bench: server", "bench: task", "bench: system1"]
+    assert (monitor.level, monitor.message) == (DiagnosticStatus.WARN, "2 misses in a row")
+    values = {entry.key: entry.value for entry in monitor.values}
+    assert (values["slo_ms"], values["missed"], values["consecutive_missed"]) == ("1000", "2", "2")
+
+
+def test_diagnostics_say_that_a_human_is_waited_for() -> None:
+    core = RobotRuntime("bench", TASK, ROBOT)
+    core.start(0.0)
+    core.tick(61.0, Inputs({}, False, "the cable is cut"))
+    task = diagnostics(core, LINK)[1]
+    assert task.level == DiagnosticStatus.ERROR
+    assert "waits for a human: not ready within 60 s: the cable is cut (not_ready)" in task.message

@@ -1,0 +1,99 @@
+"""How the robot is, as messages: its state, its components' calls against their deadlines, and diagnostics."""
+
+from __future__ import annotations
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rosa_interfaces.msg import ComponentStatus, RobotStatus
+from rosa_interfaces.msg import Decision as DecisionMessage
+
+from rosa_client.link import GatewayLink
+from rosa_client.runtime.commands import Decision
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.runtime.task_machine import State
+
+STOPPED = (State.HOLDING, State.RETURNING, State.RESETTING, State.CLEARING)
+SHOWN = (
+    "last_ms",
+    "p50_ms",
+    "p99_ms",
+    "slo_ms",
+    "sent",
+    "in_time",
+    "missed",
+    "consecutive_missed",
+    "late_discarded",
+)
+
+
+def robot_status(core: RobotRuntime, task_name: str, server_connected: bool, stamp: Time) -> RobotStatus:
+    """The state of the task, its last decision, and how each component's calls are doing."""
+    running = core.state is not State.IDLE
+    return RobotStatus(
+        stamp=stamp,
+        robot=core.name,
+        task=task_name if running else "",
+        state=core.state.value,
+        round=core.counters.rounds,
+        attempt=core.attempt if running else 0,
+        server_connected=server_connected,
+        last_decision=decision_message(core.last_decision or Decision("", "", ""), stamp),
+        components=[component_status(lane) for lane in core.lanes.values()],
+    )
+
+
+def decision_message(decision: Decision, stamp: Time) -> DecisionMessage:
+    return DecisionMessage(
+        stamp=stamp,
+        action=decision.action,
+        cause=decision.cause,
+        reason=decision.reason,
+        component=decision.component,
+    )
+
+
+def diagnostics(core: RobotRuntime, link: GatewayLink) -> list[DiagnosticStatus]:
+    """The server, the task, and each component with its deadline."""
+    up = DiagnosticStatus(name=f"{core.name}: server", hardware_id=link.endpoint)
+    up.level = DiagnosticStatus.OK if link.ready else DiagnosticStatus.ERROR
+    up.message = "welcomed" if link.ready else link.reason
+    return [up, _task(core), *(_component(core.name, lane) for lane in core.lanes.values())]
+
+
+def _task(core: RobotRuntime) -> DiagnosticStatus:
+    task = DiagnosticStatus(name=f"{core.name}: task", level=DiagnosticStatus.OK, message=core.state.value)
+    if core.alert is not None:
+        task.level = DiagnosticStatus.ERROR
+        task.message = f"waits for a human: {core.alert.reason} ({core.alert.cause})"
+    elif core.state in STOPPED and core.last_decision is not None:
+        task.level = DiagnosticStatus.WARN
+        task.message = f"{core.state.value}: {core.last_decision.reason} ({core.last_decision.cause})"
+    return task
+
+
+def _component(robot: str, lane: Lane) -> DiagnosticStatus:
+    status = component_status(lane)
+    level = DiagnosticStatus.WARN if lane.consecutive_missed else DiagnosticStatus.OK
+    message = f"{lane.consecutive_missed} misses in a row" if lane.consecutive_missed else "in time"
+    values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in SHOWN]
+    return DiagnosticStatus(level=level, name=f"{robot}: {lane.name}", message=message, values=values)
+
+
+def component_status(lane: Lane) -> ComponentStatus:
+    """One component's calls as a message; latencies are NaN before the first result."""
+    latencies = np.array(lane.latencies_ms) if lane.latencies_ms else np.array([np.nan])
+    p50_ms, p99_ms = np.percentile(latencies, [50, 99])
+    return ComponentStatus(
+        component=lane.name,
+        last_ms=float(latencies[-1]),
+        p50_ms=float(p50_ms),
+        p99_ms=float(p99_ms),
+        slo_ms=lane.component.slo_ms,
+        sent=lane.sent,
+        in_time=lane.in_time,
+        missed=lane.missed,
+        consecutive_missed=lane.consecutive_missed,
+        late_discarded=lane.late_discarded,
+    )
