@@ -72,6 +72,10 @@ class OperatorClient:
         """
         if not self.spin(self._seen, wait_s):
             raise OperatorError(self._nobody(wait_s))
+        self._settle(wait_s, wanted)
+        return [self.feed(name) for name in self._seen()]
+
+    def _settle(self, wait_s: float, wanted: str = "") -> None:
         graph: tuple[list[str], int] = ([], 0)
         changed_s = time.monotonic()
 
@@ -87,7 +91,6 @@ class OperatorClient:
             return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
 
         self.spin(settled, wait_s)
-        return [self.feed(name) for name in self._seen()]
 
     def open_alert(self, feed: RobotFeed, wait_s: float) -> int:
         """The number of the alert that waits for a decision. Raises `OperatorError` when there is none."""
@@ -123,7 +126,8 @@ class OperatorClient:
         topic.publish(Bool(data=True))
 
     def unknown(self, namespace: str) -> NoReturn:
-        """Raises `OperatorError`: no such robot here."""
+        """Raises `OperatorError`: no such robot here, but these."""
+        self._settle(2 * SETTLE_S)
         seen = ", ".join(name.strip("/") for name in self._seen())
         if not seen:
             raise OperatorError(self._nobody(None))
