@@ -193,16 +193,13 @@ class ServingCore:
 
     def _replaced(self, now_s: float) -> None:
         """The placement has changed: routes, batches and rates of robots that are here may be others now."""
-        self.sessions.rerouted()
         self._rebatch()
-        self._dispatcher.resort(now_s)
-        for task, told in self._told.items():
-            rates = self.router.rates_of(task)
-            if told != rates:
-                self._told[task] = rates
-                self._out += [
-                    Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_task(task)
-                ]
+        if self.sessions.rerouted():
+            self._dispatcher.resort(now_s)
+        rates = {task: self.router.rates_of(task) for task in self.router.tasks}
+        changed = {task for task, told in self._told.items() if told != rates[task]}
+        self._told = rates
+        self._out += [Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)]
 
     def _rebatch(self) -> None:
         """Who stands in for another host batches as planned for that one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rosa_contract.messages import WorkerReady
@@ -50,6 +50,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
+        self._of_host: dict[str, list[Worker]] = {}
         self._next_batch = 0
 
     def __iter__(self) -> Iterator[Worker]:
@@ -61,13 +62,17 @@ class WorkerPool:
     def add(self, ready: WorkerReady, host: str, max_batch: int) -> Worker:
         worker = Worker(ready.worker_id, ready.model, host, max_batch)
         self._workers[ready.worker_id] = worker
+        self._of_host.setdefault(host, []).append(worker)
         return worker
 
     def remove(self, worker_id: str) -> Worker | None:
-        return self._workers.pop(worker_id, None)
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None:
+            self._of_host[worker.host].remove(worker)
+        return worker
 
-    def of(self, host: str) -> list[Worker]:
-        return [worker for worker in self._workers.values() if worker.host == host]
+    def of(self, host: str) -> Sequence[Worker]:
+        return self._of_host.get(host, ())
 
     def held(self, host: str) -> int:
         """How many calls the workers of a host hold."""
@@ -77,9 +82,7 @@ class WorkerPool:
         """The worker of this host that may take a batch first, and when; (None, None) when none has credit."""
         best: Worker | None = None
         best_key: tuple[float, int] | None = None
-        for worker in self._workers.values():
-            if worker.host != host:
-                continue
+        for worker in self.of(host):
             free_s = worker.free_at_s(now_s)
             if free_s is None:
                 continue

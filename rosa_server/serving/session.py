@@ -56,8 +56,8 @@ class Sessions:
     def robots(self) -> list[str]:
         return sorted(self._by_robot)
 
-    def of_task(self, task: str) -> list[Session]:
-        return [session for session in self._by_connection.values() if session.task == task]
+    def of_tasks(self, tasks: set[str]) -> list[Session]:
+        return [session for session in self._by_connection.values() if session.task in tasks]
 
     def get(self, connection: bytes) -> Session | None:
         return self._by_connection.get(connection)
@@ -105,12 +105,17 @@ class Sessions:
         self._callers.subtract(session.hosts.values())
         return session, self._router.release(session.slot)
 
-    def rerouted(self) -> None:
-        """The placement has changed: look up every robot's hosts anew."""
-        self._callers.clear()
+    def rerouted(self) -> bool:
+        """The placement has changed: look up the hosts of every robot anew. True when some robot's are others now."""
+        moved = False
         for session in self._by_connection.values():
-            session.hosts = self._router.planned(session.task, session.slot)
-            self._callers.update(session.hosts.values())
+            hosts = self._router.planned(session.task, session.slot)
+            if hosts is not session.hosts and hosts != session.hosts:
+                self._callers.subtract(session.hosts.values())
+                self._callers.update(hosts.values())
+                moved = True
+            session.hosts = hosts
+        return moved
 
     def silent(self, now_s: float) -> list[Session]:
         """The sessions that were not heard for `FORGET_AFTER_S`."""
