@@ -14,7 +14,7 @@ from rosa_client.runtime.arm_orders import Hold, MoveTo, Order, OrderId, Play, P
 from rosa_client.runtime.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
 from rosa_client.runtime.limits import MotionLimits
 from rosa_client.runtime.setpoint_filter import SetpointFilter
-from rosa_contract.robot import load_robot
+from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 MOTION = MotionLimits.of(SPEC)
@@ -126,6 +126,37 @@ def test_an_arm_that_was_pushed_out_of_its_box_may_come_in_and_never_goes_farthe
     way = run(player, 0.0, 6.0)
     assert way[-1] == pytest.approx(SPEC.clear_rad, abs=1e-6)
     assert max(MOTION.depth_m(q) for q in way) <= start_m + GUARD_M
+
+
+PLANAR = MotionLimits(
+    JointLimits((-3.0, -3.0), (3.0, 3.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0)),
+    GripperSpec(),
+    ChainSpec((0.0, 0.5, 0.5), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),  # two links of half a metre in a plane
+    WorkspaceSpec((-1.0, -1.0, -1.0), (0.95, 1.0, 1.0)),
+)
+RIGHT, FOLDED, LEFT = (-0.9, 0.0), (0.0, 2.2), (0.9, 0.0)
+
+
+@pytest.mark.parametrize("begins_outside", [False, True])
+def test_an_arm_too_slow_for_its_waypoints_stops_before_it_cuts_the_corner_out_of_the_box(
+    begins_outside: bool,
+) -> None:
+    """By way of the folded arm all is well; straight from right to left the stretched arm would reach 1 m far."""
+    player = ChunkPlayer(PLANAR, RATE_HZ)
+    player.reset((-0.2, 0.0) if begins_outside else RIGHT, 0.05)
+    assert player.order(0.0, OrderId(1, 1), MoveTo(RIGHT, math.nan)) == ""
+    run(player, 0.0, 4.0)
+    hurried = [[*FOLDED, 0.05], [*LEFT, 0.05]]
+    assert player.order(4.0, OrderId(1, 2), Play(hurried, 0.02)) == ""
+    way = run(player, 4.0, 6.0)
+    assert "the way leaves the workspace: flange is at x = 0.95" in player.cut_short
+    assert max(PLANAR.depth_m(q) for q in way) <= GUARD_M + 0.001
+    assert player.order(10.0, OrderId(1, 3), MoveTo(RIGHT, math.nan)) == ""
+    run(player, 10.0, 4.0)
+    slowly = [[*FOLDED, 0.05]] * 100 + [[*LEFT, 0.05]] * 100
+    assert player.order(14.0, OrderId(1, 4), Play(slowly, 0.05)) == ""
+    assert run(player, 14.0, 12.0)[-1] == pytest.approx(LEFT, abs=1e-6)
+    assert player.cut_short == ""
 
 
 # -- emergency stop --------------------------------------------------------------------------------

@@ -165,6 +165,14 @@ def test_a_slowed_arm_passes_the_same_places_and_takes_longer(player: ChunkPlaye
     assert closes_at[0] == pytest.approx(closes_at[1], abs=0.02)
 
 
+def test_a_move_is_slowed_too(player: ChunkPlayer) -> None:
+    player.slow_down(0.0, 0.25)
+    player.order(0.0, OrderId(1, 1), MoveTo([1.0, -1.0], 0.02))
+    way = run(player, 0.0, 8.0)
+    assert np.abs(np.diff(way[:, :2], axis=0)).max() * RATE_HZ == pytest.approx(0.25 * 0.3 * 2.0, rel=1e-6)
+    assert way[-1] == pytest.approx([1.0, -1.0, 0.02], abs=1e-5)
+
+
 def test_an_arm_can_be_slowed_in_mid_chunk_and_goes_on_from_there(player: ChunkPlayer) -> None:
     player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
     run(player, 0.0, 0.4)
