@@ -20,6 +20,8 @@ from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.standby import fail_over, failover_table
+from rosa_server.serving.failover import Failover
 from rosa_server.serving.placement import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import LIBRARY
 
@@ -78,6 +80,21 @@ def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
         assert placement.hosts[standby].model == server.model
         assert placement.hosts[server.id].batch == server.batch
     assert placement.rates_hz["kit"]["safety"] == 2
+
+
+def test_the_server_fails_over_as_the_scheduler_would() -> None:
+    schedule = schedule_from(plan())
+    placement, _ = hand_over(factory(), schedule, "plan.json", LIBRARY)
+    for server in schedule.servers:
+        if server.standby:
+            continue
+        failover = Failover(placement.hosts, placement.standbys)
+        for host in placement.hosts:
+            failover.warm(host)
+        assert set(failover.lost(server.id)) == {server.id}
+        wanted = fail_over(schedule, server.id, failover_table(schedule))
+        assert placement.hosts[failover.now(server.id)].server == wanted.replacement
+        assert placement.hosts[failover.now(server.id)].model == server.model
 
 
 def test_what_is_written_is_what_is_read_to_the_last_digit(tmp_path: Path) -> None:
