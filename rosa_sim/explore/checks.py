@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, Send
+from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Hold, MoveTo, Play, Send
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import GOAL_COUPLED, SAFETY
@@ -43,11 +43,30 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield "plays something that is no answer in time"
     if after.arm_cut and not after.arm_behind and core.state in (State.EXECUTING, *MOVES):
         yield f"is {core.state.value} as if the arm had not cut its order short"
+    if event == "the arm takes no order in time" and core.state not in (State.CONNECTING, *CALLED):
+        yield f"is {core.state.value} although the arm takes no orders"
+    yield from _resets(before, after)
+    if after.blind and core.state in (State.INFERRING, State.EXECUTING, State.RESETTING):
+        yield f"is {core.state.value} although it sees nothing"
+    opens = [one.pose for one in moved if isinstance(one, MoveTo) and one.gripper == OPEN]
+    if after.object_held and opens and opens != ["drop"]:
+        yield f"lets go of what it holds on the way to {opens}"
     yield from _stopped(after, moved)
     yield from _fell_back(before, after)
     yield from _orders(core)
     yield from _calls(before, after)
     yield from _held(core, moved)
+
+
+def _resets(before: World, after: World) -> Iterator[str]:
+    """A reset that was interrupted begins again before anything else; and there are not more than allowed."""
+    core = after.core
+    if before.core.state is State.RESETTING and core.state in (State.HOLDING, State.RETURNING):
+        after.reset_owed = True
+    if after.reset_owed and core.state in (State.INFERRING, State.EXECUTING):
+        yield f"is {core.state.value} although its reset was interrupted"
+    if after.retried > core.task.task_retry.max_task_retries:
+        yield f"has tried {after.retried} times again"
 
 
 def _stopped(after: World, moved: list[Play | MoveTo]) -> Iterator[str]:

@@ -15,9 +15,11 @@ from typing import Any
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
+    OPEN,
     PLAYING,
     CallEnded,
     Command,
+    Decision,
     Hold,
     Inputs,
     MoveTo,
@@ -52,16 +54,19 @@ class World:
     arm_sequence: int = 0  # the last order that the arm has taken
     arm_cut: bool = False  # ended its last order before time
     object_held: bool = False
+    reset_owed: bool = False  # a reset was interrupted and has not begun again
+    retried: int = 0  # by the robot itself, since a person decided something
     retired: int = 0  # a call that has ended
     commands: list[Command] = field(default_factory=list)  # of the last event
     ticked: bool = False  # the last event came with a control period
+    blind: bool = False  # and in it the sensors were too old
     refusal: str = ""  # of the last event, when it was an operator's decision
 
     def copy(self) -> World:
         """Independent of this one, but for what never changes."""
         other: World = _twin(self)
         other.core = _copied(self.core)
-        other.commands, other.refusal, other.ticked = [], "", False
+        other.commands, other.refusal, other.ticked, other.blind = [], "", False, False
         return other
 
     # -- what can be told to the core ---------------------------------------------------------------------------------
@@ -69,7 +74,7 @@ class World:
     def tick(self, wrong: str = "") -> None:
         """One control period in which all is well, or one thing is `wrong`."""
         core = self.core
-        self.ticked = True
+        self.ticked, self.blind = True, wrong == BLIND
         seen_s = NOW_S - 0.001 if wrong != BLIND else NOW_S - 0.001 - core.robot.max_sensor_age_ms / 1000
         inputs = Inputs(
             sensor_stamp_s=dict.fromkeys((*core.robot.cameras, JOINT_STATE), seen_s),
@@ -90,11 +95,17 @@ class World:
         for command in commands:
             if isinstance(command, CallEnded):
                 self.retired = command.request_id
+            elif isinstance(command, Decision) and command.cause in ("operator", "task_started"):
+                self.retried = 0
+            elif isinstance(command, Decision) and (command.action, command.cause) == ("retry", "monitor"):
+                self.retried += 1
 
     def arm_takes(self) -> None:
         """The arm takes the newest order."""
-        kinds = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}
-        self.arm_state = kinds[type(self.core.last_order)]
+        order = self.core.last_order
+        self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(order)]
+        if isinstance(order, MoveTo) and (order.pose, order.gripper) == ("drop", OPEN):
+            self.object_held = False
         self.arm_sequence, self.arm_cut = self.core.sequence, False
 
     @property
@@ -107,6 +118,8 @@ class World:
     def settle(self) -> None:
         """After an event: every time is "not yet" again, and what only counts is counted from nothing."""
         core = self.core
+        if core.state not in (State.HOLDING, State.RETURNING):
+            self.reset_owed = False
         core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
         core.fresh_after_s = LONG_AGO_S
         core.play_until_s = NEVER_S
@@ -147,7 +160,7 @@ class World:
             (core.unsafe_in_a_row, core.cut_short_in_a_row, core.failures),
             tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
             (core.leg, core.stay_until_s is not None) if moves else None,
-            core.reset_pending,
+            (core.reset_pending, self.reset_owed, self.retried),
             core.alert is not None,
             type(core.last_order),
         )

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, Send
+from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, MoveTo, Play, Send
 from rosa_client.runtime.task_machine import MAY_PLAY, State
 from rosa_contract.config import ESCALATIONS, GOAL_COUPLED
 from rosa_contract.fallbacks import FALLBACK_NAMES
@@ -81,6 +81,7 @@ class AnyDay(RuleBasedStateMachine):
         self.ended: set[int] = set()
         self.seen = 0
         self.awaiting_decision = False
+        self.retried = 0
 
     def _step(self) -> Stage:
         """Every step takes a little time."""
@@ -116,9 +117,9 @@ class AnyDay(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self._step().run(seconds)
 
-    @rule(rarely=st.integers(0, 9))
+    @rule(rarely=st.integers(0, 3))
     def a_long_time_passes(self, rarely: int) -> None:
-        self._step().run(70.0 if rarely == 0 else 1.0)
+        self._step().run(25.0 if rarely == 0 else 1.0)
 
     @precondition(at_work)
     @rule(
@@ -259,9 +260,18 @@ class AnyDay(RuleBasedStateMachine):
                 )
             if isinstance(command, Alert):
                 self.awaiting_decision = True
+            if isinstance(command, Decision):
+                self._count_retries(command)
         self.seen = len(self.stage.events)
         if decided:
             self.awaiting_decision = False
+
+    def _count_retries(self, decision: Decision) -> None:
+        if decision.cause in ("operator", "task_started"):
+            self.retried = 0
+        elif (decision.action, decision.cause) == ("retry", "monitor"):
+            self.retried += 1
+            assert self.retried <= 1, "more retries than the task allows"
 
     @invariant()
     def nothing_moves_after_an_escalation(self) -> None:
@@ -301,6 +311,13 @@ class AnyDay(RuleBasedStateMachine):
         }.get(core.state, Play if core.state in MAY_PLAY else object)
         assert isinstance(core.last_order, expected), f"{core.state} but last told {core.last_order}"
         if core.holds:
+            assert core.state in (State.HOLDING, State.RETURNING)
+
+    @invariant()
+    def an_unsafe_verdict_holds_the_robot(self) -> None:
+        core = self.stage.core
+        if core.unsafe_in_a_row and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING):
+            assert "safety" in core.holds
             assert core.state in (State.HOLDING, State.RETURNING)
 
     @invariant()
