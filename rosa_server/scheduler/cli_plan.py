@@ -15,11 +15,12 @@ from rosa_server.scheduler.baselines import BASELINES, solve_baseline
 from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Options
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.migration import plan_migration
 from rosa_server.scheduler.picture import draw
 from rosa_server.scheduler.problem import Problem, problem_from
-from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.schedule import Schedule, load_schedule
 from rosa_server.scheduler.solve import servers_needed, solve
-from rosa_server.scheduler.table import render
+from rosa_server.scheduler.table import render, render_migration
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
@@ -70,6 +71,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--bound", action="store_true", help="also say how far from the best possible schedule it is at most"
     )
+    parser.add_argument(
+        "--migrate-from",
+        type=Path,
+        metavar="PLAN.json",
+        help="also list the steps from this plan to the new one, whose servers then keep name and model where they can",
+    )
     parser.set_defaults(run=main)
     return parser
 
@@ -83,6 +90,10 @@ def main(args: argparse.Namespace) -> int:
         if args.min_servers:
             return _min_servers(problem, library, options, args.json)
         schedule = plan(problem, library, options, args.scheduler)
+        migration = None
+        if args.migrate_from and schedule.feasible:
+            migration = plan_migration(load_schedule(args.migrate_from), schedule, problem.servers)
+            schedule = migration.schedule
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
@@ -92,6 +103,8 @@ def main(args: argparse.Namespace) -> int:
             "\n" + _gap(schedule, upper_bound(problem, library, options)),
             file=sys.stderr if args.json else None,
         )
+    if migration is not None:
+        print("\n" + render_migration(migration), file=sys.stderr if args.json else None)
     if args.picture and schedule.servers:
         draw(schedule, args.picture)
     return 0 if schedule.feasible else INFEASIBLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rosa_server.scheduler.migration import Migration
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.standby import failover_table
 
@@ -50,6 +51,29 @@ def render(schedule: Schedule) -> str:
         ]
         parts.append(as_table([("if it fails", "its streams go to"), *rows]))
     return "\n\n".join(parts)
+
+
+def render_migration(migration: Migration) -> str:
+    """The steps from one schedule to another, in order."""
+    lines = []
+    for number, step in enumerate(migration.steps, start=1):
+        rates = ", ".join(f"{task} {rate:.2f} Hz" for task, rate in step.rates_hz)
+        what = {
+            "lower_rates": f"robots act at {rates}",
+            "raise_rates": f"robots act at {rates}",
+            "start": f"load {step.model} on {step.server} and wait until it is warm",
+            "switch": f"route {len(step.routes)} streams to their new servers",
+            "stop": f"unload {step.model} from {step.server}, which has no streams any more",
+            "drain": f"take {step.server} from {len(step.routes)} streams, which fall back locally until a later step",
+        }[step.action]
+        lines.append(f"  {number}. {what}")
+    streams = len(migration.interrupted)
+    gap = (
+        f"{streams} streams are without a server meanwhile"
+        if streams
+        else "no stream is without a server meanwhile"
+    )
+    return f"To get there from the older plan ({gap}):\n" + "\n".join(lines)
 
 
 def _rates(schedule: Schedule) -> str:

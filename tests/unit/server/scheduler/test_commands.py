@@ -83,6 +83,32 @@ def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFi
     assert "At most" in err
 
 
+def test_a_new_plan_says_how_to_get_there_from_the_older_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "p4.yaml"), "--what-if", "robots=16", "--json") == 0
+    older = tmp_path / "plan.json"
+    older.write_text(capsys.readouterr().out)
+    more = [
+        "plan",
+        str(CONFIGS / "paper" / "p4.yaml"),
+        "--what-if",
+        "robots=64",
+        "--migrate-from",
+        str(older),
+    ]
+    assert rosa(cli_plan, *more) == 0
+    printed = capsys.readouterr().out
+    assert "To get there from the older plan" in printed
+    assert "1. robots act at assemble_kit" in printed
+    assert "load Qwen2.5-VL-3B-Instruct on gpu" in printed, "64 robots need a second safety server"
+    assert rosa(cli_plan, *more, "--json") == 0
+    was = {server.id: server.models for server in schedule_from(json.loads(older.read_text())).servers}
+    now = {s.id: s.models for s in schedule_from(json.loads(capsys.readouterr().out)).servers}
+    assert sum(now[name] == models for name, models in was.items()) == 7, "5:1:1:1 becomes 4:1:2:1"
+    assert rosa(cli_plan, *more[:-1], str(tmp_path / "none.json")) == 2
+
+
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers") == 0
     assert capsys.readouterr().out.startswith("4 servers keep every SLO")
