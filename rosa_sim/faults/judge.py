@@ -18,6 +18,8 @@ COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
 SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
 BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before the runtime can
 CALL = "stop_and_call_human"
+SLOW = ("slo_missed", "late_result")  # a busy machine makes these by itself, now and then
+MOST_SLOW = 1
 BENIGN = ("operator", "recovered", "actions_in_time", "task_started", "monitor", "plan_in_time")
 
 
@@ -33,7 +35,7 @@ class Happened:
     stop_s: float  # detection -> the arm holds
     alert: str  # cause of the first alert; empty: none
     alerts: int
-    misses: int  # calls that missed their deadline, or were answered with an error
+    misses: int  # calls that failed while it was on: no answer in time, or an error
     late_commands: int  # chunks played without an answer in time: must be 0
     moved_rad: float  # greatest motion of a joint between an alert and its decision: must be nothing
     played_while_waiting: int  # chunks ordered between an alert and its decision: must be 0
@@ -61,7 +63,7 @@ def happened(
         stop_s=holding_s - detected_s,
         alert=next((alert.cause for alert in events.alerts if alert.active), ""),
         alerts=len({alert.number for alert in events.alerts if alert.active}),
-        misses=sum(call.ending == MISSED for call in events.calls),
+        misses=sum(call.ending == MISSED and on_s < call.seen_s < whole_s for call in events.calls),
         late_commands=late_commands(events),
         moved_rad=max(
             (_motion(events, since_s + COMES_TO_REST_S, until_s) for since_s, until_s in waits), default=0.0
@@ -90,8 +92,8 @@ def broken(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
     if seen.action and seen.action not in (fault.action, CALL, BY_ITSELF):
         problems.append(f"it did {seen.action}, promised {fault.action}")
-    if not fault.causes and not fault.alert and seen.misses:
-        problems.append(f"{seen.misses} calls failed, promised none")
+    if not fault.causes and not fault.alert:
+        problems += _harm(seen)
     wanted = fault.escalates(seen.lasted_s)
     if wanted == "always" and not seen.alerts:
         problems.append(f"no human was called although it lasted {seen.lasted_s:.1f} s")
@@ -109,6 +111,17 @@ def broken(fault: Fault, seen: Happened) -> list[str]:
         problems.append("no call was reported, so nobody can tell late results apart")
     if (seen.outcome, seen.truth) != ("done", "done"):
         problems.append(f"the task ended as {seen.outcome}, in truth {seen.truth}")
+    return problems
+
+
+def _harm(seen: Happened) -> list[str]:
+    """What a harmless fault must not do. One slow answer is the machine's doing, not the fault's."""
+    problems = []
+    if seen.misses > MOST_SLOW:
+        problems.append(f"{seen.misses} calls failed, promised none")
+    wrong = [cause for cause in seen.causes_seen if cause not in SLOW]
+    if wrong:
+        problems.append(f"decisions because of {', '.join(wrong)}, promised none")
     return problems
 
 

@@ -129,7 +129,7 @@ FAULTS: dict[str, Fault] = {
         "nothing of the robot reaches the server",
         "every call misses its deadline: the arm stops; the third in a row calls a human",
         **_MISSES,
-        seconds=0.9,  # too short for three misses: the robot goes on by itself
+        seconds=0.6,  # too short for three misses: the robot goes on by itself
         shown_s=5.0,
         settings={"kind": "partition_up"},
     ),

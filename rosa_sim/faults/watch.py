@@ -56,6 +56,7 @@ class Played:
 class Called:
     """A call of a component ended; `stamp_s` is the sender's."""
 
+    seen_s: float
     stamp_s: float
     component: str
     request_id: int
@@ -119,6 +120,7 @@ class Watch:
     def _on_call(self, message: Call) -> None:
         self.events.calls.append(
             Called(
+                time.monotonic(),
                 _seconds(message.stamp),
                 message.component,
                 message.request_id,

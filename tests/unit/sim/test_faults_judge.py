@@ -17,7 +17,7 @@ SLO = "max_consecutive_slo_violation"
 
 
 def call(stamp_s: float, ending: str = "in_time", duration_ms: float = 80.0, request_id: int = 1) -> Called:
-    return Called(stamp_s, "system1", request_id, ending, duration_ms, 500.0)
+    return Called(stamp_s, stamp_s, "system1", request_id, ending, duration_ms, 500.0)
 
 
 def play(stamp_s: float, number: int) -> Played:
@@ -114,7 +114,7 @@ def test_a_chunk_without_an_answer_in_time_is_a_late_command() -> None:
         "one answer, one chunk"
     )
     assert late_commands(Events(plays=[play(1.5, 1)], calls=[call(1.0)])) == 1, "played long after its answer"
-    monitor = Called(1.0, "monitor", 1, "in_time", 80.0, 1000.0)
+    monitor = Called(1.0, 1.0, "monitor", 1, "in_time", 80.0, 1000.0)
     assert late_commands(Events(plays=[play(1.0, 1)], calls=[monitor])) == 1
 
 
@@ -128,8 +128,14 @@ def test_a_task_that_was_not_completed_and_a_runtime_that_reports_no_calls() -> 
 
 def test_harmless_faults_must_cost_no_call() -> None:
     entry = fault("link_duplicate")
-    seen = told(good_story(), "link_duplicate")
-    assert any("1 calls failed, promised none" in text for text in broken(entry, seen))
+    quiet = Events(calls=[call(9.5), call(11.0), call(15.0, "missed", 500.0)])
+    assert told(quiet, "link_duplicate").misses == 0, "what failed before or after is not the fault's"
+    assert broken(entry, told(quiet, "link_duplicate")) == []
+    slow = replace(told(quiet, "link_duplicate"), misses=1, causes_seen=("slo_missed", "late_result"))
+    assert broken(entry, slow) == [], "one slow answer is a busy machine's doing"
+    assert broken(entry, replace(slow, misses=2)) == ["2 calls failed, promised none"]
+    replaced = replace(slow, causes_seen=("server_replaced",))
+    assert broken(entry, replaced) == ["decisions because of server_replaced, promised none"]
 
 
 def test_the_arms_own_word_counts_as_noticed() -> None:
