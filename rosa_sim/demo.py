@@ -84,8 +84,8 @@ def main() -> int:
                 episode = run.episode(number)
                 episodes.append(episode)
                 say.line(report.row(episode))
-                complete = number == args.episodes
-                report.write(folder, episodes, {"config": str(args.config), "complete": complete})
+                extra = {"config": str(args.config), "complete": number == args.episodes}
+                report.write(folder, episodes, {**extra, "faults": [one.plain() for one in told]})
             run.close()
     except (EpisodeError, BringupError) as error:
         say.line(f"\nstopped: {error}")

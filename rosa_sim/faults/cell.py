@@ -59,7 +59,8 @@ def plan(robot: Robot, places: Collection[str], folder: Path) -> Plan:
     unknown = sorted(set(places) - set(PLACES))
     if unknown:
         raise CellError(f"places: expected some of {', '.join(PLACES)}, got {', '.join(unknown)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    if places:
+        folder.mkdir(parents=True, exist_ok=True)
     factory = load_factory(robot.config)
     proxy = control = ""
     if LINK in places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rosa_sim.faults.judge import Happened, broken
 from rosa_sim.faults.table import fault
@@ -21,6 +22,16 @@ class Told:
     def problems(self) -> list[str]:
         """Promises that were broken; empty when all were kept."""
         return broken(fault(self.name), self.seen)
+
+    def plain(self) -> dict[str, Any]:
+        """For a JSON file."""
+        promise = fault(self.name).promise
+        return {
+            "fault": self.name,
+            "promised": promise,
+            "happened": in_words(self.seen),
+            "broken": self.problems,
+        }
 
 
 def table(told: Sequence[Told]) -> str:

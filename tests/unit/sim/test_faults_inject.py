@@ -127,4 +127,5 @@ def test_places_are_put_between_the_products_nodes_and_the_model_is_wrapped(tmp_
 
 
 def test_without_places_nothing_is_changed(tmp_path: Path) -> None:
-    assert plan(ROBOT, set(), tmp_path).robot == ROBOT
+    assert plan(ROBOT, set(), tmp_path / "faults").robot == ROBOT
+    assert not (tmp_path / "faults").exists()

@@ -171,6 +171,7 @@ def test_the_summary_says_what_was_promised_and_what_happened() -> None:
     assert "noticed after 0.90 s (slo_missed: stop_and_resend)" in text
     assert "as promised" in text
     bad = replace(told(good_story()), late_commands=2)
+    assert "2 chunks" in Told("link_partition_up", bad).plain()["broken"][0]
     assert "BROKEN: 2 chunks" in table([Told("link_partition_up", bad)])
 
 
