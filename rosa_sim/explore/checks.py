@@ -72,10 +72,8 @@ def _resets(before: World, after: World) -> Iterator[str]:
 def _stopped(after: World, moved: list[Play | MoveTo]) -> Iterator[str]:
     """An emergency stop or a fault ends all motion at once, and only a person ends that."""
     core = after.core
-    wrong = core.inputs.emergency_stop or (
-        core.inputs.arm_fault and core.inputs.arm_fault != core.excused_fault
-    )
-    if after.ticked and wrong and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
+    wrong = after.faulty or (after.ticked and core.inputs.emergency_stop)
+    if wrong and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
         yield f"is {core.state.value} in spite of an emergency stop or a fault"
     if core.inputs.emergency_stop and moved:
         yield "moves under an emergency stop"

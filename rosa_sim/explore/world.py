@@ -60,13 +60,15 @@ class World:
     commands: list[Command] = field(default_factory=list)  # of the last event
     ticked: bool = False  # the last event came with a control period
     blind: bool = False  # and in it the sensors were too old
+    faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
     refusal: str = ""  # of the last event, when it was an operator's decision
 
     def copy(self) -> World:
         """Independent of this one, but for what never changes."""
         other: World = _twin(self)
         other.core = _copied(self.core)
-        other.commands, other.refusal, other.ticked, other.blind = [], "", False, False
+        other.commands, other.refusal = [], ""
+        other.ticked = other.blind = other.faulty = False
         return other
 
     # -- what can be told to the core ---------------------------------------------------------------------------------
@@ -75,6 +77,7 @@ class World:
         """One control period in which all is well, or one thing is `wrong`."""
         core = self.core
         self.ticked, self.blind = True, wrong == BLIND
+        self.faulty = wrong == FAULTY and not self.arm_behind
         seen_s = NOW_S - 0.001 if wrong != BLIND else NOW_S - 0.001 - core.robot.max_sensor_age_ms / 1000
         inputs = Inputs(
             sensor_stamp_s=dict.fromkeys((*core.robot.cameras, JOINT_STATE), seen_s),
