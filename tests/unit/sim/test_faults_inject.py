@@ -40,6 +40,9 @@ def worker() -> Iterator[subprocess.Popen[bytes]]:
     """A child whose command line looks like that of a worker of `policy`."""
     words = ["-c", "import time; time.sleep(60)", WORKER_MODULE, "--spec", json.dumps({"model": "policy"})]
     process = subprocess.Popen([sys.executable, *words])
+    until_s = time.monotonic() + 10
+    while WORKER_MODULE not in command(process.pid) and time.monotonic() < until_s:
+        time.sleep(0.01)  # the kernel shows the command line a moment after it runs
     yield process
     process.kill()
     process.wait()
