@@ -90,6 +90,10 @@ class Batcher:
         until_s = min(slack_end_s, self._last_arrival_s + 2 * self._gap_s)
         return Wait(until_s) if until_s > now_s else Run(count)
 
+    def in_time_alone(self, now_s: float, deadline_s: float) -> bool:
+        """Whether a request that runs now, by itself, is expected to meet its deadline."""
+        return now_s + RETURN_MARGIN_S + self.profile.service_s(1) <= deadline_s
+
     def _largest_in_time(self, now_s: float, deadlines_s: Sequence[float]) -> int:
         """The largest batch that makes none of its requests late that would be in time alone.
 
@@ -97,11 +101,10 @@ class Batcher:
         """
         limit = min(len(deadlines_s), self.max_batch)
         spare_s = now_s + RETURN_MARGIN_S
-        alone_s = self.profile.service_s(1)
         tightest_s, best = math.inf, 1
         for size in range(1, limit + 1):
             deadline_s = deadlines_s[size - 1]
-            if spare_s + alone_s <= deadline_s:
+            if self.in_time_alone(now_s, deadline_s):
                 tightest_s = min(tightest_s, deadline_s)
             if spare_s + self.profile.service_s(size) <= tightest_s:
                 best = size

@@ -92,7 +92,7 @@ class Dispatcher:
         batch = worker.batches.get(done.batch_id) if worker is not None else None
         if worker is None or batch is None or [call.ticket for call in batch.calls] != list(done.tickets):
             return False
-        del worker.batches[done.batch_id]
+        self.pool.finish(worker, done.batch_id, now_s)
         size = len(batch.calls)
         station = self.stations[worker.host]
         station.batcher.profile.learn(size, done.inference_ms)
@@ -135,7 +135,7 @@ class Dispatcher:
     def give_up(self, now_s: float, why: str) -> None:
         """Answer everything that is still open: the end of draining."""
         for station in self.stations.values():
-            station.queue.take(len(station.queue))
+            station.queue.take(station.queue.in_order())
         for call in self.ledger:
             self.end(now_s, call, m.UNAVAILABLE, why)
 

@@ -20,6 +20,7 @@ class Batch:
 
     batch_id: int
     calls: list[Call]
+    service_s: float  # how long it is expected to run; infinite when nothing is known
     expected_end_s: float
     hang_s: float
     slot: int  # which of the worker's CREDITS places it takes
@@ -106,14 +107,22 @@ class WorkerPool:
             )
         start_s = max([now_s, *(batch.expected_end_s for batch in worker.batches.values())])
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
-        end_s = start_s + (math.inf if service_s is None else service_s)
+        run_s = math.inf if service_s is None else service_s
         patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
         taken = {batch.slot for batch in worker.batches.values()}
         slot = next(number for number in range(CREDITS) if number not in taken)
-        batch = Batch(self._next_batch, calls, end_s, now_s + (service_s or 0.0) + patience_s, slot)
+        hang_s = now_s + (service_s or 0.0) + patience_s
+        batch = Batch(self._next_batch, calls, run_s, start_s + run_s, hang_s, slot)
         self._next_batch += 1
         worker.batches[batch.batch_id] = batch
         for call in calls:
             call.dispatched_s = now_s
             call.attempts += 1
         return batch
+
+    def finish(self, worker: Worker, batch_id: int, now_s: float) -> None:
+        """A batch has ended. The one behind it begins only now: expectations must not drift away from what happens."""
+        del worker.batches[batch_id]
+        start_s = now_s
+        for batch in worker.batches.values():
+            batch.expected_end_s = start_s = start_s + batch.service_s

@@ -56,13 +56,16 @@ class RequestQueue:
             self._order = sorted(self._calls.values(), key=_rank)
         return self._order
 
-    def take(self, count: int) -> list[Call]:
-        """Remove and return the first `count` calls. Call `expire` first: what is late must not be run."""
+    def take(self, calls: list[Call]) -> list[Call]:
+        """Remove these waiting calls and return them. Call `expire` first: what is late must not be run."""
         order = self.in_order()
-        taken, self._order = order[:count], order[count:]
-        for call in taken:
+        for call in calls:
             del self._calls[call.key]
-        return taken
+        if order[: len(calls)] == calls:  # usual: the first ones
+            self._order = order[len(calls) :]
+        else:
+            self._order = None
+        return calls
 
     def expire(self, now_s: float) -> list[Call]:
         """Remove and return the calls whose deadline has passed."""

@@ -45,16 +45,27 @@ class Station:
             if free_s > now_s:
                 again_s = free_s
                 break
-            deadlines_s = [call.deadline_s for call in self.queue.in_order()]
+            waiting = self._worth_running(now_s)
+            deadlines_s = [call.deadline_s for call in waiting]
             more_may_come = callers > len(self.queue) + pool.held(self.host.id)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
             if not isinstance(decision, Run):
                 again_s = decision.until_s
                 break
-            calls = self.queue.take(decision.count)
+            calls = self.queue.take(waiting[: decision.count])
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
+
+    def _worth_running(self, now_s: float) -> list[Call]:
+        """The waiting calls, first to run first, without those that are late whatever happens.
+
+        The earliest deadline comes first, so that under overload each batch would be spent on calls that are just too
+        late, and nothing would be in time. A late one runs only when no other waits: the estimate may be wrong.
+        """
+        order = self.queue.in_order()
+        in_time = [call for call in order if self.batcher.in_time_alone(now_s, call.deadline_s)]
+        return in_time or order
 
     def _service_s(self, calls: list[Call]) -> float | None:
         profile = self.batcher.profile

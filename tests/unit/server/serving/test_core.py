@@ -247,3 +247,50 @@ def test_health_is_ready_when_every_model_has_a_worker() -> None:
     stage.worker("g1", "guard")
     assert stage.core.health().ready
     assert stage.core.health().workers == {"p1": "policy: idle", "g1": "guard: idle"}
+
+
+def experienced(*robots: str) -> Stage:
+    """A worker that is known to need 50 ms a call, one at a time."""
+    stage = Stage()
+    stage.worker("p1", max_batch=1)
+    stage.worker("g1", "guard")
+    for robot in robots:
+        stage.greet(robot)
+    for number in range(60):
+        stage.send(robots[0], number)
+        stage.finish("p1", inference_ms=50.0)
+    stage.dispatched.clear()
+    stage.answers.clear()
+    return stage
+
+
+def test_a_batch_that_ends_late_delays_what_is_sent_ahead_behind_it() -> None:
+    stage = experienced("r1", "r2", "r3")
+    for number, robot in enumerate(("r1", "r2", "r3")):
+        stage.send(robot, 100 + number, budget_ms=5000)
+    stage.wait(0.049)
+    assert len(stage.dispatched) == 2, "the second is sent ahead, just before the first is expected to end"
+    stage.wait(0.031)
+    stage.finish("p1", inference_ms=80.0)  # 30 ms late: the second begins only now
+    stage.wait(0.030)
+    assert len(stage.dispatched) == 2, "the third may still be replaced by a fresher one"
+    stage.wait(0.025)
+    assert len(stage.dispatched) == 3
+
+
+def test_a_call_that_is_late_whatever_happens_does_not_make_others_late() -> None:
+    stage = experienced("r1", "r2", "r3")
+    stage.send("r1", 1, budget_ms=5000)
+    stage.send("r2", 2, budget_ms=80)  # 30 ms are left when the worker is free, and it needs 50
+    stage.send("r3", 3, budget_ms=300)
+    stage.wait(0.050)
+    stage.finish("p1", inference_ms=50.0)
+    stage.wait(0.031)
+    assert [call.request_id for dispatch in stage.dispatched for call in dispatch.calls] == [1, 3]
+    assert stage.statuses()[-1] == ("r2", 2, "expired")
+
+
+def test_a_call_that_seems_late_is_tried_when_nobody_else_waits() -> None:
+    stage = experienced("r1", "r2")
+    stage.send("r2", 1, budget_ms=30)
+    assert [call.request_id for call in stage.dispatched[-1].calls] == [1], "the estimate may be wrong"
