@@ -86,8 +86,10 @@ class Bringup:
         self.supervisor.stop(listening=not self._last)
 
     def failure(self) -> str:
-        """Which process ended by itself and where its last words are; empty while all run."""
+        """Which process ended by itself and where its last words are; empty while all run that robots need."""
         ended = self.supervisor.ended()
+        if self._panel is not None:
+            ended.pop(self._panel.full_name.strip("/"), None)
         where = f"; see {self._logs}" if self._logs is not None else ""
         return (
             ", ".join(f"{name} ended with status {status}" for name, status in ended.items()) + where
@@ -96,14 +98,16 @@ class Bringup:
         )
 
     def keep_panel(self) -> None:
-        """Start the panel again when it has ended, a few times; then its end counts as a failure."""
-        panel = self._panel
-        if panel is None or self._panel_restarts >= PANEL_RESTARTS:
+        """Start the panel again when it has ended, a few times; after that, robots go on without it."""
+        if self._panel is None or self._panel_restarts > PANEL_RESTARTS:
             return
-        if not self.supervisor.is_running(name := panel.full_name.strip("/")):
+        if not self.supervisor.is_running(name := self._panel.full_name.strip("/")):
             self._panel_restarts += 1
+            if self._panel_restarts > PANEL_RESTARTS:
+                self._say(name, "ended again; robots go on without it, and `rosa operator` does what it did")
+                return
             self._say(name, "ended; started again")
-            self.supervisor.start(name, node_command(panel))
+            self.supervisor.start(name, node_command(self._panel))
 
     def start_server(self, server: str | None = None) -> None:
         """Start the server, or start it again after it has ended. `server`: a factory file, default the one given."""

@@ -121,6 +121,8 @@ class Floor(Desk):
         super().__init__("floor")
         self.status: dict[str, RobotStatus] = {}
         self.states: dict[str, list[str]] = {name: [] for name in names}
+        self.rounds = dict.fromkeys(names, 0)  # the most that was seen
+        self.tasks: dict[str, set[str]] = {name: set() for name in names}
         self.audits: dict[str, list[OperatorAudit]] = {name: [] for name in names}
         self._actions = {}
         for name in names:
@@ -146,6 +148,8 @@ class Floor(Desk):
 
     def _on_status(self, name: str, message: RobotStatus) -> None:
         self.status[name] = message
+        self.rounds[name] = max(self.rounds[name], int(message.round))
+        self.tasks[name] |= {message.task} - {""}
         seen = self.states[name]
         if not seen or seen[-1] != message.state:
             seen.append(message.state)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import rclpy
 
@@ -17,6 +18,19 @@ from tests.system.operator.place import ROOT, Floor, Rviz, begin
 
 pytestmark = pytest.mark.slow
 FIRST, SECOND = "panda0", "panda1"
+
+
+def panels(cell: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The panel's process, when there is one."""
+    children = psutil.Process(cell.pid).children()
+    return [one for one in children if one.is_running() and "operator_node" in " ".join(cmdline(one))]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return []
 
 
 def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
@@ -45,9 +59,8 @@ def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
         floor.start(FIRST, "pick_and_place")
         floor.start(SECOND, "pick_and_place_carefully")
         for name in (FIRST, SECOND):
-            floor.until(lambda name=name: floor.status[name].round >= 3, f"three rounds of {name}", 90.0)
-        tasks = {name: floor.status[name].task for name in (FIRST, SECOND)}
-        assert tasks == {FIRST: "pick_and_place", SECOND: "pick_and_place_carefully"}
+            floor.until(lambda name=name: floor.rounds[name] >= 3, f"three rounds of {name}", 90.0)
+        assert floor.tasks == {FIRST: {"pick_and_place"}, SECOND: {"pick_and_place_carefully"}}
         careful = {c.component: c.in_time for c in floor.status[SECOND].components}
         assert set(careful) == {"system1", "system2", "safety", "monitor"}
         assert careful["system2"] >= 1, "it plans"
@@ -56,6 +69,12 @@ def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
         rviz.until(lambda: {f"/{FIRST}", f"/{SECOND}", "/"} <= set(rviz.markers), "one panel for both")
         rviz.until(lambda: "system2" in rviz.text(f"{SECOND}/lights"), "the lights of the second")
         assert "system2" not in rviz.text(f"{FIRST}/lights")
+        (panel,) = panels(cell)
+        panel.kill()
+        floor.until(lambda: panels(cell) not in ([], [panel]), "the panel to be started again")
+        for name in (FIRST, SECOND):
+            before = floor.status[name]
+            floor.until(lambda name=name, old=before: floor.status[name] is not old, f"{name} to be alive")
         assert cell.poll() is None, (tmp_path / "log").read_text()[-2000:]
     finally:
         floor.close()
