@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 RETURN_MARGIN_S = 0.002  # for the way from the worker back to the gateway
 LEARNING_RATE = 0.2
+WORTH_IT = 1.02  # leaving out one more of the tightest requests has to gain at least this
 
 
 class BatchProfile:
@@ -44,9 +45,10 @@ class BatchProfile:
 
 @dataclass(frozen=True)
 class Run:
-    """Run the first `count` waiting requests now."""
+    """Run `count` waiting requests now."""
 
     count: int
+    first: int = 0  # how many in front are left out, because somebody is late in any case
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Batcher:
         if not self.deadline_aware:
             return Run(min(len(deadlines_s), self.max_batch))
         count = self._largest_in_time(now_s, deadlines_s)
+        if count < min(len(deadlines_s), self.max_batch) and self._loses_one(now_s, deadlines_s, count):
+            return self._best_goodput(now_s, deadlines_s)
         if count < len(deadlines_s) or count >= self.max_batch or not more_may_come:
             return Run(count)
         if not self._waiting_pays(count):
@@ -108,6 +112,24 @@ class Batcher:
                 tightest_s = min(tightest_s, deadline_s)
             if spare_s + self.profile.service_s(size) <= tightest_s:
                 best = size
+        return best
+
+    def _loses_one(self, now_s: float, deadlines_s: Sequence[float], count: int) -> bool:
+        """Whether some other waiting request cannot be in time any more after a batch of the first `count`."""
+        end_s = now_s + self.profile.service_s(count)
+        return any(not self.in_time_alone(end_s, deadline_s) for deadline_s in deadlines_s[count:])
+
+    def _best_goodput(self, now_s: float, deadlines_s: Sequence[float]) -> Run:
+        """Somebody will be late: the batch that answers most per second, perhaps without the tightest ones.
+
+        The tightest would otherwise force small batches on a full worker, and make more and more late.
+        """
+        best, best_hz = Run(1), 0.0
+        for first in range(min(len(deadlines_s), 2 * self.max_batch)):  # the search itself must stay short
+            count = self._largest_in_time(now_s, deadlines_s[first:])
+            rate_hz = count / self.profile.service_s(count)
+            if rate_hz > best_hz * WORTH_IT:
+                best, best_hz = Run(count, first), rate_hz
         return best
 
     def _waiting_pays(self, count: int) -> bool:

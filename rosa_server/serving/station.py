@@ -52,7 +52,7 @@ class Station:
             if not isinstance(decision, Run):
                 again_s = decision.until_s
                 break
-            calls = self.queue.take(waiting[: decision.count])
+            calls = self.queue.take(waiting[decision.first : decision.first + decision.count])
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
