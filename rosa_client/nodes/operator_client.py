@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import rclpy
+from rclpy.exceptions import NameValidationException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -62,7 +63,10 @@ class OperatorClient:
         """The robot of that name, seen or not: an emergency stop must not wait until it is."""
         namespace = namespace_of(robot)
         if namespace not in self._feeds:
-            self._feeds[namespace] = RobotFeed(self.node, namespace)
+            try:
+                self._feeds[namespace] = RobotFeed(self.node, namespace)
+            except NameValidationException as error:
+                raise OperatorError(f"{robot!r} cannot be a robot's name: {error}") from None
         return self._feeds[namespace]
 
     def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:

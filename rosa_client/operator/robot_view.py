@@ -185,8 +185,9 @@ def tool_path(chunk: Any, chain: Chain) -> npt.NDArray[np.float64] | None:
 
 
 def namespace_of(robot: str) -> str:
-    """A robot's namespace from its name as people write it."""
-    return "/" + robot.strip("/")
+    """A robot's namespace from its name as people write it; "/" is the one without."""
+    name = robot.strip("/")
+    return f"/{name}" if name else ""
 
 
 def natural(names: Sequence[str]) -> list[str]:

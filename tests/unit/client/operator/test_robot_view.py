@@ -8,7 +8,7 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 
-from rosa_client.operator.robot_view import NOTICE_S, OUTCOME_S, RobotView, natural
+from rosa_client.operator.robot_view import NOTICE_S, OUTCOME_S, RobotView, namespace_of, natural
 from rosa_client.runtime.kinematics import Chain
 from rosa_contract.robot import load_robot
 from tests.unit.client.operator.stage import alert, arm, audit, decision, robot, status, waiting
@@ -122,3 +122,9 @@ def test_a_chunk_that_makes_no_sense_has_no_path() -> None:
 
 def test_robots_are_in_the_order_that_people_count() -> None:
     assert natural(["/panda10", "/panda2", "/arm", "/panda1"]) == ["/arm", "/panda1", "/panda2", "/panda10"]
+
+
+def test_a_robot_is_named_with_or_without_slashes() -> None:
+    assert namespace_of("panda0") == namespace_of("/panda0/") == "/panda0"
+    assert namespace_of("cell/left") == "/cell/left"
+    assert namespace_of("/") == "", "a robot without a namespace"
