@@ -51,7 +51,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write a decision about the schedule into the log: a failover, an admission."""
+    """Write into the log what becomes of the schedule: a failover, an admission, a batch smaller than planned."""
 
     event: str
     fields: Mapping[str, Any]

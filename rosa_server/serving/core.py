@@ -156,7 +156,11 @@ class ServingCore:
             self.on_lost(now_s, ready.worker_id, "it started anew")
         model = self._factory.models.get(ready.model)
         cap = model.max_batch if model is not None and model.max_batch is not None else ready.max_batch
-        self.pool.add(ready, host, min(cap, ready.max_batch))
+        worker = self.pool.add(ready, host, min(cap, ready.max_batch))
+        planned = self.router.placement.hosts[host].batch
+        if planned is not None and worker.max_batch < planned:
+            fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
+            self._out.append(Note("batch_below_plan", fields))
         self._moved(now_s, self.router.warm(host, ready), f"{host} is warm")
         self._dispatcher.stations[host].due_s = now_s
 

@@ -248,6 +248,14 @@ def test_a_server_that_dies_before_it_was_ever_warm_has_failed_too() -> None:
     assert ran_at(stage) == {1: "spare/policy"}
 
 
+def test_a_worker_that_cannot_run_the_planned_batch_is_named() -> None:
+    stage = planned(warm={})
+    stage.worker("gpu2/0.1", "guard", max_batch=3)
+    (note,) = stage.notes
+    assert note.event == "batch_below_plan"
+    assert note.fields == {"worker": "gpu2/0.1", "planned": 4, "takes": 3}
+
+
 def test_a_worker_that_no_server_of_the_schedule_has_is_ended() -> None:
     stage = planned()
     stage.worker("gpu9/0.1", "policy")
