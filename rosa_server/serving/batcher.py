@@ -42,6 +42,16 @@ class BatchProfile:
         share = (batch_size - below) / (above - below)
         return self._seconds[below] + share * (self._seconds[above] - self._seconds[below])
 
+    def alone_s(self) -> float:
+        """Estimate for one request by itself. While none ran alone, the least that it can be: its share of a batch.
+
+        Too high a guess would call requests late that are not, and they would never run to prove it wrong.
+        """
+        known = self._seconds.get(1)
+        return (
+            known if known is not None else min((s / size for size, s in self._seconds.items()), default=0.0)
+        )
+
 
 @dataclass(frozen=True)
 class Run:
@@ -96,7 +106,7 @@ class Batcher:
 
     def in_time_alone(self, now_s: float, deadline_s: float) -> bool:
         """Whether a request that runs now, by itself, is expected to meet its deadline."""
-        return now_s + RETURN_MARGIN_S + self.profile.service_s(1) <= deadline_s
+        return now_s + RETURN_MARGIN_S + self.profile.alone_s() <= deadline_s
 
     def _largest_in_time(self, now_s: float, deadlines_s: Sequence[float]) -> int:
         """The largest batch that makes none of its requests late that would be in time alone.

@@ -81,6 +81,12 @@ def test_when_somebody_is_late_in_any_case_the_batch_that_answers_most_is_run() 
     assert batcher.decide(10.0, [10.050] + [10.095] * 8, False) == Run(4, first=1)
 
 
+def test_a_worker_that_never_ran_one_alone_gives_a_tight_request_the_chance() -> None:
+    batcher = Batcher(16, BatchProfile({16: 188.0}))
+    assert batcher.in_time_alone(10.0, 10.100)
+    assert batcher.decide(10.0, [10.100] + [10.500] * 20, False) == Run(1)
+
+
 def test_choosing_among_a_thousand_waiting_requests_takes_no_longer() -> None:
     batcher = Batcher(16, BatchProfile(VLA))
     deadlines_s = [10.050 + number * 0.0001 for number in range(1000)]
