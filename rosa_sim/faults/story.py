@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rosa_interfaces.msg import OperatorAlert
 
-from rosa_sim.episodes import RESUMES, EpisodeError, EpisodeRunner
+from rosa_sim.episodes import RESUMES, EpisodeError, EpisodeRunner, stand_in
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import Happened, happened
 from rosa_sim.faults.table import fault
@@ -122,6 +122,8 @@ class Story:
 
     def _operator(self, alert: OperatorAlert, waited_s: float, count: int) -> str:
         """Resumes when the fault is over and the robot is welcome at the server; gives up when that does not help."""
+        if self._on_s is None:  # called before anything was broken on purpose
+            return stand_in(alert, waited_s, count)
         if self._whole_s is None or not self._connected():
             return ""
         if min(waited_s, time.monotonic() - self._whole_s) < self._resume_after_s:
