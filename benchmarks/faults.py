@@ -165,10 +165,12 @@ def forget(unwanted: list[Key]) -> None:
 
 def measure(wanted: list[Key], cells: int) -> None:
     """Run `cells` cells side by side until everything wanted is stored; prints how far it is."""
+    check_signals = end_on_signals()  # a second signal must not interrupt the ending of the cells
     with _children(wanted, cells) as children:
         began_s, before, shown = time.monotonic(), len(stored()), -1
         while any(child.poll() is None for child in children):
             time.sleep(1.0)
+            check_signals()
             have = stored()
             done = [have[key] for key in wanted if key in have]
             if len(done) == shown:
@@ -203,7 +205,12 @@ def _children(wanted: list[Key], cells: int) -> Iterator[list[subprocess.Popen[b
             if child.poll() is None:
                 child.send_signal(signal.SIGINT)
         for child in children:
-            child.wait(timeout=30)
+            try:
+                child.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(
+                    child.pid, signal.SIGKILL
+                )  # it leads a session of its own; its server's workers follow it
 
 
 # -- the result -------------------------------------------------------------------------------------------------------
