@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ from rosa_contract.errors import ConfigError, ContractError
 from rosa_contract.robot import RobotSpec, load_robot
 from rosa_contract.strict import read_yaml
 
-PLUGINS = {"plan": "rosa_server.scheduler.cli_plan", "profile": "rosa_server.scheduler.cli_profile"}
+PLUGINS = ("rosa_server.scheduler.cli_plan", "rosa_server.scheduler.cli_profile")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -186,16 +185,17 @@ def _add_plugins(commands: Any) -> None:
 
 
 def _plugins() -> Iterator[Any]:
-    """Those of the server by name, and those of other rooms, which the server must not import, by entry point."""
-    for module_name in PLUGINS.values():
-        try:
-            found = importlib.util.find_spec(module_name)
-        except ModuleNotFoundError:
-            found = None
-        if found is not None:
-            yield importlib.import_module(module_name)
+    """The scheduler's by name, and those of other rooms, which the server must not import, by entry point.
+
+    One of another room that cannot be imported is named and left out: `rosa serve` must not stay down because of it.
+    """
+    for module_name in PLUGINS:
+        yield importlib.import_module(module_name)
     for entry in sorted(entry_points(group="rosa.commands"), key=lambda entry: entry.name):
-        yield entry.load()
+        try:
+            yield entry.load()
+        except ImportError as error:
+            print(f"rosa: the command {entry.name!r} is not available: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

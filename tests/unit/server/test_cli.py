@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,12 @@ def test_the_server_needs_no_ros(tmp_path: Path) -> None:
     command = [sys.executable, "-c", blocker]
     done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=60, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_command_of_another_room_that_is_broken_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = EntryPoint("operator", "rosa_client.there_is_no_such_file", "rosa.commands")
+    monkeypatch.setattr("rosa_server.cli.entry_points", lambda group: [broken])
+    assert main(["check", str(FACTORY)]) == 0
+    assert "rosa: the command 'operator' is not available" in capsys.readouterr().err
