@@ -159,6 +159,8 @@ class ControlLoop:
                 call, future = self._work.get_nowait()
             except queue.Empty:
                 return
+            if not future.set_running_or_notify_cancel():
+                continue  # withdrawn by who gave it
             try:
                 future.set_result(call())
             except Exception as error:

@@ -129,6 +129,8 @@ class RobotLoop:
         self.body.report(self.core, now_s, self.link)
 
     def _serve(self, future: Future[Any], call: Callable[[float], Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return  # withdrawn by who asked
         try:
             future.set_result(call(self._clock.now_s()))
         except Exception as error:  # belongs to whoever asked, not to the loop

@@ -40,9 +40,11 @@ PARAMETERS = {
     "joint_state_rate_hz": (50.0, "joint_states per second"),
     "world_state_rate_hz": (40.0, "world_state per second, for cameras of a simulated arm"),
 }
+RATES = ("joint_state_rate_hz", "world_state_rate_hz")
 SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
+REST_WITHIN_S = 1.0  # from the working speed the limits need about 0.2 s
 
 
 class ArmNode(Node):
@@ -63,6 +65,7 @@ class ArmNode(Node):
         self._names = [*self._spec.joints, *(f"{self._spec.name}_finger_joint{i}" for i in (1, 2))]
         self._world = getattr(self._arm, "world", None)
         self._refused = 0
+        self._rates_hz = {name: self._rate_hz(name) for name in RATES}
         self._due_s: dict[str, float] = {}
         self._shown: tuple[Any, ...] = ()
         self._joints = self.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
@@ -83,6 +86,7 @@ class ArmNode(Node):
         self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
 
     def close(self) -> None:
+        self._come_to_rest()
         self._loop.stop()
         self._arm.close()
         pace = self._loop.pace()
@@ -92,6 +96,13 @@ class ArmNode(Node):
             f"p99 {pace.jitter_p99_ms:.2f} ms, work p99 {pace.work_p99_ms:.2f} ms, {pace.restarts} restarts",
             flush=True,
         )
+
+    def _come_to_rest(self) -> None:
+        """Ramp down before the setpoints end: whoever stops this node may do so in the middle of a motion."""
+        rest = self._loop.submit(lambda: self._player.come_to_rest("the arm node ends"))
+        end_s = time.monotonic() + REST_WITHIN_S
+        while self._loop.running and time.monotonic() < end_s and not (rest.done() and self._player.settled):
+            time.sleep(0.01)
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +131,16 @@ class ArmNode(Node):
             raise ConfigError("arm_node", [f"{SLOWER}: must be above 0 and at most 1, got {share:g}"])
         return float(share)
 
+    def _rate_hz(self, name: str) -> float:
+        rate_hz = float(self.get_parameter(name).value)
+        if not 0.0 < rate_hz <= 1000.0:
+            raise ConfigError("arm_node", [f"{name}: must be above 0 and at most 1000, got {rate_hz:g}"])
+        return rate_hz
+
     def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
+        if fixed := [parameter.name for parameter in parameters if parameter.name in RATES]:
+            reason = f"{', '.join(fixed)} can be set at the start only"
+            return SetParametersResult(successful=False, reason=reason)
         for share in [parameter.value for parameter in parameters if parameter.name == SLOWER]:
             if not (isinstance(share, float) and 0.0 < share <= 1.0):
                 reason = f"{SLOWER} must be a number above 0 and at most 1, got {share}"
@@ -134,12 +154,13 @@ class ArmNode(Node):
         """In the control thread, which goes on after a signal has shut ROS down, until `close`."""
         try:
             self._publish(now_s, state)
-        except Exception:
-            if self.context.ok():
-                raise
+        except Exception as error:
+            if self.context.ok():  # what the arm says must not end what it does
+                text = f"the arm's state cannot be published: {error!r}"
+                self.get_logger().error(text, throttle_duration_sec=1.0)
 
     def _publish(self, now_s: float, state: ArmState) -> None:
-        if self._is_due("joints", now_s, self.get_parameter("joint_state_rate_hz").value):
+        if self._is_due("joints", now_s, self._rates_hz["joint_state_rate_hz"]):
             message = JointState(name=self._names)
             message.header.stamp = self.get_clock().now().to_msg()
             half = state.gripper_m / 2
@@ -152,9 +173,7 @@ class ArmNode(Node):
         if self._is_due("status", now_s, STATUS_RATE_HZ) or shown != self._shown:
             self._shown = shown
             self._status.publish(self._arm_status(now_s))
-        if self._world is not None and self._is_due(
-            "world", now_s, self.get_parameter("world_state_rate_hz").value
-        ):
+        if self._world is not None and self._is_due("world", now_s, self._rates_hz["world_state_rate_hz"]):
             world = WorldState(seed=self._world.seed, qpos=self._world.qpos.tolist())
             world.stamp = self.get_clock().now().to_msg()
             self._world_state.publish(world)
@@ -234,9 +253,11 @@ class ArmNode(Node):
         return response
 
     def _in_loop(self, call: Any) -> tuple[Any, str]:
+        future = self._loop.submit(call)
         try:
-            return self._loop.submit(call).result(timeout=MAX_CALL_S), ""
+            return future.result(timeout=MAX_CALL_S), ""
         except TimeoutError:
+            future.cancel()  # what is answered as not done must not be done later
             return None, f"the control loop did not answer within {MAX_CALL_S:g} s"
         except Exception as error:
             return None, f"the simulated cell refused: {error}"

@@ -69,7 +69,10 @@ class EmergencyStopPort:
             )
 
     def _on_press(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._in_loop(lambda: self._press("service"))[1]
+        self._submit(
+            lambda: self._press("service")
+        )  # never withdrawn: an arm that is blocked stops when it can
+        problem = self._in_loop(lambda: None)[1]
         response.success = not problem
         response.message = problem or "latched; release it with release_emergency_stop"
         return response

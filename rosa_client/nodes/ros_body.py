@@ -67,7 +67,7 @@ class RosBody:
         self._task_name = task_name
         self._model = task.components[SYSTEM1].model
         self._robot = robot
-        self._epoch = time.time_ns()  # a restarted runtime outranks its predecessor at the arm
+        self._epoch = time.time_ns()
         self._sensors = Sensors(node, robot)
         self._arm: ArmStatus | None = None
         self._clock = MonotonicClock()
@@ -99,6 +99,12 @@ class RosBody:
             *self._sensors.subscriptions,
             node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10)),
         ]
+
+    def begin(self) -> None:
+        """A core that counts its orders from 1 begins: a new epoch outranks its predecessor at the arm."""
+        heard = int(self._arm.last_epoch) if self._arm is not None else 0
+        self._epoch = max(time.time_ns(), heard + 1)  # later also when the system's clock was set back
+        self._last_seq = 0
 
     def when_ended(self, call: Callable[[str, str], None]) -> None:
         """`call(outcome, reason)` when the task ends, from the loop's thread."""

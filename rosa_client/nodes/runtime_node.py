@@ -36,6 +36,7 @@ PARAMETERS = {
     "keys": ("", "folder with robot.key_secret and server.key for ZeroMQ CURVE; empty: no encryption"),
 }
 FEEDBACK_EVERY_S = 0.2
+DECIDE_WITHIN_S = 5.0
 
 
 class RuntimeNode(LifecycleNode):
@@ -76,6 +77,7 @@ class RuntimeNode(LifecycleNode):
         link = GatewayLink(
             self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys")
         )
+        self._body.begin()
         core = RobotRuntime(self._robot_id, self._task, self._robot)
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
         self._loop.start()
@@ -182,7 +184,11 @@ class RuntimeNode(LifecycleNode):
         """Every decision, accepted or refused, is on the record: who, what, why."""
         assert self._loop is not None and self._body is not None
         decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
-        response.reason = decided.result(timeout=5)
+        try:
+            response.reason = decided.result(timeout=DECIDE_WITHIN_S)
+        except TimeoutError:
+            decided.cancel()  # what is answered as not done must not be done later
+            response.reason = f"the robot's core did not answer within {DECIDE_WITHIN_S:g} s"
         response.accepted = not response.reason
         self._body.audit(request, response)
         verb = "decided" if response.accepted else f"was refused ({response.reason})"

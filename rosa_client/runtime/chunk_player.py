@@ -112,6 +112,10 @@ class ChunkPlayer:
         if number == self.last:
             self._alive_s = max(self._alive_s, now_s)
 
+    def come_to_rest(self, why: str) -> None:
+        """Leave what is under way, as for a hold that nobody ordered."""
+        self._cut(why)
+
     def press_emergency_stop(self, source: str) -> bool:
         """Hold and refuse every order that moves until a person releases; returns whether it was not latched before."""
         self._cut("the emergency stop was pressed")
@@ -128,12 +132,14 @@ class ChunkPlayer:
         """What the driver measured, `q_rad` (dof,), and why it says that it cannot move (empty: it can)."""
         if fault:
             self.fail(fault)
-        elif self._driver_fault:
-            # It may have sagged or been moved by hand meanwhile; going back to the old setpoint would be a jump.
-            if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
-                why = self.cut_short
-                self.reset(q_rad, self._gripper_m)
-                self.cut_short = why
+        if not self._driver_fault:
+            return
+        # It may sag or be moved by hand meanwhile; the first setpoint after that must not be the old one.
+        if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
+            why = self.cut_short
+            self.reset(q_rad, self._gripper_m)
+            self.cut_short = why
+        if not fault:
             self._refused = self._driver_fault = ""
 
     def fail(self, why: str) -> None:

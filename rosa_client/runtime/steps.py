@@ -51,7 +51,8 @@ def _not_ready(core: Mission, now_s: float) -> str:
 
 
 def inferring(core: Mission, now_s: float) -> None:
-    if core.inputs.arm_state != HOLDING:  # the observation must show where it came to rest
+    # The observation must show where the arm came to rest, also from an order that it has not taken yet.
+    if core.arm_is_behind or core.inputs.arm_state != HOLDING:
         if now_s - core.entered_s > core.timeouts.move_s:
             reason = f"the arm does not come to rest within {core.timeouts.move_s:g} s after its chunk"
             escalate(core, Cause("move_timeout", reason), now_s)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rosa_client.control_loop import BLOCKED_S, ControlLoop
+from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array, create_arm
 from rosa_client.drivers.arms.echo import EchoArm
@@ -101,7 +101,18 @@ def test_a_driver_that_blocks_is_reported_while_it_blocks(rig: Rig) -> None:
     rig.arm.free.set()
     assert pressed.result(5.0), "what came meanwhile is done before the next setpoint"
     rig.until(lambda: not rig.loop.trouble())
-    assert BLOCKED_S >= 0.25
+
+
+def test_what_was_withdrawn_while_the_driver_blocked_is_not_done_later(rig: Rig) -> None:
+    rig.player.press_emergency_stop("test")
+    rig.arm.free.clear()
+    rig.until(lambda: rig.loop.trouble())
+    released = rig.loop.submit(lambda: rig.player.release_emergency_stop("ada", "looks clear"))
+    assert released.cancel()
+    rig.arm.free.set()
+    rig.until(lambda: not rig.loop.trouble())
+    rig.loop.submit(lambda: None).result(5.0)
+    assert rig.player.emergency_stop.latched
 
 
 def test_signs_of_life_reach_the_player(rig: Rig) -> None:

@@ -217,11 +217,23 @@ def test_a_driver_fault_stops_and_refuses_and_goes_when_the_driver_has_recovered
 
 
 def test_an_arm_that_sagged_during_a_fault_does_not_jump_back(player: ChunkPlayer) -> None:
+    """In the order of the control loop: the setpoint first, then what the arm measured."""
     player.sense(HOME, 0.08, "brake")
     run(player, 0.0, 0.1)
     sagged = HOME + 0.1
+    player.sense(sagged, 0.08, "brake")
+    assert player.update(0.1).q_rad == pytest.approx(sagged), "the brake may open before this setpoint"
     player.sense(sagged, 0.08, "")
-    assert run(player, 0.1, 0.5) == pytest.approx(np.tile(sagged, (50, 1)))
+    assert run(player, 0.11, 0.5) == pytest.approx(np.tile(sagged, (50, 1)))
+
+
+def test_an_arm_that_is_told_to_rest_in_mid_motion_ramps_down(player: ChunkPlayer) -> None:
+    player.order(0.0, OrderId(1, 1), Play(chunk(0.8), 0.05))
+    run(player, 0.0, 0.08)
+    player.come_to_rest("the arm node ends")
+    assert player.cut_short == "the arm node ends"
+    run(player, 0.08, 1.0)
+    assert player.settled
 
 
 # -- whatever comes --------------------------------------------------------------------------------
