@@ -158,6 +158,7 @@ class RuntimeNode(LifecycleNode):
             return
         core = self._loop.core
         if self._goal.is_cancel_requested and core.state is not State.IDLE:
+            self._record_cancel(core)
             self._loop.cancel("the client cancelled the task").result(timeout=5)
             return
         message = RunTask.Feedback(state=core.state.value, round=core.counters.rounds, attempt=core.attempt)
@@ -195,6 +196,14 @@ class RuntimeNode(LifecycleNode):
         who = request.decided_by or "somebody"
         self.get_logger().info(f"operator {who} {verb}: {request.choice}; why: {request.why or 'not said'}")
         return response
+
+    def _record_cancel(self, core: RobotRuntime) -> None:
+        """Whoever gave the task may take it back while the robot waits: that answers the alert, and is recorded."""
+        alert = core.alert
+        if alert is not None and self._body is not None:
+            request = OperatorDecision.Request(alert_id=alert.alert_id, choice="abort")
+            request.decided_by, request.why = "the client of run_task", "it cancelled the task"
+            self._body.audit(request, OperatorDecision.Response(accepted=True))
 
     # -- small things -----------------------------------------------------------------------------------------------
 

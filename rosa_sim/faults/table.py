@@ -177,7 +177,7 @@ FAULTS: dict[str, Fault] = {
         "the worker refuses to send it, the arm stops and asks again; three in a row call a human",
         **_REFUSED,
         causes=("server_failed", "invalid_actions", SLO),
-        seconds=0.8,
+        seconds=1.0,  # at least a chunk and a call, or it may end before an answer is spoiled
         settings={"spoil": "nan"},
     ),
     "worker_wrong_shape": Fault(
@@ -186,7 +186,7 @@ FAULTS: dict[str, Fault] = {
         "the robot refuses the chunk, the arm stops and asks again; three in a row call a human",
         **_REFUSED,
         causes=("invalid_actions", "server_failed", SLO),
-        seconds=0.8,
+        seconds=1.0,
         settings={"spoil": "wrong_shape"},
     ),
     "worker_out_of_range": Fault(
@@ -208,7 +208,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "camera_frozen": Fault(
         SENSORS,
-        "one camera gives no new frame",
+        "one camera gives no new frame (one that repeats a picture with fresh stamps is not noticed)",
         "the arm stops when the newest frame is older than 500 ms; after 3 s a human is called",
         causes=("sensor_stale", "sensor_silent"),
         alert="sensor_silent",
@@ -248,7 +248,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "clock_jump": Fault(
         CLOCK,
-        "ROS time jumps 30 s ahead, and back when it is lifted",
+        "ROS time (/clock) jumps 30 s ahead, and back when it is lifted",
         "deadlines and the watchdog count steady time; at most the arm stops until the sensors' stamps are right again",
         action="",
         causes=(),
