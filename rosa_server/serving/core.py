@@ -88,18 +88,18 @@ class ServingCore:
             )
             return
         last = session.newest.get(component)
-        if last is not None and last.request_id == request_id and self.ledger.is_open(last):
+        if last is not None and last[0] == request_id and self.ledger.is_open(last[1]):
             return  # the link delivered it twice; as a fresher one it would replace itself
         model = session.models.get(component, "")
         call = self.ledger.open(
             connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames
         )
-        session.newest[component] = call
         if not model:
             known = ", ".join(session.models)
             words = f"task {session.task} has no component {component!r}; it has {known}"
             self._dispatcher.end(now_s, call, m.INVALID, words)
             return
+        session.newest[component] = (request_id, call.ticket)
         reason = misfit(header, len(frames), self.router.needs_of(model))
         if reason:
             self._dispatcher.end(now_s, call, m.INVALID, reason)

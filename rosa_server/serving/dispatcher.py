@@ -108,7 +108,7 @@ class Dispatcher:
         """What a lost worker held goes back to a queue once, if budget remains and nothing fresher waits."""
         for batch in worker.batches.values():
             for call in batch.calls:
-                if self.ledger.is_open(call):
+                if self.ledger.is_open(call.ticket):
                     self._again(now_s, call, why)
         self.stations[worker.host].due_s = now_s
 

@@ -65,8 +65,8 @@ class Ledger:
         self._open[ticket] = call
         return call
 
-    def is_open(self, call: Call) -> bool:
-        return call.ticket in self._open
+    def is_open(self, ticket: int) -> bool:
+        return ticket in self._open
 
     def close(self, call: Call) -> bool:
         """End a ticket. False when it has ended before: then nobody may be answered again."""

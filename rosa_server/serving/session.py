@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from rosa_contract.messages import Hello, Refuse, Welcome
 from rosa_contract.strict import nearest
-from rosa_server.serving.ledger import Call
 from rosa_server.serving.placement import Admitted
 from rosa_server.serving.router import Router
 
@@ -27,7 +26,9 @@ class Session:
     models: Mapping[str, str]  # component -> model
     hosts: Mapping[str, str]  # component -> host as planned, whoever has failed
     seen_s: float
-    newest: dict[str, Call] = field(default_factory=dict)  # component -> its last request
+    newest: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # component -> its last request id and ticket
 
 
 @dataclass

@@ -165,6 +165,16 @@ def test_an_unknown_component_is_invalid_and_the_answer_lists_the_known_ones() -
     assert "system1, safety, monitor" in answer.reason
 
 
+def test_made_up_component_names_leave_nothing_behind() -> None:
+    stage = Stage().open()
+    for number in range(50):
+        stage.send(request_id=number, component=f"made-up-{number}")
+    session = stage.core.sessions.get(b"r1")
+    assert session is not None
+    assert stage.count() == {"invalid": 50}
+    assert not session.newest
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
