@@ -45,6 +45,7 @@ class RunningSchedule:
     def __init__(self, deployment: Deployment, placement: Placement) -> None:
         self.deployment = deployment
         self._placement = placement
+        self._undo: tuple[str, Deployment] | None = None  # the last admitted robot, and what was before it
 
     def admit(self, task: str) -> Admitted | str:
         """A slot for one more robot of a task, or what binds."""
@@ -53,12 +54,18 @@ class RunningSchedule:
         answer = admit(self.deployment, task)
         if not answer.admitted:
             return answer.reason
+        self._undo = answer.robot, self.deployment
         self.deployment = answer.deployment
         return Admitted(answer.robot, self._now(), answer.reason)
 
     def leave(self, slot: str) -> Placement:
-        """The placement when an admitted robot has left."""
-        self.deployment = remove(self.deployment, slot)
+        """The placement when an admitted robot has left; as before it, rates and all, if it came last."""
+        undo = self._undo
+        if undo is not None and undo[0] == slot:
+            self.deployment = undo[1]
+        else:
+            self.deployment = remove(self.deployment, slot)
+        self._undo = None
         return self._now()
 
     def _now(self) -> Placement:

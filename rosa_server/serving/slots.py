@@ -40,18 +40,25 @@ class Slots:
                 del free[index]
                 return slot
             cold = cold or lacking
-        refusal = Refuse("not_ready", f"{cold} has no warm worker yet; say hello again")
+        refusal = _not_ready(cold)
         if not cold:
             answer = self._admission.admit(task)
             if isinstance(answer, Admitted):
-                self.placement = answer.placement
-                self.changed()
-                return answer
-            count = self._counts.get(task, 0)
-            taken = (
-                f"the {count} planned slots of task {task} are taken" if count else f"no slot for task {task}"
-            )
-            refusal = Refuse("not_admitted", f"admission: {taken}, and no other can be added: {answer}")
+                cold = missing((answer.placement.routes or {})[answer.slot].values())
+                if not cold:
+                    self.placement = answer.placement
+                    self.changed()
+                    return answer
+                self._admission.leave(answer.slot)  # admission knows loads, not who has failed
+                refusal = _not_ready(cold)
+            else:
+                count = self._counts.get(task, 0)
+                taken = (
+                    f"the {count} planned slots of task {task} are taken"
+                    if count
+                    else f"no slot for task {task}"
+                )
+                refusal = Refuse("not_admitted", f"admission: {taken}, and no other can be added: {answer}")
         self._refused[task] = refusal
         return refusal
 
@@ -66,6 +73,10 @@ class Slots:
 
     def _put(self, slot: str) -> None:
         insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))
+
+
+def _not_ready(cold: str) -> Refuse:
+    return Refuse("not_ready", f"{cold} has no warm worker yet; say hello again")
 
 
 def task_of(slot: str) -> str:

@@ -127,6 +127,18 @@ def test_an_admitted_robot_that_leaves_takes_its_load_with_it() -> None:
     assert audit(admission.deployment) == []
 
 
+def test_an_admission_that_is_taken_back_at_once_changes_no_rate_and_no_route() -> None:
+    before, admission = hand_over(factory(), schedule_from(plan()), "plan.json", LIBRARY)
+    assert isinstance(admission, RunningSchedule)
+    for _ in range(200):
+        answer = admission.admit("kit")
+        assert isinstance(answer, Admitted), "rates have to fall before there is no room at all"
+        if answer.placement.rates_hz != before.rates_hz:
+            break
+        before = answer.placement
+    assert admission.leave(answer.slot) == before
+
+
 def test_without_profiles_the_plan_is_served_and_nobody_else_admitted(tmp_path: Path) -> None:
     _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", ProfileLibrary(tmp_path))
     assert isinstance(admission, NoAdmission)

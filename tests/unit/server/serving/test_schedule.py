@@ -280,6 +280,22 @@ def test_an_admitted_robot_gets_a_slot_and_all_are_told_the_new_rates() -> None:
     assert ran_at(stage)[2] == "gpu1"
 
 
+def test_nobody_is_admitted_to_a_server_that_has_failed() -> None:
+    door = Door()
+    stage = full(door, replace(PLACEMENT, standbys={}))
+    stage.lose("gpu1/0.1")
+    answer = stage.greet("r2")
+    assert isinstance(answer, m.Refuse)
+    assert (answer.code, answer.reason) == (
+        "not_ready",
+        "gpu1 (policy) has no warm worker yet; say hello again",
+    )
+    assert not door.inside, "the slot is free again"
+    assert "pick/2" not in (stage.core.router.placement.routes or {})
+    stage.worker("gpu1/0.2", "policy")
+    assert isinstance(stage.greet("r2"), m.Welcome)
+
+
 def test_a_refusal_by_admission_is_remembered_until_something_changes() -> None:
     door = Door()
     stage = full(door)
