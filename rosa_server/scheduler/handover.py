@@ -6,7 +6,9 @@ for whom there is no slot.
 
 from __future__ import annotations
 
-from rosa_contract.config import Factory
+from math import isclose
+
+from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, nearest
 from rosa_server.scheduler.admission import admit, remove
@@ -18,6 +20,9 @@ from rosa_server.scheduler.profiles import DYNAMIC
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.standby import failover_table
 from rosa_server.serving.placement import Admission, Admitted, Host, NoAdmission, Placement
+
+AGAIN = "; make the plan anew with `rosa plan`"
+TOLERANCE = 1e-6  # of a rate or a latency that went through a file
 
 
 def hand_over(
@@ -110,12 +115,18 @@ def check(factory: Factory, schedule: Schedule, source: str) -> Options:
     if len(schedule.servers) > cluster.num_servers:
         there = f"server_cluster.num_servers is {cluster.num_servers}"
         reader.fail("servers", f"planned for {len(schedule.servers)} servers, {there}")
+    fleet = {entry.task for entry in factory.robot_fleet}
     for task in schedule.robots:
         if task not in factory.tasks:
             reader.fail(f"robots.{task}", f"no such task in the factory file{nearest(task, factory.tasks)}")
+        elif task not in fleet:
+            reader.fail(f"robots.{task}", f"is not in robot_fleet{AGAIN}")
     _check_servers(reader, factory, schedule)
     reader.finish()
     _check_routes(reader, factory, schedule)
+    reader.finish()
+    _check_rates(reader, factory, schedule)
+    _check_promises(reader, factory, schedule)
     reader.finish()
     assert isinstance(options, Options)
     return options
@@ -162,3 +173,73 @@ def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     for task, count in schedule.robots.items():
         if counts[task] != count:
             reader.fail(f"robots.{task}", f"says {count}, routing has {counts[task]}")
+
+
+def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    """Every task has the rate of each of its components, as this factory file asks for it."""
+    for task in schedule.rates_hz:
+        if task not in schedule.robots:
+            reader.fail(f"rates_hz.{task}", f"no task {task!r} in robots{nearest(task, schedule.robots)}")
+    for task in schedule.robots:
+        rates, known = schedule.rates_hz.get(task, {}), factory.tasks[task].components
+        for component in rates:
+            if component not in known:
+                words = f"task {task} has no such component{nearest(component, known)}"
+                reader.fail(f"rates_hz.{task}.{component}", words)
+        missing = [component for component in known if component not in rates]
+        for component in missing:
+            words = "is missing; every component of a task needs a rate"
+            reader.fail(f"rates_hz.{task}.{component}", words)
+        if not missing:
+            _check_rates_of(reader, factory, schedule, task)
+
+
+def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: str) -> None:
+    entry, rates = factory.tasks[task], schedule.rates_hz[task]
+    action_hz, period_ms = rates[SYSTEM1], entry.pipeline.action_period_ms
+    where = f"rates_hz.{task}"
+    if action_hz <= 0:
+        reader.fail(f"{where}.{SYSTEM1}", f"must be > 0, got {action_hz:g}")
+    elif action_hz > 1000 / period_ms * (1 + TOLERANCE):
+        words = f"planned {action_hz:g}, {task}.pipeline.action_period_ms {period_ms:g} allows {1000 / period_ms:g}"
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+    elif schedule.capped and action_hz < entry.min_action_rate_hz * (1 - TOLERANCE):
+        words = f"planned {action_hz:g}, {task}.min_action_rate_hz is {entry.min_action_rate_hz:g}"
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+    for component, part in entry.components.items():
+        planned = rates[component]
+        if component == SYSTEM2:
+            asked = action_hz * entry.pipeline.system2_to_system1_call_ratio
+            source = f"{task}.pipeline.system2_to_system1_call_ratio asks for"
+        elif component not in GOAL_COUPLED:
+            asked, source = part.freq_hz or 0.0, f"{task}.components.{component}.freq_hz is"
+        else:
+            continue
+        if not isclose(planned, asked, rel_tol=TOLERANCE):
+            reader.fail(f"{where}.{component}", f"planned {planned:g}, {source} {asked:g}{AGAIN}")
+
+
+def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    """Every server carries the streams that are routed to it, and is expected to keep their SLOs."""
+    routed: dict[str, dict[str, int]] = {server.id: {} for server in schedule.servers}
+    for robot, routes in schedule.routing.items():
+        for component, server_id in routes.items():
+            key = f"{robot.rpartition('/')[0]}/{component}"
+            routed[server_id][key] = routed[server_id].get(key, 0) + 1
+    for index, server in enumerate(schedule.servers):
+        where, counts = f"servers[{index}]", routed[server.id]
+        for key in {**counts, **server.streams}:
+            says, has = server.streams.get(key, 0), counts.get(key, 0)
+            if says != has:
+                reader.fail(f"{where}.streams.{key}", f"says {says}, routing has {has}")
+        for key in counts:
+            task, _, component = key.rpartition("/")
+            slo_ms, expected_ms = (
+                factory.tasks[task].components[component].slo_ms,
+                server.p99_ms.get(component),
+            )
+            if expected_ms is None:
+                reader.fail(f"{where}.p99_ms.{component}", "is missing; every component needs a prediction")
+            elif not expected_ms <= slo_ms * (1 + TOLERANCE):
+                words = f"planned {expected_ms:g}, {task}.components.{component}.slo_ms is {slo_ms:g}{AGAIN}"
+                reader.fail(f"{where}.p99_ms.{component}", words)

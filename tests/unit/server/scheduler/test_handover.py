@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from rosa_server.scheduler.solve import solve
 from rosa_server.scheduler.standby import fail_over, failover_table
 from rosa_server.serving.failover import Failover
 from rosa_server.serving.placement import Admitted, NoAdmission
-from tests.unit.server.scheduler.factories import LIBRARY
+from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
 ROOT = Path(__file__).resolve().parents[4]
 FACTORY = """
@@ -146,8 +147,15 @@ def test_without_profiles_the_plan_is_served_and_nobody_else_admitted(tmp_path: 
 
 
 def test_a_plan_that_the_profiles_no_longer_allow_admits_nobody() -> None:
-    rates = {"kit": {"system1": 50.0, "system2": 5.0, "safety": 2.0, "monitor": 0.5}}
-    _, admission = hand_over(factory(), schedule_from(plan(rates_hz=rates)), "plan.json", LIBRARY)
+    gr00t = LIBRARY.get(GR00T, "NVIDIA H200")
+    slower = tuple(
+        replace(
+            one, latency=tuple(replace(p, p99_ms=p.p99_ms * 2, p99_9_ms=p.p99_9_ms * 2) for p in one.latency)
+        )
+        for one in gr00t.configurations
+    )
+    library = ProfileLibrary(profiles=[replace(gr00t, configurations=slower)])
+    _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", library)
     assert "the profiles have changed" in str(admission.admit("kit"))
 
 
@@ -159,6 +167,11 @@ def servers(**changes: Any) -> list[dict[str, Any]]:
 def routes(**changes: Any) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = plan()["routing"]
     return {**found, "kit/0": {**found["kit/0"], **changes}}
+
+
+def rates(**changes: float | None) -> dict[str, dict[str, float]]:
+    kit = {**plan()["rates_hz"]["kit"], **changes}
+    return {"kit": {component: rate for component, rate in kit.items() if rate is not None}}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +196,16 @@ def routes(**changes: Any) -> dict[str, dict[str, str]]:
         ({"routing": {"kit/0": {}}}, "routing.kit/0.system1: is missing"),
         ({"robots": {"kit": 5}}, "robots.kit: says 5, routing has 4"),
         ({"robots": {"kit": 4, "fold": 1}}, "robots.fold: no such task in the factory file"),
+        ({"rates_hz": {}}, "rates_hz.kit.system1: is missing; every component of a task needs a rate"),
+        ({"rates_hz": {**rates(), "fold": {}}}, "rates_hz.fold: no task 'fold' in robots"),
+        ({"rates_hz": rates(safety=None)}, "rates_hz.kit.safety: is missing"),
+        ({"rates_hz": rates(safty=2)}, "safty: task kit has no such component (did you mean 'safety'?)"),
+        ({"rates_hz": rates(system1=0)}, "rates_hz.kit.system1: must be > 0, got 0"),
+        ({"rates_hz": rates(system1=1e9)}, "planned 1e+09, kit.pipeline.action_period_ms 200 allows 5"),
+        ({"rates_hz": rates(system2=1)}, "kit.pipeline.system2_to_system1_call_ratio asks for 0.35"),
+        ({"servers": servers(streams={"kit/system1": -3})}, "streams.kit/system1: says -3, routing has 2"),
+        ({"servers": servers(streams={})}, "servers[0].streams.kit/system1: says 0, routing has 2"),
+        ({"servers": servers(p99_ms={})}, "servers[0].p99_ms.system1: is missing"),
         ({"gpu_type": "cpu"}, "gpu_type: planned for 'cpu', server_cluster.gpu_type is 'NVIDIA H200'"),
         ({"feasible": False, "reasons": ["safety needs 2 servers"]}, "a refusal: safety needs 2 servers"),
         ({"options": {"networkms": 3}}, "options.networkms: unknown key (did you mean 'network_ms'?)"),
@@ -190,6 +213,34 @@ def routes(**changes: Any) -> dict[str, dict[str, str]]:
 )
 def test_a_plan_that_cannot_be_served_is_refused_with_its_path(changes: dict[str, Any], words: str) -> None:
     assert words in problems(plan(**changes))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "words"),
+    [
+        ("freq_hz: 2}", "freq_hz: 8}", "rates_hz.kit.safety: planned 2, kit.components.safety.freq_hz is 8"),
+        (
+            "slo_ms: 500",
+            "slo_ms: 40",
+            "servers[3].p99_ms.safety: planned 53.5501, kit.components.safety.slo_ms is 40",
+        ),
+        ("period_ms: 200", "period_ms: 400", "planned 3.51785, kit.pipeline.action_period_ms 400 allows 2.5"),
+        ("kit:\n", "kit:\n  min_action_rate_hz: 4\n", "planned 3.51785, kit.min_action_rate_hz is 4"),
+        ("{task: kit, num_robots: 4}", "{task: fold, num_robots: 4}", "robots.kit: is not in robot_fleet"),
+    ],
+)
+def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
+    was: str, now: str, words: str
+) -> None:
+    parts = "{system1: {model: nvidia/GR00T-N1.6-3B, slo_ms: 200}}"
+    fold = f"fold: {{pipeline: {{action_period_ms: 200}}, components: {parts}}}"
+    assert was in FACTORY
+    changed = parse_factory(FACTORY.replace(was, now, 1) + fold)
+    with pytest.raises(ConfigError) as caught:
+        hand_over(changed, schedule_from(plan()), "plan.json", LIBRARY)
+    (problem,) = caught.value.problems
+    assert words in problem
+    assert problem.endswith("make the plan anew with `rosa plan`")
 
 
 def test_a_server_with_a_schedule_loads_no_solver() -> None:
