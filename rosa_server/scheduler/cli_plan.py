@@ -24,6 +24,7 @@ from rosa_server.scheduler.table import render, render_migration
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -38,7 +39,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="print the schedule as JSON; `rosa serve --schedule` runs it"
     )
-    parser.add_argument("--picture", type=Path, help="also draw it (.png, .svg, .pdf)")
+    parser.add_argument("--picture", type=Path, help=f"also draw it ({', '.join(PICTURES)})")
     parser.add_argument(
         "--what-if",
         nargs="+",
@@ -84,6 +85,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> int:
     """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input."""
     try:
+        if args.picture is not None:
+            _check_picture(args.picture)  # a long search first would be in vain
         problem = changed(problem_from(load_factory(args.factory)), args.what_if)
         library = ProfileLibrary(args.profiles)
         options = options_from(args)
@@ -108,6 +111,16 @@ def main(args: argparse.Namespace) -> int:
     if args.picture and schedule.servers:
         draw(schedule, args.picture)
     return 0 if schedule.feasible else INFEASIBLE
+
+
+def _check_picture(path: Path) -> None:
+    problems = []
+    if path.suffix not in PICTURES:
+        problems.append(f"{path}: expected a name that ends in {', '.join(PICTURES)}")
+    if not path.parent.is_dir():
+        problems.append(f"{path}: no folder {path.parent}; make it first")
+    if problems:
+        raise ConfigError("--picture", problems)
 
 
 def options_from(args: argparse.Namespace) -> Options:
@@ -140,6 +153,10 @@ def changed(problem: Problem, changes: list[str]) -> Problem:
     """The problem with `robots=N`, `servers=N` or `TASK=N` applied; robots=N keeps the mix of tasks."""
     tasks = {cls.name: cls.robots for cls in problem.classes}
     known = ["robots", "servers", *tasks]
+    named = [change.partition("=")[0] for change in changes]
+    for name in dict.fromkeys(named):
+        if named.count(name) > 1:
+            raise ConfigError("--what-if", [f"{name} stands twice; which one is meant?"])
     for change in changes:
         name, _, text = change.partition("=")
         if name not in known:

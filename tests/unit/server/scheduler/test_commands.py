@@ -66,6 +66,23 @@ def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture
     assert "--what-if" in capsys.readouterr().err
 
 
+def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "servers=8", "servers=12") == 2
+    assert "servers stands twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("none/plan.png", "make it first"), ("plan.docx", "ends in .png, .svg, .pdf")]
+)
+def test_a_picture_that_cannot_be_written_is_refused_before_the_search(
+    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--picture", str(tmp_path / name)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+
+
 def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
     assert "safety needs" in capsys.readouterr().out
