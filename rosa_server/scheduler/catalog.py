@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
+from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles import DYNAMIC, Configuration
@@ -78,20 +79,32 @@ class Catalog:
     def __init__(self, problem: Problem, library: ProfileLibrary, options: Options) -> None:
         self.options = options
         self._profiles = {
-            need.model: library.get(need.model, problem.gpu_type)
+            need.model: library.get_for(need.model, need.component, problem.gpu_type)
             for cls in problem.classes
             for need in cls.needs
         }
+        self._max_batch = {n.model: n.max_batch for c in problem.classes for n in c.needs if n.max_batch}
+        self._check_batches()
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
         self._caps: dict[
             tuple[int, float], float
         ] = {}  # by identity: hashing a configuration costs more than the look-up
 
+    def _check_batches(self) -> None:
+        for model, most in self._max_batch.items():
+            least = min(c.batch for c in self._profiles[model].configurations)
+            if most < least:
+                words = (
+                    f"is {most}, and the smallest batch that was profiled is {least}; profile a smaller one"
+                )
+                raise ConfigError("factory file", [f"models.{model}.max_batch: {words}"])
+
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
-        """Usable batching configurations of a model for a component; none when the model does not fit the GPU."""
+        """Usable batching configurations of a model for a component; none when all exceed its max_batch."""
         profile = self._profiles[model]
-        found = profile.configurations_for(component)
+        most = self._max_batch.get(model, inf)
+        found = tuple(c for c in profile.configurations_for(component) if c.batch <= most)
         if not self.options.dynamic_batching:
             found = tuple(c for c in found if c.batching != DYNAMIC)
         if self.options.batch_sizes and any(c.batching == "static" for c in found):

@@ -47,6 +47,17 @@ class ProfileLibrary:
             self._loaded[key] = profile
         return self._loaded[key]
 
+    def get_for(self, model: str, component: str, gpu_type: str) -> Profile:
+        """The profile, or `ConfigError` also when it says nothing about `component`: its load is not another's."""
+        profile = self.get(model, gpu_type)
+        if not profile.configurations_for(component):
+            words = (
+                f"no profile of {model!r} for {component!r}; profiled there: {', '.join(profile.components)}"
+            )
+            make = "make one with `rosa profile` on that hardware"
+            raise ConfigError(str(self.path(model, gpu_type)), [f"{words}; {make}"])
+        return profile
+
     def _missing(self, model: str, gpu_type: str) -> str:
         folder = self.root / hardware_folder(gpu_type)
         known = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.yaml"))]

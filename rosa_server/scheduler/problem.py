@@ -16,6 +16,7 @@ class Need:
     slo_ms: float
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
     freq_hz: float = 0.0  # obligation: fixed rate
+    max_batch: int | None = None  # largest batch that the server gives this model; none = as profiled
 
     @property
     def is_goal(self) -> bool:
@@ -86,10 +87,16 @@ def problem_from(factory: Factory) -> Problem:
     for name, robots in counts.items():
         task = factory.tasks[name]
         ratio = task.pipeline.system2_to_system1_call_ratio
+        most = {model: entry.max_batch for model, entry in factory.models.items()}
         needs = tuple(
-            Need(key, part.model, part.slo_ms, calls_per_action=ratio if key == SYSTEM2 else 1.0)
-            if key in GOAL_COUPLED
-            else Need(key, part.model, part.slo_ms, freq_hz=part.freq_hz or 0.0)
+            Need(
+                key,
+                part.model,
+                part.slo_ms,
+                calls_per_action=(ratio if key == SYSTEM2 else 1.0) if key in GOAL_COUPLED else 0.0,
+                freq_hz=0.0 if key in GOAL_COUPLED else part.freq_hz or 0.0,
+                max_batch=most.get(part.model),
+            )
             for key, part in task.components.items()
         )
         action_s = task.pipeline.action_period_ms / 1000

@@ -131,10 +131,14 @@ class Profile:
     )
 
     def configurations_for(self, component: str) -> tuple[Configuration, ...]:
-        """Configurations profiled for `component`; failing that, those for any component, then all."""
+        """Configurations profiled for `component`; failing that, those for any component; else none."""
         named = tuple(c for c in self.configurations if component in c.components)
-        unnamed = tuple(c for c in self.configurations if not c.components)
-        return named or unnamed or self.configurations
+        return named or tuple(c for c in self.configurations if not c.components)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components that it was profiled for by name."""
+        return tuple(sorted({name for c in self.configurations for name in c.components}))
 
 
 def profile_from(document: Any, source: str) -> Profile:

@@ -137,6 +137,7 @@ def test_an_admission_that_is_taken_back_at_once_changes_no_rate_and_no_route() 
         if answer.placement.rates_hz != before.rates_hz:
             break
         before = answer.placement
+    assert isinstance(answer, Admitted)
     assert admission.leave(answer.slot) == before
 
 
@@ -241,6 +242,27 @@ def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
     (problem,) = caught.value.problems
     assert words in problem
     assert problem.endswith("make the plan anew with `rosa plan`")
+
+
+def test_a_plan_keeps_to_the_largest_batch_of_the_factory_file() -> None:
+    many = FACTORY.replace("num_robots: 4", "num_robots: 24").replace("num_servers: 6", "num_servers: 8")
+    assert max(batches(parse_factory(many))) > 1, "larger ones would be used"
+    assert max(batches(parse_factory(many.replace("max_batch: 16", "max_batch: 1")))) == 1
+
+
+def batches(asked: Factory) -> list[int]:
+    """System 1's batches in a plan that this factory serves."""
+    schedule = solve(problem_from(asked), LIBRARY, Options())
+    hand_over(asked, schedule_from(schedule.to_dict()), "plan.json", LIBRARY)
+    return [server.batch for server in schedule.servers if server.components == ("system1",)]
+
+
+def test_a_largest_batch_that_nobody_profiled_is_named() -> None:
+    small = parse_factory(FACTORY + "  Qwen2.5-VL-3B-Instruct: {backend: emulated, max_batch: 8}")
+    with pytest.raises(
+        ConfigError, match=r"models\.Qwen2\.5-VL-3B-Instruct\.max_batch: is 8, and the smallest batch"
+    ):
+        solve(problem_from(small), LIBRARY)
 
 
 def test_a_server_with_a_schedule_loads_no_solver() -> None:

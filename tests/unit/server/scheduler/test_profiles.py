@@ -16,8 +16,10 @@ from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.h200_system1 import interpolated, system1_service_ms
 from rosa_server.scheduler.h200_vlm import plan_tokens
 from rosa_server.scheduler.library import ProfileLibrary, file_name, hardware_folder
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles import STATISTICS, load_profile, profile_from, save_profile
 from rosa_server.scheduler.queueing import batch_latencies_ms, closed_loop_latencies_ms
+from rosa_server.scheduler.solve import solve
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL
 
 H200 = "NVIDIA H200"
@@ -139,3 +141,12 @@ def test_components_of_one_model_have_their_own_configurations() -> None:
     assert profile.configurations_for("system2")[0].components == ("system2",)
     anyone = replace(profile, configurations=tuple(replace(c, components=()) for c in profile.configurations))
     assert len(anyone.configurations_for("monitor")) == 2
+
+
+def test_a_component_that_was_not_profiled_gets_no_other_ones_profile() -> None:
+    needs = (Need("system1", GR00T, 200.0, calls_per_action=1.0), Need("safety", BIG, 500.0, freq_hz=1.0))
+    words = (
+        f"no profile of '{BIG}' for 'safety'; profiled there: monitor, system2; make one with `rosa profile`"
+    )
+    with pytest.raises(ConfigError, match=words):
+        solve(Problem(8, H200, (TaskClass("kit", 2, 0.2, needs),)), LIBRARY)
