@@ -22,6 +22,7 @@ from rosa_sim.faults.table import FAULTS, Fault
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
+LONGEST_LIST = 4  # items of a list that a cell of a table shows
 
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
@@ -138,11 +139,11 @@ def results() -> str:
 
 
 def _rows(rows: list[dict[str, Any]]) -> list[str]:
-    """One table per group of rows that share their columns; lists are left to the JSON file."""
+    """One table per group of rows that share their columns; mappings and long lists are left to the JSON file."""
     lines: list[str] = []
     columns: list[str] = []
     for row in rows:
-        shown = {key: value for key, value in row.items() if not isinstance(value, list | dict)}
+        shown = {key: value for key, value in row.items() if _fits_a_cell(value)}
         if list(shown) != columns:
             columns = list(shown)
             lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
@@ -150,7 +151,13 @@ def _rows(rows: list[dict[str, Any]]) -> list[str]:
     return lines[1:]
 
 
+def _fits_a_cell(value: Any) -> bool:
+    return not isinstance(value, dict) and not (isinstance(value, list) and len(value) > LONGEST_LIST)
+
+
 def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_cell(item) for item in value)
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value).replace("|", "\\|")

@@ -97,3 +97,16 @@ def test_generated_pages_are_fresh() -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(ROOT)}
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_table_of_results_shows_short_lists_and_leaves_long_ones_to_the_file() -> None:
+    code = "from scripts.generate_docs import _rows; print(*_rows([{'robots': 2, '50 ms': [1, 2.5], 'all': [0] * 9}]))"
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert made.stdout == "| robots | 50 ms | |---|---| | 2 | 1, 2.5 |\n", made.stderr
