@@ -12,17 +12,17 @@ import rclpy
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
 from rosa_interfaces.msg import OperatorAlert, RobotStatus, WorldState
 from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
+from rosa_client.nodes.qos import LATEST
 from rosa_sim.report import Episode
 from rosa_sim.video import Shot
 
-LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SERVICE_TIMEOUT_S = 30.0
 TURN_S = 0.1  # `on_turn` and the operator are asked at least so often
 SHOW_DECISION_S = 2.0  # in the film

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import OperatorAudit
 from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from rosa_client.nodes.qos import AUDITS
 from rosa_client.runtime.chunk_player import ChunkPlayer
 
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
@@ -24,7 +25,6 @@ BUTTONS = tuple(
     QoSProfile(depth=10, reliability=how)
     for how in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
 )
-AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 RELEASE = "release_emergency_stop"  # OperatorAudit.choice
 
 InLoop = Callable[[Callable[[], Any]], tuple[Any, str]]

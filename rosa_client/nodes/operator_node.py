@@ -17,7 +17,8 @@ from visualization_msgs.msg import InteractiveMarkerFeedback, InteractiveMarkerU
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from rosa_client.nodes.panel_messages import deletion, interactive_marker, marker
-from rosa_client.nodes.robot_feed import LATEST, STOP_ALL, RobotFeed, robots_seen
+from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.nodes.shell import declare, run_node
 from rosa_client.operator.bases import Bases, parse_bases
 from rosa_client.operator.choices import RELEASE, STOP, Click, parse_click

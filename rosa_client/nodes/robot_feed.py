@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import (
     ArmCommand,
     ArmStatus,
@@ -23,14 +23,13 @@ from rosa_interfaces.srv import OperatorDecision, ReleaseEmergencyStop
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from rosa_client.nodes.qos import AUDITS, LATEST
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
 from rosa_client.operator.robot_view import Chain, RobotView, natural
 
 STATUS = "robot_status"
 # A robot is known by either: one whose runtime is down still has an arm to stop.
 KNOWN_BY = {STATUS: "rosa_interfaces/msg/RobotStatus", "arm_status": "rosa_interfaces/msg/ArmStatus"}
-LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STOP_ALL = "/emergency_stop"
 ANSWER_S = 5.0  # a service that is there answers within milliseconds
 

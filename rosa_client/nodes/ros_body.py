@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.lifecycle import LifecycleNode
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import (
     ActionChunk,
     ArmCommand,
@@ -24,6 +24,7 @@ from rosa_interfaces.msg import Decision as DecisionMessage
 from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.link import GatewayLink
+from rosa_client.nodes.qos import AUDITS, LATEST
 from rosa_client.nodes.sensors import Sensors
 from rosa_client.nodes.status_messages import decision_message, diagnostics, robot_status
 from rosa_client.runtime.commands import (
@@ -50,8 +51,6 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 COMMANDS = QoSProfile(depth=50)
-LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 ALIVE_EVERY_S = 0.025  # the arm holds after 0.1 s without
 STATUS_EVERY_S = 0.1
 DIAGNOSTICS_EVERY_S = 1.0

@@ -21,8 +21,10 @@ def rviz_config(namespaces: Sequence[str], cameras: Sequence[str] = CAMERAS, fra
     """The text of a .rviz file that shows these robots and the panel of `operator_node`, all in `frame`."""
     names = [namespace.strip("/") for namespace in namespaces]
     middle_m = 0.8 * max(0, len(names) - 1)
-    tools = [{"Class": f"{PLUGINS}/{tool}"} for tool in ("Interact", "MoveCamera", "Select", "FocusCamera")]
-    tools[0]["Hide Inactive Objects"] = False  # type: ignore[assignment]
+    tools: list[dict[str, Any]] = [
+        {"Class": f"{PLUGINS}/{tool}"} for tool in ("Interact", "MoveCamera", "Select", "FocusCamera")
+    ]
+    tools[0]["Hide Inactive Objects"] = False
     view = {
         "Class": f"{PLUGINS}/Orbit",
         "Name": "Current View",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rosa_server.models.backend import InputSpec, ModelInput, check_batch
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.models.kinematics import forward
 from rosa_server.models.vision import IMAGE_SIZE, WEIGHTS_DIR, load_weights, to_tensor
 
@@ -47,7 +48,7 @@ class Look:
     tool_m: NDArray[np.float64]  # (n, 3)
 
 
-class PandaBackend(Generic[Network]):
+class PandaBackend(ABC, Generic[Network]):
     """A backend around one network; a subclass says what its answers mean."""
 
     input_spec = INPUT_SPEC
@@ -68,13 +69,17 @@ class PandaBackend(Generic[Network]):
         load_weights(network, self._path)
         self._network = network.to(self._device)
 
+    @abstractmethod
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        """One answer per input, in order."""
+
     def warm_up(self) -> None:
         """One pass of one and of a full batch."""
         blank = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
         state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
         one = ModelInput("warm_up", images=dict.fromkeys(CAMERAS, blank), state=state)
         for size in (1, self.max_batch):
-            self.infer([one] * size)  # type: ignore[attr-defined]  # a subclass has it
+            self.infer([one] * size)
 
     @property
     def network(self) -> Network:

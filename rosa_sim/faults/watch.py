@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, Decision, OperatorAlert
 from sensor_msgs.msg import JointState
+
+from rosa_client.nodes.qos import LATEST
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,10 @@ class Watch:
     def __init__(self, node: Node) -> None:
         self.events = Events()
         many = QoSProfile(depth=100)
-        latest = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = node.create_subscription
         self._subscriptions = [
             listen(Decision, "decisions", self._on_decision, many),
-            listen(OperatorAlert, "operator_alert", self._on_alert, latest),
+            listen(OperatorAlert, "operator_alert", self._on_alert, LATEST),
             listen(ArmStatus, "arm_status", self._on_arm, many),
             listen(ArmCommand, "arm_command", self._on_command, many),
             listen(Call, "calls", self._on_call, many),
