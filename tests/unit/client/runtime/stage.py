@@ -5,6 +5,8 @@ The test plays the server: it answers, or it does not.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rosa_client.runtime.commands import (
@@ -25,20 +27,12 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config import parse_factory
 from rosa_contract.messages import OK, Output
-from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
+from rosa_contract.robot import RobotSpec
+from rosa_sim.explore import cells
 
 PERIOD_S = 0.01
 
-ROBOT = RobotSpec(
-    name="two_joints",
-    joints=("a", "b"),
-    limits=JointLimits((-1.0, -1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    cameras={"front": CameraSpec(96, 96)},
-    home_rad=(0.0, 0.0),
-    safe_rad=(0.5, 0.5),
-    clear_rad=(0.4, 0.4),
-    drop_rad=(0.3, 0.3),
-)
+ROBOT = replace(cells.ROBOT, clear_rad=(0.4, 0.4))
 
 FILE = """
 server_cluster: {{num_servers: 9}}
