@@ -136,9 +136,8 @@ def _audit(arguments: argparse.Namespace) -> int:
         wanted = namespace_of(arguments.robot) if arguments.robot else ""
         feeds = client.find(arguments.wait, wanted)
         if wanted:
-            feeds = [feed for feed in feeds if feed.view.namespace == wanted]
-            if not feeds:
-                client.unknown(wanted)
+            client.must_know(wanted)
+            feeds = [client.feed(wanted)]
         entries = [(entry, feed.view.label) for feed in feeds for entry in feed.view.audits]
         for entry, label in sorted(entries, key=lambda pair: pair[0].when_s):
             print(_audit_line(entry, label))

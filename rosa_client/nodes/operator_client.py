@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import rclpy
 from rclpy.exceptions import NameValidationException
@@ -91,7 +91,7 @@ class OperatorClient:
             if newest != graph:
                 graph, changed_s = newest, now_s
             feeds = [self.feed(name) for name in names]  # listening begins here
-            spoke = all(feed.view.status is not None for feed in feeds)
+            spoke = all(feed.view.status is not None and feed.view.arm is not None for feed in feeds)
             return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
 
         self.spin(settled, wait_s)
@@ -102,8 +102,7 @@ class OperatorClient:
         self.spin(lambda: view.alert is not None, wait_s)
         if view.alert is not None:
             return view.alert.id
-        if view.namespace not in self._seen():
-            self.unknown(view.namespace)
+        self.must_know(view.namespace)
         state = view.status.state if view.status is not None else "not active"
         raise OperatorError(f"{view.label} waits for no decision: it is {state} (looked for {wait_s:g} s)")
 
@@ -113,8 +112,7 @@ class OperatorClient:
         if not self.spin(lambda: feed.ready(click.kind), wait_s):
             if click.kind == STOP:  # whoever listens on the topic gets it all the same
                 feed.ask(click, by, why, lambda accepted, reason: None)
-            if feed.view.namespace not in self._seen():
-                self.unknown(feed.view.namespace)
+            self.must_know(feed.view.namespace)
             what = click.choice or click.kind
             raise OperatorError(
                 f"{feed.view.label} is there, but does not take {what!r}; is it being started?"
@@ -129,13 +127,16 @@ class OperatorClient:
         self.spin(lambda: topic.get_subscription_count() > 0, wait_s)
         topic.publish(Bool(data=True))
 
-    def unknown(self, namespace: str) -> NoReturn:
-        """Raises `OperatorError`: no such robot here, but these."""
-        self._settle(2 * SETTLE_S)
-        seen = ", ".join(name.strip("/") for name in self._seen())
+    def must_know(self, namespace: str) -> None:
+        """Raises `OperatorError` when there is no such robot, with those that there are."""
+        if namespace not in self._seen():
+            self._settle(2 * SETTLE_S)  # a slow discovery may still find it
+        seen = self._seen()
         if not seen:
             raise OperatorError(self._nobody(None))
-        raise OperatorError(f"no robot {namespace.strip('/')!r}; found: {seen}")
+        if namespace not in seen:
+            known = ", ".join(name.strip("/") for name in seen)
+            raise OperatorError(f"no robot {namespace.strip('/')!r}; found: {known}")
 
     def _seen(self) -> list[str]:
         return robots_seen(self.node)

@@ -67,8 +67,9 @@ def open_alert(rviz: Rviz, robot: str = LATE, after: int = 0) -> int:
 
 
 def operator(*words: str) -> subprocess.CompletedProcess[str]:
-    """`rosa operator ...` in a process of its own."""
-    command = [sys.executable, "-m", "rosa_server.cli", "operator", *words]
+    """`rosa operator ...` in a process of its own; patient, as machines that test are busy."""
+    patience = () if "--wait" in words else ("--wait", "20")
+    command = [sys.executable, "-m", "rosa_server.cli", "operator", *words, *patience]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)
 
@@ -203,10 +204,10 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
 
 
 def test_the_shell_explains_what_it_did_not_find(floor: Floor) -> None:
-    nobody = operator("decide", "panda7", "resume", "--why", "x", "--wait", "2")
+    nobody = operator("decide", "panda7", "resume", "--why", "x", "--wait", "5")
     assert nobody.returncode == 2
     assert "no robot 'panda7'; found: panda0, panda1" in nobody.stderr
-    idle = operator("decide", EASY, "resume", "--why", "x", "--wait", "2")
+    idle = operator("decide", EASY, "resume", "--why", "x", "--wait", "5")
     assert idle.returncode == 2
     assert "panda1 waits for no decision: it is " in idle.stderr
 
