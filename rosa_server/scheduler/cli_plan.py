@@ -10,7 +10,6 @@ from typing import Any
 
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
-from rosa_contract.strict import nearest
 from rosa_server.scheduler.baselines import BASELINES, solve_baseline
 from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Options
@@ -21,10 +20,35 @@ from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.schedule import Schedule, load_schedule
 from rosa_server.scheduler.solve import servers_needed, solve
 from rosa_server.scheduler.table import render, render_migration
+from rosa_server.scheduler.what_if import changed
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
 PICTURES = (".png", ".svg", ".pdf")
+
+# Options that have no meaning together, and what to do instead. An option that did nothing would be believed.
+BASELINE = "--scheduler with a baseline"
+SERVERS = "--what-if servers=N"
+UNSUPPORTED = (
+    (
+        BASELINE,
+        "--min-servers",
+        "the search for fewest servers is of our schedulers; raise servers=N by --what-if",
+    ),
+    (BASELINE, "--standby", "the paper's baselines keep no standby; leave one of them out"),
+    (BASELINE, "--dynamic-batching", "the baselines run System 1 with batch size one; leave one of them out"),
+    (BASELINE, "--share-components", "the baselines say themselves what shares a GPU; leave one of them out"),
+    (BASELINE, "--p99-loop", "the baselines do not cap the robots' rates; leave one of them out"),
+    (
+        BASELINE,
+        "--bound",
+        "the bound is about capped rates, which the baselines do not have; leave one of them out",
+    ),
+    ("--min-servers", SERVERS, "the number of servers is what is asked for; leave one of them out"),
+    ("--min-servers", "--picture", "there is no plan to draw; draw one by --what-if servers=N"),
+    ("--min-servers", "--bound", "there is no plan to compare; ask for one by --what-if servers=N"),
+    ("--min-servers", "--migrate-from", "there is no plan to go to; make one by --what-if servers=N"),
+)
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -87,15 +111,19 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.picture is not None:
             _check_picture(args.picture)  # a long search first would be in vain
-        problem = changed(problem_from(load_factory(args.factory)), args.what_if)
+        _check_combination(args)
+        problem, notes = changed(problem_from(load_factory(args.factory)), args.what_if)
+        for note in notes:
+            print(note, file=sys.stderr)
+        older = load_schedule(args.migrate_from) if args.migrate_from else None
         library = ProfileLibrary(args.profiles)
         options = options_from(args)
         if args.min_servers:
             return _min_servers(problem, library, options, args.json)
         schedule = plan(problem, library, options, args.scheduler)
         migration = None
-        if args.migrate_from and schedule.feasible:
-            migration = plan_migration(load_schedule(args.migrate_from), schedule, problem.servers)
+        if older is not None and schedule.feasible:
+            migration = plan_migration(older, schedule, problem.servers)
             schedule = migration.schedule
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -123,6 +151,29 @@ def _check_picture(path: Path) -> None:
         raise ConfigError("--picture", problems)
 
 
+def _check_combination(args: argparse.Namespace) -> None:
+    given = {
+        BASELINE: args.scheduler in BASELINES,
+        SERVERS: any(change.startswith("servers=") for change in args.what_if),
+        "--min-servers": args.min_servers,
+        "--standby": args.standby != 0,
+        "--dynamic-batching": args.dynamic_batching,
+        "--share-components": args.share_components,
+        "--p99-loop": args.p99_loop,
+        "--bound": args.bound,
+        "--picture": args.picture is not None,
+        "--migrate-from": args.migrate_from is not None,
+    }
+    names = {BASELINE: f"--scheduler {args.scheduler}"}
+    problems = [
+        f"{names.get(one, one)} and {other} do not go together: {why}"
+        for one, other, why in UNSUPPORTED
+        if given[one] and given[other]
+    ]
+    if problems:
+        raise ConfigError("rosa plan", problems)
+
+
 def options_from(args: argparse.Namespace) -> Options:
     if args.standby < 0:
         raise ConfigError("--standby", [f"expected 0 or more, got {args.standby}"])
@@ -143,42 +194,10 @@ def plan(problem: Problem, library: ProfileLibrary, options: Options, scheduler:
 
 
 def _gap(schedule: Schedule, bound: float | None) -> str:
-    if bound is None or not schedule.capped:
-        return "No bound: this scheduler does not keep to the limits that the bound is about."
+    if bound is None:
+        return "No bound was found in the time that its linear program has."
     below = max(0.0, 1 - schedule.objective / bound)
     return f"At most {below:.1%} below the best possible schedule: no schedule of these servers exceeds {bound:.2f}."
-
-
-def changed(problem: Problem, changes: list[str]) -> Problem:
-    """The problem with `robots=N`, `servers=N` or `TASK=N` applied; robots=N keeps the mix of tasks."""
-    tasks = {cls.name: cls.robots for cls in problem.classes}
-    known = ["robots", "servers", *tasks]
-    named = [change.partition("=")[0] for change in changes]
-    for name in dict.fromkeys(named):
-        if named.count(name) > 1:
-            raise ConfigError("--what-if", [f"{name} stands twice; which one is meant?"])
-    for change in changes:
-        name, _, text = change.partition("=")
-        if name not in known:
-            raise ConfigError(
-                "--what-if", [f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"]
-            )
-        if (
-            not text.isascii()
-            or not text.isdigit()
-            or not (0 if name in tasks else 1) <= int(text) <= 1_000_000
-        ):
-            raise ConfigError("--what-if", [f"{change}: expected NAME=N with a whole number N of 1 or more"])
-        count = int(text)
-        if name == "servers":
-            problem = problem.with_servers(count)
-        elif name == "robots":
-            problem = problem.scaled_to(count)
-        else:
-            problem = problem.with_robots({name: count})
-    if not problem.classes:
-        raise ConfigError("--what-if", ["no robots are left"])
-    return problem
 
 
 def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as_json: bool) -> int:

@@ -71,6 +71,48 @@ def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture
     assert "servers stands twice" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_of_a_what_if_does_not_matter(order: int, capsys: pytest.CaptureFixture[str]) -> None:
+    mix4 = str(CONFIGS / "paper" / "mix4.yaml")
+    changes = ["robots=20", "servers=6", "assemble_kit=5"][::order]
+    assert rosa(cli_plan, "plan", mix4, "--json", "--what-if", *changes) == 0
+    robots = json.loads(capsys.readouterr().out)["robots"]
+    assert robots["assemble_kit"] == 5, "a task that is named has what was asked"
+    assert set(robots.values()) == {5}, "the others share the other 15 robots in the mix of the file"
+
+
+def test_a_what_if_whose_tasks_exceed_all_robots_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=8", "inspect_product=9") == 2
+    assert "robots=8 is the number of all robots, and inspect_product=9 makes 9" in capsys.readouterr().err
+
+
+def test_a_task_that_a_what_if_leaves_without_robots_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=1") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["robots"] == {"pick_and_place_simple": 1}
+    assert "inspect_product is not in the plan: of 1 robots its share is 0.5" in err
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
+    assert "inspect_product has no robots, as asked" in capsys.readouterr().err
+
+
+def test_options_that_would_do_nothing_together_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {
+        cli_plan.BASELINE: ["--scheduler", "equal_partition"],
+        cli_plan.SERVERS: ["--what-if", "servers=12"],
+        "--standby": ["--standby", "1"],
+        "--picture": ["--picture", str(tmp_path / "plan.png")],
+        "--migrate-from": ["--migrate-from", str(tmp_path / "plan.json")],
+    }
+    for one, other, why in cli_plan.UNSUPPORTED:
+        both = [*words.get(one, [one]), *words.get(other, [other])]
+        assert rosa(cli_plan, "plan", FIGURE_3, *both) == 2, both
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"and {other} do not go together: {why}" in err
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("none/plan.png", "make it first"), ("plan.docx", "ends in .png, .svg, .pdf")]
 )
