@@ -48,7 +48,7 @@ class Fault:
         NEVER  # a human is never called before, and always when it lasts beyond
     )
     detect_s: float = 2.0  # noticed this soon at the latest
-    seconds: float = 1.4  # how long a benchmark leaves it on
+    seconds: float = 1.4  # how long a benchmark leaves it on: two calls at least, should the first of them be late
     shown_s: float = 4.0  # and a demonstration
     still_rad: float = 2e-3  # no joint moves further while a human is waited for
     into_s: float = 0.35  # it begins at most so long after a chunk of 0.4 s began to play
@@ -177,7 +177,6 @@ FAULTS: dict[str, Fault] = {
         "the worker refuses to send it, the arm stops and asks again; three in a row call a human",
         **_REFUSED,
         causes=("server_failed", "invalid_actions", SLO),
-        seconds=1.0,  # at least a chunk and a call, or it may end before an answer is spoiled
         settings={"spoil": "nan"},
     ),
     "worker_wrong_shape": Fault(
@@ -186,7 +185,6 @@ FAULTS: dict[str, Fault] = {
         "the robot refuses the chunk, the arm stops and asks again; three in a row call a human",
         **_REFUSED,
         causes=("invalid_actions", "server_failed", SLO),
-        seconds=1.0,
         settings={"spoil": "wrong_shape"},
     ),
     "worker_out_of_range": Fault(
