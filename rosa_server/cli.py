@@ -185,9 +185,9 @@ def _add_plugins(commands: Any) -> None:
 
 
 def _plugins() -> Iterator[Any]:
-    """The scheduler's by name, and those of other rooms, which the server must not import, by entry point.
+    """The scheduler's by name, and those of other packages, which the server must not import, by entry point.
 
-    One of another room that cannot be imported is named and left out: `rosa serve` must not stay down because of it.
+    One of another package that cannot be imported is named and left out: `rosa serve` must not stay down because of it.
     """
     for module_name in PLUGINS:
         yield importlib.import_module(module_name)

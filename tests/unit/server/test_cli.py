@@ -88,7 +88,7 @@ def test_the_server_needs_no_ros(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_a_command_of_another_room_that_is_broken_is_named_and_left_out(
+def test_a_command_of_another_package_that_is_broken_is_named_and_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = EntryPoint("operator", "rosa_client.there_is_no_such_file", "rosa.commands")
