@@ -7,6 +7,7 @@ thread (`rosa_client/loop.py`).
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
@@ -20,6 +21,7 @@ from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
 from rosa_client.nodes.ros_body import RosBody
 from rosa_client.nodes.shell import declare, run_node
+from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import load_factory
@@ -78,7 +80,7 @@ class RuntimeNode(LifecycleNode):
             self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys")
         )
         self._body.begin()
-        core = RobotRuntime(self._robot_id, self._task, self._robot)
+        core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
         self._loop.start()
         self._interfaces = [

@@ -6,6 +6,17 @@ from rosa_client.runtime.ladder import clear_the_cell, finish, retry, settle
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.task_machine import Event, State
 
+ALERT_NUMBERS = 999_999  # six digits can be read, and told to somebody else
+
+
+def first_alert(wall_s: float) -> int:
+    """Number of the first alert of a runtime that starts at `wall_s`, s since 1970.
+
+    Whoever still looks at an alert of the runtime before this one must not answer this one's. Robots raise less than
+    one alert per second, so no number comes again within eleven days; 0 is none.
+    """
+    return int(wall_s) % ALERT_NUMBERS + 1
+
 
 def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
     """Why this decision cannot be accepted, and what would be; empty when it can."""

@@ -73,7 +73,14 @@ class Settled:
 class Mission:
     """One robot with one task: state, calls, counters, what holds the arm, and the commands not yet taken."""
 
-    def __init__(self, name: str, task: Task, robot: RobotSpec, timeouts: Timeouts | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        robot: RobotSpec,
+        timeouts: Timeouts | None = None,
+        first_alert: int = 1,
+    ) -> None:
         self.name = name
         self.task = task
         self.robot = robot
@@ -108,7 +115,7 @@ class Mission:
         self.failures = 0  # failed attempts since the start or an operator's decision
         # people
         self.alert: Alert | None = None
-        self.alert_id = 0
+        self.alert_id = first_alert - 1  # of the newest alert
         self.call_human_for = Cause("", "")  # what to ask when the safe pose is reached
         self.settled: dict[int, Settled] = {}
         self.excused_fault = (

@@ -66,6 +66,11 @@ def open_alert(rviz: Rviz, robot: str = LATE, after: int = 0) -> int:
     return int(rviz.until(number, f"choices above {robot} after alert {after}"))
 
 
+def settled(floor: Floor) -> int:
+    """The number of the newest alert of the late robot that somebody has answered."""
+    return max((audit.alert_id for audit in floor.audits[LATE]), default=0)
+
+
 def operator(*words: str) -> subprocess.CompletedProcess[str]:
     """`rosa operator ...` in a process of its own; patient, as machines that test are busy."""
     patience = () if "--wait" in words else ("--wait", "20")
@@ -104,7 +109,7 @@ def test_one_robot_calls_a_human_and_is_resumed_while_the_other_works(floor: Flo
 
 
 def test_the_menu_decides_like_the_button(floor: Floor, rviz: Rviz) -> None:
-    number = open_alert(rviz, after=1)
+    number = open_alert(rviz, after=settled(floor))
     states = len(floor.states[LATE])
     rviz.select(LATE, rviz.entry(LATE, "resume"))
     audit = floor.audit(LATE, lambda a: a.alert_id == number)
@@ -114,7 +119,7 @@ def test_the_menu_decides_like_the_button(floor: Floor, rviz: Rviz) -> None:
 
 
 def test_a_click_on_a_menu_of_a_settled_alert_is_not_taken_for_the_next(floor: Floor, rviz: Rviz) -> None:
-    number = open_alert(rviz, after=2)
+    number = open_alert(rviz, after=settled(floor))
     old = rviz.entry(LATE, "resume")
     rviz.press(LATE, f"decide/{number}/resume")
     newer = open_alert(rviz, after=number)
@@ -143,8 +148,7 @@ def test_two_operators_at_once_the_first_wins_and_the_second_is_told(floor: Floo
 
 
 def test_two_clients_that_ask_in_the_same_instant_get_one_yes(floor: Floor, rviz: Rviz) -> None:
-    newest = max(a.alert_id for a in floor.audits[LATE])
-    number = open_alert(rviz, after=newest)
+    number = open_alert(rviz, after=settled(floor))
     name = f"/{LATE}/runtime_node/operator_decision"
     clients = [floor.node.create_client(OperatorDecision, name) for _ in range(2)]
     floor.until(lambda: all(client.service_is_ready() for client in clients), name)
@@ -165,8 +169,7 @@ def test_two_clients_that_ask_in_the_same_instant_get_one_yes(floor: Floor, rviz
 def test_a_panel_that_starts_late_sees_the_open_alert(
     running: tuple[Bringup, Floor, Rviz], rviz: Rviz
 ) -> None:
-    newest = max(a.alert_id for a in running[1].audits[LATE])
-    number = open_alert(rviz, after=newest)
+    number = open_alert(rviz, after=settled(running[1]))
     running[1].pause(1.0)  # the alert is old news by now
     late = NodeSpec("operator_node", "operator_node", "/late", {})
     running[0].supervisor.start(LATE_PANEL, node_command(late))

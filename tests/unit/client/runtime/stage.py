@@ -62,6 +62,7 @@ class Stage:
         unsafe: int = 10,
         system1: str = "stop_and_resend",
         robot: RobotSpec = ROBOT,
+        first_alert: int = 1,
     ) -> None:
         text = FILE.format(
             ratio=ratio,
@@ -71,7 +72,8 @@ class Stage:
             system1=system1,
             more="\n".join(components),
         )
-        self.core = RobotRuntime("robot", parse_factory(text).tasks["pick"], robot)
+        task = parse_factory(text).tasks["pick"]
+        self.core = RobotRuntime("robot", task, robot, first_alert=first_alert)
         self.now_s = 100.0
         self.events: list[tuple[float, Command]] = []
         self.link_ready = True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, TaskEnded
 from rosa_client.runtime.task_machine import State
 from tests.unit.client.runtime.stage import Stage
 
 
-def waiting() -> Stage:
-    stage = Stage()
+def waiting(first_alert: int = 1) -> Stage:
+    stage = Stage(first_alert=first_alert)
     stage.start()
     stage.run_until(Alert)
     return stage
@@ -74,3 +75,17 @@ def test_the_end_of_the_task_names_who_ended_it() -> None:
     stage = waiting()
     stage.decide("abort", by="ben")
     assert stage.of(TaskEnded)[-1].reason == "ben aborted the task"
+
+
+def test_a_button_from_before_a_restart_does_not_answer_the_new_alert() -> None:
+    started_s = 1_790_000_000.0
+    before, after = waiting(first_alert(started_s)), waiting(first_alert(started_s + 30))
+    old, new = before.of(Alert)[0].alert_id, after.of(Alert)[0].alert_id
+    assert new == old + 30, "a robot that raises an alert each second would come to it only now"
+    assert after.decide("resume", old) == f"there is no alert {old}; the open one is {new}"
+    assert after.core.state is State.WAITING_FOR_HUMAN
+    assert after.decide("resume", new) == ""
+
+
+def test_numbers_of_alerts_have_six_digits_at_most_and_are_never_0() -> None:
+    assert [first_alert(wall_s) for wall_s in (999_998.9, 999_999.0, 1_000_000.5)] == [999_999, 1, 2]
