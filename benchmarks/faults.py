@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -22,13 +21,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import numpy as np
 import yaml
+from fault_table import aims_of, rows_of, show, write
 
 from rosa_client.bringup import BringupError, end_on_signals
 from rosa_client.graph import Robot
@@ -36,15 +34,11 @@ from rosa_contract.errors import ContractError
 from rosa_sim.episodes import EpisodeError, episodes
 from rosa_sim.faults.cell import PLACES, FaultyCell, free_ports, plan
 from rosa_sim.faults.inject import Injector
-from rosa_sim.faults.judge import Happened, broken
+from rosa_sim.faults.judge import broken
 from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import ARM, CLOCK, FAULTS, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 STORE = ROOT / ".cache" / "faults"
 CONFIG = ROOT / "configs" / "pick_place.yaml"
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"
@@ -56,7 +50,6 @@ READY_S = 120.0
 # Faults that share a bring-up. A worker that dies more often than once a minute is started later and later, so the
 # faults of a group take turns.
 GROUPS = ((LINK,), (WORKER, GATEWAY), (SENSORS, ARM, RUNTIME), (CLOCK,))
-STOP_AIM_MS = 100.0
 MOST_FRUITLESS = 2
 
 Key = tuple[str, int]  # fault, repetition
@@ -100,7 +93,7 @@ def _run_group(
     made = plan(robot, set(places) & set(PLACES), folder / "faults")
     with (
         FaultyCell(made, folder / "logs") as cell,
-        episodes(name, TASK, alive=lambda: check_signals() or cell.failure(), film=False) as runner,
+        episodes(name, TASK, alive=lambda: check_signals() or cell.bringup.failure(), film=False) as runner,
     ):
         injector = Injector(cell, runner.node)
         story = Story(runner, injector, RESUME_AFTER_S)
@@ -116,7 +109,7 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
     """One episode with one fault, at a moment that differs from repetition to repetition."""
     chance = random.Random(f"{name} {repetition}")
     entry = fault(name)
-    began_s = time.monotonic()
+    began_s, waited_s = time.monotonic(), cores_short_s()
     kept: dict[str, Any] = {"fault": name, "repetition": repetition}
     try:
         _, seen = story.tell(
@@ -136,9 +129,18 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
     finally:
         if "problems" in kept:
             kept["took_s"] = round(time.monotonic() - began_s, 2)
+            kept["cores_short"] = round((cores_short_s() - waited_s) / kept["took_s"], 3)
             with store.open("a") as file:
                 file.write(json.dumps(kept) + "\n")
             todo.pop(0)
+
+
+def cores_short_s() -> float:
+    """For how long in all some process of this machine has waited for a core, s; 0 where Linux does not count it."""
+    try:
+        return int(Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0]) / 1e6
+    except OSError:
+        return 0.0
 
 
 # -- all cells --------------------------------------------------------------------------------------------------------
@@ -213,149 +215,7 @@ def _children(wanted: list[Key], cells: int) -> Iterator[list[subprocess.Popen[b
                 )  # it leads a session of its own; its server's workers follow it
 
 
-# -- the result -------------------------------------------------------------------------------------------------------
-
-
-def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per fault."""
-    rows = []
-    for name, entry in FAULTS.items():
-        mine = [one for one in entries if one["fault"] == name]
-        seen = [Happened(**one["seen"]) for one in mine if "seen" in one]
-        if not mine:
-            continue
-        detect_s = _numbers([one.detected_s for one in seen])
-        holding_s = _numbers([one.holding_s for one in seen if one.detected_s == one.detected_s])
-        stop_s = _numbers([max(0.0, one.stop_s) for one in seen if one.stop_s == one.stop_s])
-        causes = sorted({one.cause for one in seen if one.cause})
-        alerts = sum(bool(one.alerts) for one in seen)
-        rows.append(
-            {
-                "fault": name,
-                "promised": entry.promise,
-                "repetitions": len(mine),
-                "as promised": sum(not one["problems"] for one in mine),
-                "detected p50 s": _at(detect_s, 50),
-                "detected max s": _at(detect_s, 100),
-                "arm holds p50 s": _at(holding_s, 50),
-                "arm holds max s": _at(holding_s, 100),
-                "stop max ms": _at(1000 * stop_s, 100),
-                "cause": ", ".join(causes) or "none",
-                "action": ", ".join(sorted({one.action for one in seen if one.action})) or "none",
-                "called a human": f"{alerts} of {len(mine)}",
-                "late commands": sum(one.late_commands for one in seen),
-                "done after it": sum((one.outcome, one.truth) == ("done", "done") for one in seen),
-                "episode s": round(float(np.mean([one["took_s"] for one in mine])), 1),
-                "holds": all(not one["problems"] for one in mine),
-                "detected_s": detect_s.round(4).tolist(),
-                "stop_s": stop_s.round(4).tolist(),
-            }
-        )
-    return rows
-
-
-def _numbers(values: list[float]) -> Any:
-    array = np.array(values, dtype=float)
-    return array[np.isfinite(array)]
-
-
-def _at(values: Any, percentile: float) -> float | str:
-    return round(float(np.percentile(values, percentile)), 3) if len(values) else "-"
-
-
-def aims_of(rows: list[dict[str, Any]], repetitions: int) -> list[dict[str, Any]]:
-    total = sum(row["repetitions"] for row in rows)
-    kept, done = sum(row["as promised"] for row in rows), sum(row["done after it"] for row in rows)
-    late = sum(row["late commands"] for row in rows)
-    stops = np.array([value for row in rows for value in row["stop_s"]]) * 1000
-    p99 = round(float(np.percentile(stops, 99)), 1) if len(stops) else float("nan")
-    complete = len(rows) == len(FAULTS) and all(row["repetitions"] >= repetitions for row in rows)
-    return [
-        {
-            "aim": f"every fault, {repetitions} times each, ends as promised",
-            "value": f"{kept} of {total}",
-            "holds": complete and kept == total,
-        },
-        {"aim": "commands executed from late results: 0", "value": late, "holds": late == 0},
-        {
-            "aim": "the task is completed after the fault was lifted, every time",
-            "value": f"{done} of {total}",
-            "holds": done == total,
-        },
-        {
-            "aim": f"from the decision to an arm that holds: p99 within {STOP_AIM_MS:g} ms",
-            "value": p99,
-            "holds": bool(p99 <= STOP_AIM_MS),
-        },
-    ]
-
-
-def write(
-    rows: list[dict[str, Any]], aims: list[dict[str, Any]], problems: list[str], minutes: float
-) -> None:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    result = {
-        "name": "faults",
-        "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "machine": f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows": rows,
-        "aims": aims,
-        "notes": [
-            f"{sum(row['repetitions'] for row in rows)} episodes in {minutes:.0f} minutes of measuring; times are as an"
-            " observer on the ROS topics sees them. `detected`: fault on to the first decision that names it; `arm"
-            " holds`: fault on to an arm that holds from then on; `stop`: from the decision to there, 0 where it held.",
-            *problems,
-        ],
-    }
-    (RESULTS / "faults.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
-    draw(rows, RESULTS / "faults.png")
-    print(f"wrote {RESULTS.relative_to(ROOT)}/faults.json and .png")
-
-
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Every repetition of every fault as a dot: when it was noticed, and when the arm held."""
-    figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.4))
-    for at, row in enumerate(rows):
-        detected = np.array(row["detected_s"])
-        axis.plot(detected, np.full(len(detected), at), "o", color="tab:blue", markersize=4, alpha=0.6)
-        if len(row["stop_s"]) == len(detected):
-            axis.plot(
-                detected + np.array(row["stop_s"]),
-                np.full(len(detected), at),
-                "|",
-                color="tab:red",
-                markersize=9,
-            )
-        if not len(detected):
-            axis.text(0.02, at, "nothing to notice", va="center", fontsize=7, color="grey")
-    names = [f"{row['fault']}  {row['as promised']}/{row['repetitions']}" for row in rows]
-    axis.set_yticks(range(len(rows)), names, fontsize=8)
-    axis.invert_yaxis()
-    axis.set(xlabel="s after the fault began", xlim=(0, None), title="Noticed (dot), arm holds (line)")
-    axis.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def show(rows: list[dict[str, Any]], aims: list[dict[str, Any]]) -> None:
-    columns = (
-        "fault",
-        "as promised",
-        "repetitions",
-        "detected p50 s",
-        "detected max s",
-        "arm holds max s",
-        "stop max ms",
-    )
-    columns += ("called a human", "late commands", "done after it", "episode s")
-    print("  ".join([columns[0].ljust(20), *columns[1:]]))
-    for row in rows:
-        cells = [str(row[column]).rjust(len(column)) for column in columns[1:]]
-        print("  ".join([row["fault"].ljust(20), *cells]))
-    for aim in aims:
-        print(f"{'holds ' if aim['holds'] else 'MISSED'}  {aim['aim']}: {aim['value']}")
+# -- the command ----------------------------------------------------------------------------------------------------
 
 
 def main() -> int:
@@ -392,7 +252,8 @@ def main() -> int:
     aims = aims_of(rows, args.repetitions)
     show(rows, aims)
     problems = [
-        f"{entry['fault']}, repetition {entry['repetition']}: {problem}"
+        f"{entry['fault']}, repetition {entry['repetition']}: {problem} (for {entry.get('cores_short', 0):.0%} of it"
+        " processes waited for a core)"
         for entry in entries
         for problem in entry["problems"]
     ]
