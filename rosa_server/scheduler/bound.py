@@ -9,32 +9,33 @@ n over all loads x that its SLO allows:
     servers:   sum over classes, kinds and loads of n <= servers
 
 A server that several classes share is n_c = its part of the load, at one x: every schedule is a solution, so
-no schedule exceeds the optimum. What is relaxed: whole servers and whole streams. Loads are sampled; see
-LATENCY_MARGIN.
+no schedule exceeds the optimum. What is relaxed: whole streams, and above WHOLE_SERVERS_UP_TO whole servers.
+Of all loads x the program sees a few points, chosen so that what lies between them is held too low, never too
+high (`levels`); so the bound is strict, up to the tolerance of the solver (TOLERANCE, relative).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from itertools import pairwise
+from math import ceil, floor, inf
 
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
-from rosa_server.scheduler.packing import Kind
-from rosa_server.scheduler.placement import fastest_rate_hz, hosts
+from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
+from rosa_server.scheduler.packing import SLACK, Kind
+from rosa_server.scheduler.placement import demands_of, fastest_rate_hz, hosts
 from rosa_server.scheduler.problem import Need, Problem
+from rosa_server.scheduler.profiles import Configuration
 
-LEVELS = 40
-LATENCY_MARGIN = (
-    0.998  # latency between two sampled loads may lie below the line between them by less than this
-)
+PARTS = 8  # tangents per piece of a latency curve: the points lie at most 0.1 % below the curve
+TOLERANCE = 1e-9  # of the linear solver; packing and equation (4) allow themselves SLACK, which is counted in
 WHOLE_SERVERS_UP_TO = 32  # above, a fraction of a server no longer matters and integers only cost time
 SOLVER_MS = 3000
-Levels = list[tuple[float, float]]  # (load in Hz, requests held)
+Levels = list[tuple[float, float]]  # (load in Hz, requests held), by rising load
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,31 @@ class Relaxation:
 def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> float | None:
     """What equation (1) cannot exceed on these servers, whoever solves it; None when nothing is feasible."""
     catalog = Catalog(problem, library, options)
-    obligations = provision_obligations(catalog, problem)
-    if obligations is None:
+    taken = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
+    if taken == inf:
         return None
-    left = problem.servers - options.standby - len(obligations)
+    left = problem.servers - options.standby - int(taken)
     floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
     found = relax(catalog, problem, goal_kinds(catalog, problem), left, floors)
     return None if found is None else found.objective
+
+
+def least_servers(catalog: Catalog, problem: Problem, kind: Kind) -> float:
+    """Servers that obligations of a kind need whatever the packing: by their load, and by whole streams of one rate.
+
+    Infinite when an SLO cannot be kept at all.
+    """
+    load = 0.0
+    alike: dict[tuple[str, float, float], int] = {}  # (component, rate, capacity) -> streams
+    for demand in demands_of(problem, kind, {}):
+        capacity = catalog.capacity_hz(kind.model, demand.component, demand.slo_ms) * (1 + SLACK)
+        if demand.rate_hz > capacity:
+            return inf
+        load += demand.streams * demand.rate_hz / capacity
+        key = (demand.component, demand.rate_hz, capacity)
+        alike[key] = alike.get(key, 0) + demand.streams
+    whole = (ceil(n / floor(capacity / rate)) for (_, rate, capacity), n in alike.items())
+    return max(ceil(load * (1 - SLACK)), *whole)
 
 
 def relax(
@@ -76,19 +95,23 @@ def relax(
     whole = servers <= WHOLE_SERVERS_UP_TO
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
     solver.SetTimeLimit(SOLVER_MS)
+    tolerances = pywraplp.MPSolverParameters()
+    for tolerance in (tolerances.PRIMAL_TOLERANCE, tolerances.DUAL_TOLERANCE):
+        tolerances.SetDoubleParam(tolerance, TOLERANCE)
+    tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, 0.0)
     share = solver.NumVar(0, 1, "share")
     rates, waiting = {}, {}
     for cls in problem.classes:
-        top, floor = fastest_rate_hz(catalog, cls), floors_hz.get(cls.name, 0.0)
-        if floor > top * (1 + 1e-9):
+        top, least = fastest_rate_hz(catalog, cls) * (1 + SLACK), floors_hz.get(cls.name, 0.0)
+        if least > top:
             return None
-        rates[cls.name] = solver.NumVar(min(floor, top), top, cls.name)
+        rates[cls.name] = solver.NumVar(least, top, cls.name)
         waiting[cls.name] = cls.robots * cls.action_s * rates[cls.name]
         if fair:
             solver.Add(rates[cls.name] >= share * top)
     counts = {}
     used_levels: dict[tuple[str, str], list[tuple[object, float]]] = {}
-    sampled: dict[tuple[str, str, float], Levels] = {}
+    curves: dict[tuple[str, str, float], Levels] = {}
     for index, kind in enumerate(kinds):
         count = (
             solver.IntVar(1, max(1, servers), str(index))
@@ -102,29 +125,31 @@ def relax(
                 if not hosts(kind, need):
                     continue
                 key = (need.model, need.component, need.slo_ms)
-                levels = sampled.setdefault(key, sample(catalog, need))
-                if not levels:
+                if key not in curves:
+                    curves[key] = levels(catalog, need)
+                curve = curves[key]
+                if not curve:
                     return None
                 if not need.is_goal:
-                    used.append(cls.robots * need.freq_hz / levels[-1][0])
+                    used.append(cls.robots * need.freq_hz / curve[-1][0])
                     continue
-                shares = [solver.NumVar(0, solver.infinity(), "") for _ in levels]
-                sent = [n * load for n, (load, _) in zip(shares, levels, strict=True)]
+                shares = [solver.NumVar(0, solver.infinity(), "") for _ in curve]
+                sent = [n * load for n, (load, _) in zip(shares, curve, strict=True)]
                 solver.Add(solver.Sum(sent) == cls.robots * need.calls_per_action * rates[cls.name])
                 waiting[cls.name] += solver.Sum(
-                    [n * held for n, (_, held) in zip(shares, levels, strict=True)]
+                    [n * held for n, (_, held) in zip(shares, curve, strict=True)]
                 )
                 used += shares
-                loads = [load for load, _ in levels]
+                loads = [load for load, _ in curve]
                 used_levels[(cls.name, need.component)] = list(zip(shares, loads, strict=True))
         solver.Add(solver.Sum(used) <= count)
     solver.Add(solver.Sum(list(counts.values())) <= servers)
     for cls in problem.classes:
-        solver.Add(waiting[cls.name] <= cls.robots)
+        solver.Add(waiting[cls.name] <= cls.robots * (1 + SLACK))
     solver.Maximize(
         share if fair else solver.Sum([c.weight * c.robots * rates[c.name] for c in problem.classes])
     )
-    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+    if solver.Solve(tolerances) not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
     value = solver.Objective().BestBound() if whole else solver.Objective().Value()
     mean_levels = {}
@@ -140,22 +165,49 @@ def relax(
     )
 
 
-def sample(catalog: Catalog, need: Need) -> Levels:
-    """Loads of one server within the SLO, with the requests it holds under the best batching that keeps the SLO."""
-    choices = catalog.configurations(need.model, need.component)
-    capacities = [catalog.cap(choice, need.slo_ms) for choice in choices]
-    top = max(capacities, default=0.0)
-    levels = []
-    for step in range(1, LEVELS + 1):
-        load = top * step / LEVELS
-        latency_ms = min(
-            choice.latency_ms(catalog.options.loop_statistic, load)
-            for choice, capacity in zip(choices, capacities, strict=True)
-            if load <= capacity * (1 + 1e-9)
-        )
-        held = load * (latency_ms + catalog.options.network_ms) / 1000 * LATENCY_MARGIN
-        levels.append((load, held))
-    return levels if top > 0 else []
+def levels(catalog: Catalog, need: Need) -> Levels:
+    """Corners of a convex curve from (0, 0) that is nowhere above what one server holds at a load within the SLO.
+
+    The least latency of all batchings that keep the SLO jumps where one of them meets its cap, so every batching
+    has points of its own, up to its cap. Between two bends its latency is a line a + b x with b >= 0; what it holds,
+    x (a + b x), bends upwards and lies above its tangents: a point is where the tangents of both ends of a part meet.
+    """
+    points: list[tuple[float, float]] = []
+    for choice in catalog.configurations(need.model, need.component):
+        cap = catalog.cap(choice, need.slo_ms)
+        if cap <= 0:
+            continue
+
+        def latency_s(load: float, choice: Configuration = choice) -> float:
+            return (
+                choice.latency_ms(catalog.options.loop_statistic, load) + catalog.options.network_ms
+            ) / 1000
+
+        bends = [point.rate_hz for point in choice.latency if point.rate_hz < cap] + [cap]
+        points.append((bends[0], bends[0] * latency_s(bends[0])))  # below, latency is flat: a straight line
+        for start, end in pairwise(bends):
+            slope = (latency_s(end) - latency_s(start)) / (end - start)
+            half = (end - start) / (2 * PARTS)
+            for part in range(PARTS):
+                middle = start + (2 * part + 1) * half
+                points.append((middle, middle * latency_s(middle) - slope * half**2))
+            points.append((end, end * latency_s(end)))
+    return [(load * (1 + SLACK), held) for load, held in _lower_hull(points)]
+
+
+def _lower_hull(points: Levels) -> Levels:
+    """Corners of the lower convex hull of points and (0, 0), without (0, 0)."""
+    hull = [(0.0, 0.0)]
+    for x, y in sorted(points):
+        if x == hull[-1][0]:
+            continue  # the lower one came first
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
+                break
+            hull.pop()
+        hull.append((x, y))
+    return hull[1:]
 
 
 def whole_servers(found: Relaxation, least: Mapping[Kind, float], servers: int) -> dict[Kind, int]:

@@ -101,7 +101,10 @@ class Catalog:
                 raise ConfigError("factory file", [f"models.{model}.max_batch: {words}"])
 
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
-        """Usable batching configurations of a model for a component; none when all exceed its max_batch."""
+        """Batching configurations of a model that were profiled for a component, within max_batch and the options.
+
+        Empty where the component has profiles of its own and max_batch leaves none of them, only another component's.
+        """
         profile = self._profiles[model]
         most = self._max_batch.get(model, inf)
         found = tuple(c for c in profile.configurations_for(component) if c.batch <= most)

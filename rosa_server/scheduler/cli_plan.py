@@ -196,7 +196,7 @@ def plan(problem: Problem, library: ProfileLibrary, options: Options, scheduler:
 def _gap(schedule: Schedule, bound: float | None) -> str:
     if bound is None:
         return "No bound was found in the time that its linear program has."
-    below = max(0.0, 1 - schedule.objective / bound)
+    below = 1 - schedule.objective / bound
     return f"At most {below:.1%} below the best possible schedule: no schedule of these servers exceeds {bound:.2f}."
 
 

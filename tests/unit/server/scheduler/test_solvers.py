@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from rosa_server.scheduler.bound import relax
 from rosa_server.scheduler.catalog import Catalog, Load, Options
 from rosa_server.scheduler.deployment import audit, deploy
 from rosa_server.scheduler.homogeneous import (
@@ -16,7 +15,6 @@ from rosa_server.scheduler.homogeneous import (
     enumerate_configurations,
     pack_ilp,
 )
-from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
 from rosa_server.scheduler.packing import Kind, Packer
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.solve import servers_needed, solve
@@ -92,21 +90,6 @@ def test_every_schedule_keeps_every_promise(problem: Problem, options: Options) 
     assert schedule.idle_servers >= 0
     catalog = Catalog(problem, LIBRARY, options)
     assert audit(deploy(problem, catalog, schedule)) == []
-
-
-@settings(max_examples=25, deadline=None)
-@given(problems())
-def test_no_schedule_exceeds_the_bound(problem: Problem) -> None:
-    options = Options(fair_share=0.0)
-    schedule = solve(problem, LIBRARY, options)
-    if schedule.feasible:
-        catalog = Catalog(problem, LIBRARY, options)
-        obligations = provision_obligations(catalog, problem)
-        assert obligations is not None
-        left = problem.servers - len(obligations)
-        bound = relax(catalog, problem, goal_kinds(catalog, problem), left, {})
-        assert bound is not None
-        assert schedule.objective <= bound.objective * 1.001
 
 
 @settings(max_examples=20, deadline=None)
