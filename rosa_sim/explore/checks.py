@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Hold, MoveTo, Play, Send
+from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Decision, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import GOAL_COUPLED, SAFETY
 from rosa_contract.fallbacks import FallbackAction, fallback
+from rosa_sim.explore.events import AFTER_DEADLINE
+from rosa_sim.explore.harmless import remembered
 from rosa_sim.explore.world import MOVES, World
 
 QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN, State.CLEARING)
@@ -25,6 +27,14 @@ LAST_ORDER = {
     State.CLEARING: (MoveTo,),
 }
 
+# What the core decides -> how the only events begin that let it.
+MEANT = {
+    ("done", "monitor"): "monitor answers 'done'",
+    ("retry", "monitor"): "monitor answers 'failed'",
+    ("execute", "actions_in_time"): "system1 answers actions",
+    ("plan", "plan_in_time"): "system2 answers '",
+}
+
 
 def broken(before: World, event: str, after: World) -> Iterator[str]:
     """What `event` broke, in words."""
@@ -37,7 +47,7 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield f"calls a human and then does not wait but is {core.state.value}"
     if (core.state is State.WAITING_FOR_HUMAN) is not (core.alert is not None):
         yield f"an alert is {'open' if core.alert else 'not open'} in state {core.state.value}"
-    if decided is False and event.startswith("operator: ") and after.key() != before.key():
+    if after.refusal and remembered(after) != remembered(before):
         yield "a refused decision changed something"
     if any(isinstance(c, Play) for c in moved) and event != "system1 answers actions":
         yield "plays something that is no answer in time"
@@ -45,6 +55,7 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield f"is {core.state.value} as if the arm had not cut its order short"
     if event == "the arm takes no order in time" and core.state not in (State.CONNECTING, *CALLED):
         yield f"is {core.state.value} although the arm takes no orders"
+    yield from _meant(before, event, after)
     yield from _resets(before, after)
     if after.blind and core.state in (State.INFERRING, State.EXECUTING, State.RESETTING):
         yield f"is {core.state.value} although it sees nothing"
@@ -56,6 +67,24 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
     yield from _orders(core)
     yield from _calls(before, after)
     yield from _held(core, moved)
+
+
+def _meant(before: World, event: str, after: World) -> Iterator[str]:
+    """What an answer says is done once, by that answer, in time; what its deadline has passed is missed."""
+    if AFTER_DEADLINE in event:
+        endings = [
+            c.ending for c in after.commands if isinstance(c, CallEnded) and event.startswith(c.component)
+        ]
+        if endings != ["missed"]:
+            yield f"a call whose deadline has passed ended {endings}"
+    causes = [(c.action, c.cause) for c in after.commands if isinstance(c, Decision)]
+    for decision, said in MEANT.items():
+        if decision in causes and not event.startswith(said):
+            yield f"{decision} without an answer that says so"
+    ended = [command for command in after.commands if isinstance(command, TaskEnded)]
+    over = before.core.state is not State.IDLE and after.core.state is State.IDLE
+    if len(ended) != over or (over and not isinstance(after.core.last_order, Hold)):
+        yield f"is {after.core.state.value}, told {len(ended)} ends, and told the arm {after.core.last_order}"
 
 
 def _resets(before: World, after: World) -> Iterator[str]:

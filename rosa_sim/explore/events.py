@@ -1,16 +1,19 @@
 """Everything that can happen to a robot, one thing at a time: the alphabet of the search.
 
-An event is a name and what it does to a world. `possible` lists those that can happen in one world.
+An event is a name and what it does to a world. `possible` lists those that can happen in one world and may change it;
+what must change nothing is in `harmless.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Answer
 from rosa_client.runtime.route import UP_AND_CLEAR
+from rosa_client.runtime.runtime import CHOICES
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.messages import OK, Output
@@ -20,7 +23,7 @@ Event = tuple[str, Callable[[World], None]]
 
 GOOD_ACTIONS = np.zeros((2, 3), np.float32)
 IMPOSSIBLE_ACTIONS = np.full((2, 3), 9.0, np.float32)
-CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
+AFTER_DEADLINE = "after its deadline"
 ALL_WRONG = ("", BLIND, FAULTY, STOPPED)
 
 
@@ -74,16 +77,12 @@ def _server(world: World) -> Iterator[Event]:
     for name in in_flight:
         for output in outputs(name):
             yield f"{name} answers {_said(output)}", _answer(name, output)
+            yield f"{name} answers {AFTER_DEADLINE} {_said(output)}", _too_late(name, output)
         yield f"{name} is refused", _answer(name, None)
         yield f"{name} misses its deadline", _then_tick(_overdue((name,)))
     if len(in_flight) > 1:
         for wrong in ALL_WRONG:
             yield f"all miss their deadlines {wrong}", _then_tick(_overdue(tuple(in_flight)), wrong)
-    if world.retired:
-        yield "an answer to a call that is over", lambda w: _hear_answer(w, w.retired, SYSTEM1)
-    for lane in world.core.lanes.values():
-        if lane._overdue:
-            yield f"a late answer of {lane.name}", _late(lane.name)
 
 
 def _arm(world: World) -> Iterator[Event]:
@@ -159,14 +158,15 @@ def answer_well(world: World, name: str) -> None:
     _answer(name, outputs(name)[best])(world)
 
 
-def outputs(name: str) -> list[Output]:
+@cache
+def outputs(name: str) -> tuple[Output, ...]:
     """What a component may answer, usable or not."""
     if name == SYSTEM1:
-        return [Output({"actions": actions}) for actions in (GOOD_ACTIONS, IMPOSSIBLE_ACTIONS)]
+        return tuple(Output({"actions": actions}) for actions in (GOOD_ACTIONS, IMPOSSIBLE_ACTIONS))
     if name == SYSTEM2:
-        return [Output({}, text="left"), Output({}, text="")]
+        return Output({}, text="left"), Output({}, text="")
     verdicts = {SAFETY: ("safe", "unsafe", "?"), MONITOR: ("ongoing", "done", "failed", "?")}
-    return [Output({}, verdict) for verdict in verdicts.get(name, ("fine",))]
+    return tuple(Output({}, verdict) for verdict in verdicts.get(name, ("fine",)))
 
 
 def _said(output: Output) -> str:
@@ -213,12 +213,14 @@ def _answer(name: str, output: Output | None) -> Callable[[World], None]:
     return happen
 
 
-def _late(name: str) -> Callable[[World], None]:
-    return lambda world: _hear_answer(world, max(world.core.lanes[name]._overdue), name)
+def _too_late(name: str, output: Output) -> Callable[[World], None]:
+    """The deadline passes, and the answer comes before the next control period."""
 
+    def happen(world: World) -> None:
+        world.core.lanes[name].deadline_s = LONG_AGO_S
+        _answer(name, output)(world)
 
-def _hear_answer(world: World, request_id: int, name: str) -> None:
-    world.hear(world.core.answer(NOW_S, Answer(request_id, OK, "", outputs(name)[0])))
+    return happen
 
 
 def _decide(choice: str) -> Callable[[World], None]:

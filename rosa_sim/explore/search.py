@@ -12,6 +12,7 @@ from rosa_client.runtime.task_machine import Event, State, advance
 from rosa_sim.explore.checks import broken
 from rosa_sim.explore.continuations import CONTINUATIONS, Ends
 from rosa_sim.explore.events import possible
+from rosa_sim.explore.harmless import disturbing
 from rosa_sim.explore.world import World
 
 
@@ -43,6 +44,10 @@ def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int
                 if way := one.endless(world):
                     text = f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
                     found.problems.append(_told(text, world.key(), came_from))
+            disturbing_things, tried = disturbing(world)
+            found.transitions += tried
+            for thing in disturbing_things:
+                found.problems.append(_told(f"{thing}: changed something", world.key(), came_from))
             for event, happen in possible(world):
                 after = world.copy()
                 problems = _happens(world, event, happen, after)

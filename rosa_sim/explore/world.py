@@ -131,7 +131,7 @@ class World:
         core.holds = {key: Held(held.action, NOW_S) for key, held in core.holds.items()}
         core.counters = Counters()
         core.attempt = 1
-        core.settled = {key: value for key, value in core.settled.items() if key == core.alert_id}
+        core.settled = {key: value for key, value in core.settled.items() if key >= core.alert_id - 1}
         for lane in core.lanes.values():
             lane.sent = lane.in_time = lane.missed = lane.cancelled = lane.late_discarded = 0
             lane.latencies_ms.clear()

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from rosa_client.runtime import answers, checks, choices, ladder, runtime, steps
-from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.lane import Ending, Lane
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
+from rosa_client.runtime.task_machine import TRANSITIONS, Event, State, advance
+from rosa_sim.explore import search as searching
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.events import possible
 from rosa_sim.explore.search import search
@@ -118,6 +119,31 @@ def takes_any_choice(core: Mission, alert_id: int, choice: str, decided_by: str,
     return ""
 
 
+def takes_any_number(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
+    """Takes a decision on whichever alert for one on the open one."""
+    alert = core.alert
+    return real_refusal(core, alert.alert_id if alert else alert_id, choice, decided_by, now_s)
+
+
+def takes_late_answers(lane: Lane, request_id: int, now_s: float) -> Ending:
+    """Takes an answer that was given up for the answer to the call in flight."""
+    late = request_id in lane._overdue and lane.in_flight
+    return real_answer(lane, lane.request_id if late else request_id, now_s)
+
+
+def remembers_late_answers(lane: Lane, request_id: int, now_s: float) -> Ending:
+    """Asks earlier again because of an answer that came too late."""
+    ending = real_answer(lane, request_id, now_s)
+    if ending is Ending.LATE:
+        lane.resend_after_s = 0.0
+    return ending
+
+
+def starts_again(state: State, event: Event) -> State:
+    """Lets a task start in the middle of another."""
+    return State.CONNECTING if event is Event.START else advance(state, event)
+
+
 def never_times_out(core: Mission, now_s: float) -> None:
     """Waits for a move for ever."""
     if core.inputs.arm_state == "holding" and not core.arm_is_behind:
@@ -133,6 +159,8 @@ def trusts_the_arm(core: Mission, now_s: float) -> None:
 
 
 real_check_arm = checks.check_arm
+real_refusal = choices.refusal
+real_answer = Lane.answer
 
 MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("pick and place", Mission, "hold", forgetful_hold),
@@ -140,6 +168,10 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("pick and place", Mission, "cancel_calls", keeps_calls),
     ("guarded and watched", answers, "_use_progress", resets_whatever_holds),
     ("pick and place", choices, "refusal", takes_any_choice),
+    ("pick and place", choices, "refusal", takes_any_number),
+    ("guarded", Lane, "answer", takes_late_answers),
+    ("guarded", Lane, "answer", remembers_late_answers),
+    ("pick and place", searching, "advance", starts_again),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
