@@ -83,13 +83,26 @@ def happened(
 
 def broken(fault: Fault, seen: Happened) -> list[str]:
     """The promises that were not kept, in words; none is what everybody wants."""
+    return slow(fault, seen) + wrong(fault, seen)
+
+
+def slow(fault: Fault, seen: Happened) -> list[str]:
+    """Those about time. A machine with other work may break them; a test of conduct does not ask."""
+    problems = []
+    if seen.detected_s > fault.detect_s:
+        problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
+    if seen.stop_s > STOP_WITHIN_S:
+        problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
+    return problems
+
+
+def wrong(fault: Fault, seen: Happened) -> list[str]:
+    """Those about what was done."""
     problems = []
     if fault.causes and np.isnan(seen.detected_s):
         problems.append(f"not noticed: expected one of {', '.join(fault.causes)}")
-    elif seen.detected_s > fault.detect_s:
-        problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
-    if fault.causes and not seen.stop_s <= STOP_WITHIN_S:
-        problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
+    elif fault.causes and np.isnan(seen.stop_s):
+        problems.append("the arm never held after that")
     if seen.action and seen.action not in (fault.action, CALL, BY_ITSELF):
         problems.append(f"it did {seen.action}, promised {fault.action}")
     if not fault.causes and not fault.alert:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"
 SPEC = load_robot(ROBOT)
 WAIT_S = 30.0
+STILL_REPORTS = 20  # at 100 Hz
 LATCHED = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -94,6 +95,16 @@ class Bench:
         self.until(future.done, f"an answer of {name}")
         self.node.destroy_client(client)
         return future.result()
+
+    def rest(self) -> None:
+        """Until the arm has come to rest: the same joint positions again and again."""
+        begin_s = time.monotonic()
+
+        def still() -> bool:
+            seen = [q for at_s, q in self.joints if at_s > begin_s][-STILL_REPORTS:]
+            return len(seen) == STILL_REPORTS and float(np.ptp(np.array(seen), axis=0).max()) < 1e-9
+
+        self.until(still, "the arm to come to rest")
 
     def moved_after(self, moment_s: float) -> float:
         """How far any joint moved in what was reported after a moment, rad."""

@@ -13,7 +13,7 @@ from rosa_client.graph import Robot
 from rosa_sim.episodes import EpisodeRunner, episodes
 from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, plan
 from rosa_sim.faults.inject import Injector, processes, worker_pid
-from rosa_sim.faults.judge import Happened, broken
+from rosa_sim.faults.judge import Happened, wrong
 from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import LINK, SENSORS, WORKER, fault
 from tests.system.cell.cell import ROOT, TASK, factory_file
@@ -53,7 +53,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
         episodes(
             NAMESPACE,
             TASK,
-            alive=lambda: faulty.failure() or ("took too long" if time.monotonic() > until_s else ""),
+            alive=lambda: faulty.bringup.failure() or ("took too long" if time.monotonic() > until_s else ""),
             film=False,
         ) as runner,
     ):
@@ -70,21 +70,21 @@ def test_a_server_that_is_killed_calls_a_human_and_its_workers_are_gone(cell: Ce
     workers = [pid for pid, _ in processes(server)]
     assert len(workers) == 2
     seen = cell.tell("server_killed", SEED)
-    assert broken(fault("server_killed"), seen) == [], seen
+    assert wrong(fault("server_killed"), seen) == [], seen
     assert cell.faulty.bringup.supervisor.pid(SERVER) != server
     assert not set(workers) & {pid for pid, _ in processes(cell.faulty.bringup.supervisor.pid(SERVER))}
 
 
 def test_answers_that_do_not_arrive_stop_the_arm_and_call_a_human(cell: Cell) -> None:
     seen = cell.tell("link_partition_down", SEED + 1)
-    assert broken(fault("link_partition_down"), seen) == [], seen
+    assert wrong(fault("link_partition_down"), seen) == [], seen
     assert seen.alerts == 1
 
 
 def test_a_model_that_answers_nan_is_not_obeyed(cell: Cell) -> None:
     worker = worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.plan.model)
     seen = cell.tell("worker_nan", SEED + 2)
-    assert broken(fault("worker_nan"), seen) == [], seen
+    assert wrong(fault("worker_nan"), seen) == [], seen
     assert seen.misses > 0
     assert worker == worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.plan.model), (
         "a worker whose model fails goes on"
@@ -93,7 +93,7 @@ def test_a_model_that_answers_nan_is_not_obeyed(cell: Cell) -> None:
 
 def test_a_picture_of_the_past_stops_the_arm(cell: Cell) -> None:
     seen = cell.tell("camera_late", SEED + 3)
-    assert broken(fault("camera_late"), seen) == [], seen
+    assert wrong(fault("camera_late"), seen) == [], seen
     assert seen.cause == "sensor_stale"
 
 
