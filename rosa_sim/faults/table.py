@@ -48,7 +48,7 @@ class Fault:
         NEVER  # a human is never called before, and always when it lasts beyond
     )
     detect_s: float = 2.0  # noticed this soon at the latest
-    seconds: float = 1.4  # how long a benchmark leaves it on: two calls at least, should the first of them be late
+    seconds: float = 1.4  # a benchmark leaves it on: two calls at least, should the first be late
     shown_s: float = 4.0  # and a demonstration
     still_rad: float = 2e-3  # no joint moves further while a human is waited for
     into_s: float = 0.35  # it begins at most so long after a chunk of 0.4 s began to play
