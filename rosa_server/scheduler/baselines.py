@@ -36,20 +36,37 @@ def solve_baseline(problem: Problem, library: ProfileLibrary, name: str) -> Sche
     return BASELINES[name](catalog, problem, name)
 
 
-def equal_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
-    """Baseline 3: the same number of GPUs for every model component."""
-    return _partition(catalog, problem, name, lambda kind: 1.0)
-
-
-def weighted_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
-    """Baseline 4: GPUs in proportion to model sizes."""
-    return _partition(catalog, problem, name, model_size)
-
-
 def model_size(kind: Kind) -> float:
     """Billions of parameters as the model's name says (`-7B-`), else 1."""
     found = re.search(r"(\d+(?:\.\d+)?)B(?![a-z])", kind.model)
     return float(found.group(1)) if found else 1.0
+
+
+# Partition -> what servers are divided by.
+WEIGHTS: dict[str, Callable[[Kind], float]] = {
+    "equal_partition": lambda kind: 1.0,
+    "weighted_partition": model_size,
+}
+
+
+def partition_counts(kinds: Sequence[Kind], servers: int, weight: Callable[[Kind], float]) -> dict[Kind, int]:
+    """Servers of each kind in proportion to `weight`, at least one each; `servers` must suffice for that."""
+    total = sum(weight(kind) for kind in kinds)
+    exact = {kind: servers * weight(kind) / total for kind in kinds}
+    counts = dict.fromkeys(kinds, 1)
+    for _ in range(servers - len(kinds)):
+        counts[max(kinds, key=lambda kind: exact[kind] - counts[kind])] += 1
+    return counts
+
+
+def equal_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
+    """Baseline 3: the same number of GPUs for every model component."""
+    return _partition(catalog, problem, name)
+
+
+def weighted_partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
+    """Baseline 4: GPUs in proportion to model sizes."""
+    return _partition(catalog, problem, name)
 
 
 def gpu_per_model(catalog: Catalog, problem: Problem, name: str) -> Schedule:
@@ -153,20 +170,16 @@ def _own_workers(problem: Problem) -> Bins:
     ]
 
 
-def _partition(catalog: Catalog, problem: Problem, name: str, weight: Callable[[Kind], float]) -> Schedule:
+def _partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
     kinds = kinds_of(problem, share_components=False)
-    weights = {kind: weight(kind) for kind in kinds}
-    exact = {kind: problem.servers * value / sum(weights.values()) for kind, value in weights.items()}
-    counts = {kind: max(1, int(value)) for kind, value in exact.items()}
-    rest = problem.servers - sum(counts.values())
-    if rest < 0:
+    if len(kinds) > problem.servers:
         reason = (
-            f"{len(kinds)} model components need {sum(counts.values())} servers, {problem.servers} are there"
+            f"{len(kinds)} model components need a server each, {problem.servers} are there:"
+            f" {', '.join(f'{kind.components[0]} ({kind.model})' for kind in kinds)}"
         )
         robots = {cls.name: cls.robots for cls in problem.classes}
         return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=(reason,))
-    for kind in sorted(kinds, key=lambda k: counts[k] - exact[k])[:rest]:
-        counts[kind] += 1
+    counts = partition_counts(kinds, problem.servers, WEIGHTS[name])
     bins = []
     for kind in kinds:
         contents: list[list[Load]] = [[] for _ in range(counts[kind])]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_server.scheduler.baselines import BASELINES, solve_baseline, uncapped
+from rosa_server.scheduler.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline, uncapped
 from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.schedule import schedule_from
 from rosa_server.scheduler.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
@@ -19,6 +20,12 @@ ORDER = ("system1", "system2", "safety", "monitor")
 def test_partitions_are_those_of_table_3(name: str, split: list[int]) -> None:
     counts = solve_baseline(factory("paper/p4", 16), LIBRARY, name).servers_by_component()
     assert [counts[component] for component in ORDER] == split
+
+
+def test_a_partition_with_a_server_for_each_model_is_never_refused_for_want_of_servers() -> None:
+    kinds = [Kind(f"m-{size}B", ("system1",)) for size in (1, 1, 1, 97)]
+    counts = partition_counts(kinds, 5, WEIGHTS["weighted_partition"])
+    assert [counts[kind] for kind in kinds] == [1, 1, 1, 2]
 
 
 def test_equal_partition_holds_at_8_robots_and_collapses_at_32() -> None:

@@ -1,0 +1,89 @@
+"""Fixed partitions of the servers under ROSA's rate control: Figure 11 (servers needed) and Figure 12 (throughput)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
+from rosa_server.scheduler.baselines import WEIGHTS, partition_counts
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.packing import Kind, Packer
+from rosa_server.scheduler.placement import demands_of, kinds_of, latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.solve import solve
+
+MOST_SERVERS = 400
+
+
+def figure_11_rows() -> list[Row]:
+    """Servers that a partition with System 1 in batches of one needs for the action rate that ROSA has on eight."""
+    rows: list[Row] = []
+    for name in ("p1", "p2", "p3", "p4"):
+        for robots in TABLE_3:
+            problem = workload(name, robots)
+            rate_hz = solve(problem, LIBRARY, Options.paper()).action_throughput_hz / robots
+            row: Row = {
+                "Figure 11, servers needed": f"{name.upper()}, {robots} robots",
+                "ROSA": problem.servers,
+            }
+            for baseline, weight in WEIGHTS.items():
+                needed = servers_for(problem, rate_hz, weight)
+                row[baseline] = needed
+                row[f"{baseline}, times ROSA's"] = needed / problem.servers
+            rows.append(row)
+    return rows
+
+
+def servers_for(problem: Problem, rate_hz: float, weight: Callable[[Kind], float]) -> int:
+    """Fewest servers, split by `weight`, that carry `rate_hz` of every robot within all SLOs and equation (4)."""
+    catalog = Catalog(problem, LIBRARY, Options.paper(batch_sizes=(1,)))
+    kinds = kinds_of(problem, share_components=False)
+    for servers in range(len(kinds), MOST_SERVERS + 1):
+        if carries(catalog, problem, rate_hz, partition_counts(kinds, servers, weight)):
+            return servers
+    raise ValueError(f"{MOST_SERVERS} servers do not carry {rate_hz:g} Hz of {problem.robots} robots")
+
+
+def figure_12_rows() -> list[Row]:
+    """Throughput of Table 3's partitions with ROSA's batching and rate control on P4; 0 = infeasible."""
+    rows: list[Row] = []
+    for robots in TABLE_3:
+        ours = solve(workload("p4", robots), LIBRARY, Options.paper()).action_throughput_hz
+        equal, weighted = static_hz(robots, (2, 2, 2, 2)), static_hz(robots, (1, 3, 1, 3))
+        rows.append(
+            {
+                "Figure 12, actions/s": f"P4, {robots} robots",
+                "ROSA": ours,
+                "2:2:2:2": equal,
+                "1:3:1:3": weighted,
+                "ROSA over the best static": ours / max(equal, weighted),
+                "paper": FIGURE_12[robots],
+            }
+        )
+    return rows
+
+
+def static_hz(robots: int, shares: Sequence[int]) -> float:
+    """Actions/s of P4 under a fixed allocation, by bisection over the shared rate."""
+    problem = workload("p4", robots)
+    catalog = Catalog(problem, LIBRARY, Options.paper())
+    by_component = dict(zip(ORDER, shares, strict=True))
+    counts = {kind: by_component[kind.components[0]] for kind in kinds_of(problem, share_components=False)}
+    low, high = 0.0, 1 / problem.classes[0].action_s
+    for _ in range(14):
+        rate_hz = (low + high) / 2
+        low, high = (rate_hz, high) if carries(catalog, problem, rate_hz, counts) else (low, rate_hz)
+    return low * robots
+
+
+def carries(catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[Kind, int]) -> bool:
+    """Whether a task's robots can all act at `rate_hz` with so many servers of each kind."""
+    cls = problem.classes[0]
+    workers = []
+    for kind, count in counts.items():
+        bins = Packer(catalog, kind, demands_of(problem, kind, {cls.name: rate_hz})).pack(count)
+        placed = None if bins is None else workers_of(catalog, kind, bins)
+        if placed is None:
+            return False
+        workers += placed
+    return rate_hz <= loop_rate_hz(cls, latencies_ms(workers)) * (1 + 1e-9)
