@@ -32,11 +32,12 @@ from rosa_client.bringup import BringupError, end_on_signals
 from rosa_client.graph import Robot
 from rosa_contract.errors import ContractError
 from rosa_sim.episodes import EpisodeError, episodes
-from rosa_sim.faults.cell import PLACES, FaultyCell, free_ports, plan
+from rosa_sim.faults.cell import PLACES, FaultyCell, plan
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken
 from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import ARM, CLOCK, FAULTS, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
+from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / ".cache" / "faults"
@@ -83,7 +84,7 @@ def _run_group(
     number: int, places: tuple[str, ...], todo: list[Key], store: Path, folder: Path, check_signals: Any
 ) -> None:
     """One bring-up. Takes from `todo` what is done, also when it failed: a repetition that raises is a result too."""
-    endpoint = f"tcp://127.0.0.1:{free_ports(1)[0]}"
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
     document = yaml.safe_load(CONFIG.read_text())
     document["gateway"] = {"bind": endpoint, "metrics_port": 0}
     config = folder / "pick_place.yaml"

@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import re
-import socket
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
 from rosa_sim.episodes import EpisodeRunner, episodes, nobody
+from rosa_sim.ports import free_port
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -58,9 +58,7 @@ gateway: {{bind: "{endpoint}", metrics_port: 0}}
 
 def phase(folder: Path, driver: str, seconds: float) -> dict[str, Any]:
     """One bring-up, one running task; CPU of each process in % of one core, and the control loop's last jitter."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
     folder.mkdir()
     factory, robot = folder / "factory.yaml", folder / "robot.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))

@@ -17,7 +17,6 @@ import multiprocessing
 import os
 import platform
 import signal
-import socket
 import sys
 import time
 from multiprocessing.connection import Connection
@@ -27,6 +26,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
+
+from rosa_sim.ports import free_port
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PEERS = {  # row -> (module of peers, class of client)
@@ -85,12 +86,6 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
 
 def server_process(module: str, address: str) -> None:
     importlib.import_module(f"peers.{module}").serve(address)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Crowd:

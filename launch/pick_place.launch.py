@@ -3,10 +3,14 @@
 ros2 launch rosa_client pick_place.launch.py --show-args
 
 One robot, or with `fleet:=true` all of the factory file; `panel:=true` adds the operator panel, `rviz:=true` RViz too.
+What the end of a process means is in `rosa_client/roles.py`; the launch ends with 1 when a robot was lost.
 """
+
+from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,12 +23,11 @@ from launch.actions import (
     OpaqueFunction,
     RegisterEventHandler,
     SetEnvironmentVariable,
-    Shutdown,
 )
-from launch.conditions import IfCondition
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
 from launch.events.process import ProcessExited
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
@@ -32,8 +35,20 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-from rosa_client.graph import DRIVERS, PACKAGE, Cell, NodeSpec, Robot, bases_of, panel, robot_graph, robots_of
+from rosa_client.graph import (
+    DRIVERS,
+    PACKAGE,
+    Cell,
+    NodeSpec,
+    Robot,
+    bases_of,
+    panel,
+    recorder,
+    robot_graph,
+    robots_of,
+)
 from rosa_client.operator.rviz import rviz_config
+from rosa_client.roles import Roles, roles_of
 from rosa_contract.robot import load_robot
 
 SHARE = Path(get_package_share_directory(PACKAGE))
@@ -47,7 +62,7 @@ FRAME = "world"
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Arguments, the server when it is asked for, and the nodes."""
+    """Arguments and environment; what is started depends on them."""
     return LaunchDescription(
         [
             *[declare(entry) for entry in (*fields(Robot), *fields(Cell))],
@@ -59,13 +74,6 @@ def generate_launch_description() -> LaunchDescription:
             ),
             SetEnvironmentVariable("FASTDDS_DEFAULT_PROFILES_FILE", str(SHARE / "configs/dds/fastdds.xml")),
             SetEnvironmentVariable("ROSA_HARDWARE_DIR", str(SHARE / "hardware")),
-            ExecuteProcess(
-                cmd=[sys.executable, "-m", "rosa_server.cli", "serve", LaunchConfiguration("config")],
-                name="server",
-                output="screen",
-                on_exit=shut_down,
-                condition=IfCondition(LaunchConfiguration("start_server")),
-            ),
             OpaqueFunction(function=cell_actions),
         ]
     )
@@ -91,30 +99,37 @@ def given(kind: type, context: LaunchContext):
 
 
 def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """Every robot's nodes, and what they share, now that the values of the arguments are known."""
+    """Every robot's nodes and what they share, now that the values of the arguments are known."""
     cell = given(Cell, context)
     robots = robots_of(given(Robot, context), cell)
     rviz = LaunchConfiguration("rviz").perform(context) == "true"
-    actions = [action for robot in robots for action in robot_actions(robot)]
+    exits = Exits(roles_of(robots))
+    actions: list[LaunchDescriptionEntity] = []
+    if cell.start_server:
+        serve = [sys.executable, "-m", "rosa_server.cli", "serve", robots[0].config]
+        actions.append(ExecuteProcess(cmd=serve, name="server", output="screen", on_exit=exits.of("server")))
+    for robot in robots:
+        actions += robot_actions(robot, exits)
     if cell.panel or rviz:
         # Robots work without it, so its end is not theirs: it is started again.
-        arguments = {**node_arguments(panel(robots, cell)), "on_exit": None}
-        actions.append(Node(**arguments, respawn=True, respawn_delay=2.0))
+        actions.append(Node(**node_arguments(panel(robots, cell)), respawn=True, respawn_delay=2.0))
         actions += model_actions(robots)
     if rviz:
         actions.append(rviz_action(robots))
     return actions
 
 
-def robot_actions(robot: Robot) -> list[LaunchDescriptionEntity]:
+def robot_actions(robot: Robot, exits: Exits) -> list[LaunchDescriptionEntity]:
     """The nodes of one robot, and its recorder when one is asked for."""
     actions: list[LaunchDescriptionEntity] = []
     if robot.record:
         inside = f"/{robot.namespace.strip('/')}/.*|/diagnostics|/rosout|/emergency_stop"
         command = ["ros2", "bag", "record", "-s", "mcap", "-o", robot.record, "--regex", inside]
-        actions.append(ExecuteProcess(cmd=command, name="recorder", output="screen"))
+        on_exit = exits.of(recorder(robot).process)
+        actions.append(ExecuteProcess(cmd=command, name="recorder", output="screen", on_exit=on_exit))
     for spec in robot_graph(robot):
-        actions += managed(spec) if spec.managed else [Node(**node_arguments(spec))]
+        arguments = {**node_arguments(spec), "on_exit": exits.of(spec.process)}
+        actions += managed(arguments) if spec.managed else [Node(**arguments)]
     return actions
 
 
@@ -173,13 +188,38 @@ def installed(package: str) -> bool:
     return True
 
 
-def shut_down(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
-    """When one process ends, so do all; but not once more while all are being ended."""
-    return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")
+class RobotLostError(Exception):
+    """Ends the launch with 1, which nothing but an exception does."""
+
+
+class Exits:
+    """Processes that ended by themselves; handlers for the ends of the others."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._ended: dict[str, int] = {}
+        self._failed = False
+
+    def of(self, name: str) -> Callable[[ProcessExited, LaunchContext], None]:
+        """What to do when the process `name` ends."""
+        return lambda event, context: self._on_exit(name, event.returncode, context)
+
+    def _on_exit(self, name: str, status: int, context: LaunchContext) -> None:
+        if not context.is_shutdown:
+            self._ended[name] = status
+            get_logger("rosa").error(self._roles.told(name, self._ended))
+            self._fail(self._roles.over(self._ended))
+        elif lost := self._roles.lost(self._ended):
+            self._fail(f"lost on the way: {', '.join(lost)}")
+
+    def _fail(self, why: str) -> None:
+        if why and not self._failed:
+            self._failed = True
+            raise RobotLostError(why)
 
 
 def node_arguments(spec: NodeSpec) -> dict:
-    """What plain and managed nodes have in common: the robot cannot work without any of them."""
+    """What plain and managed nodes have in common."""
     # launch reads bare text as YAML, which would make numbers, mappings or errors of some names and places.
     parameters = {
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
@@ -193,13 +233,12 @@ def node_arguments(spec: NodeSpec) -> dict:
         "parameters": [parameters],
         "remappings": list(spec.remap.items()),
         "output": "screen",
-        "on_exit": shut_down,
     }
 
 
-def managed(spec: NodeSpec) -> list[LaunchDescriptionEntity]:
+def managed(arguments: dict) -> list[LaunchDescriptionEntity]:
     """A lifecycle node that is configured when its process has started and activated when it is configured."""
-    node = LifecycleNode(**node_arguments(spec))
+    node = LifecycleNode(**arguments)
 
     def ask(transition: int) -> EmitEvent:
         return EmitEvent(

@@ -3,7 +3,9 @@
     python -m rosa_client.bringup start_server:=true
     python -m rosa_client.bringup config:=configs/two_robots.yaml fleet:=true panel:=true start_server:=true
 
-On SIGINT or SIGTERM, or when one process ends, all are ended (`supervisor.py`). `Bringup` is the same as a library.
+On SIGINT or SIGTERM all are ended (`supervisor.py`). When a process ends by itself, `roles.py` says what that means: a
+recorder or the panel is missed by nobody, a node of a robot by that robot only; when no robot is left that can work,
+all are ended. Exit status 0: no robot was lost. `Bringup` is the same as a library.
 """
 
 from __future__ import annotations
@@ -15,18 +17,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import rclpy
 import yaml
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
-from rclpy.executors import SingleThreadedExecutor
 
+from rosa_client.activation import activate
 from rosa_client.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.roles import how, roles_of
 from rosa_client.supervisor import BringupError, Supervisor
 
-LIFECYCLE_TIMEOUT_S = 30.0
 CONFIGS = (
     Path(__file__).resolve().parent.parent / "configs"
 )  # of the checkout: with colcon there is `ros2 launch`
@@ -59,6 +58,9 @@ class Bringup:
         self._panel = panel
         self._panel_restarts = 0
         self._graph = graph
+        self._roles = roles_of(robots, graph, panel)
+        self._told: set[str] = set()  # processes whose end was told
+        self.down: set[str] = set()  # processes that were ended on purpose, which means nothing
         self._last = last
         self._server = server
         self._logs = logs
@@ -86,28 +88,35 @@ class Bringup:
         self.supervisor.stop(listening=not self._last)
 
     def failure(self) -> str:
-        """Which process ended by itself and where its last words are; empty while all run that robots need."""
-        ended = self.supervisor.ended()
-        if self._panel is not None:
-            ended.pop(self._panel.full_name.strip("/"), None)
-        where = f"; see {self._logs}" if self._logs is not None else ""
-        return (
-            ", ".join(f"{name} ended with status {status}" for name, status in ended.items()) + where
-            if ended
-            else ""
-        )
+        """Why no robot can work any more and where the last words are; empty while one can."""
+        over = self._roles.over(self._ended())
+        return f"{over}; see {self._logs}" if over and self._logs is not None else over
 
-    def keep_panel(self) -> None:
-        """Start the panel again when it has ended, a few times; after that, robots go on without it."""
-        if self._panel is None or self._panel_restarts > PANEL_RESTARTS:
-            return
-        if not self.supervisor.is_running(name := self._panel.full_name.strip("/")):
-            self._panel_restarts += 1
-            if self._panel_restarts > PANEL_RESTARTS:
-                self._say(name, "ended again; robots go on without it, and `rosa operator` does what it did")
-                return
-            self._say(name, "ended; started again")
-            self.supervisor.start(name, node_command(self._panel))
+    def lost(self) -> list[str]:
+        """Robots that miss a node."""
+        return self._roles.lost(self._ended())
+
+    def news(self) -> list[str]:
+        """What ended by itself since the last call, and what follows. A panel that ended is started again."""
+        lines = []
+        ended = self._ended()
+        self._told &= ended.keys()  # one that was started again may end again
+        for name in ended.keys() - self._told:
+            if (
+                self._panel is not None
+                and name == self._panel.process
+                and self._panel_restarts < PANEL_RESTARTS
+            ):
+                self._panel_restarts += 1
+                lines.append(f"{name} {how(ended[name])}: started again")
+                self.supervisor.start(name, node_command(self._panel))
+            else:
+                self._told.add(name)
+                lines.append(self._roles.told(name, ended))
+        return lines
+
+    def _ended(self) -> dict[str, int]:
+        return {name: status for name, status in self.supervisor.ended().items() if name not in self.down}
 
     def start_server(self, server: str | None = None) -> None:
         """Start the server, or start it again after it has ended. `server`: a factory file, default the one given."""
@@ -120,17 +129,29 @@ class Bringup:
         if self._server is not None:
             self.start_server()
         if self._panel is not None:
-            self.supervisor.start(self._panel.full_name.strip("/"), node_command(self._panel))
+            self.supervisor.start(self._panel.process, node_command(self._panel))
         for robot in self._robots:
-            nodes = [recorder(robot)] if robot.record else []
-            nodes += self._graph(robot)
-            for node in nodes:
-                self.supervisor.start(node.full_name.strip("/"), node_command(node))
-            for node in nodes:
-                if node.managed:
-                    activate(node.full_name, self.failure)
+            self._start_robot(robot)
         if died := self.failure():
             raise BringupError(died)
+
+    def _start_robot(self, robot: Robot) -> None:
+        nodes = [recorder(robot)] if robot.record else []
+        nodes += self._graph(robot)
+        for node in nodes:
+            self.supervisor.start(node.process, node_command(node))
+
+        def hopeless() -> str:
+            return self.failure() or (f"{robot.namespace} is lost" if robot.namespace in self.lost() else "")
+
+        try:
+            for node in nodes:
+                if node.managed:
+                    activate(node.full_name, hopeless)
+        except BringupError:
+            # A node that refuses, or hangs, is a mistake to mend before anybody works; one that ended is told of.
+            if self.failure() or robot.namespace not in self.lost():
+                raise
 
     def _say(self, name: str, line: str) -> None:
         if self._logs is None:
@@ -159,37 +180,6 @@ def node_command(spec: NodeSpec) -> list[str]:
         text = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
         command += ["-p", f"{name}:={text}"]
     return command
-
-
-def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFECYCLE_TIMEOUT_S) -> None:
-    """Configure and activate a managed node; raises `BringupError` when it does not come up."""
-    context = rclpy.Context()
-    rclpy.init(context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    node = rclpy.create_node(f"bringup_{os.getpid()}", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
-        client = node.create_client(ChangeState, f"{node_name}/change_state")
-        until_s = time.monotonic() + timeout_s
-        while not client.wait_for_service(timeout_sec=0.2):
-            if died := failure():
-                raise BringupError(died)
-            if time.monotonic() > until_s:
-                raise BringupError(f"{node_name} does not offer its lifecycle service after {timeout_s:g} s")
-        for name, number in (
-            ("configure", Transition.TRANSITION_CONFIGURE),
-            ("activate", Transition.TRANSITION_ACTIVATE),
-        ):
-            future = client.call_async(ChangeState.Request(transition=Transition(id=number)))
-            executor.spin_until_future_complete(future, timeout_sec=max(0.1, until_s - time.monotonic()))
-            if not future.done():
-                raise BringupError(f"{node_name} did not answer '{name}' within {timeout_s:g} s")
-            if not future.result().success:
-                raise BringupError(f"{node_name} refused to {name}; its own output says why")
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown(context=context)
 
 
 def end_on_signals() -> Callable[[], None]:
@@ -245,7 +235,7 @@ def usage() -> str:
 
 
 def main() -> int:
-    """Run the robots until a signal, or until one of the processes ends."""
+    """Run the robots until a signal, or until none is left that can work."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(usage())
         return 0
@@ -262,17 +252,32 @@ def main() -> int:
         with bringup:
             names = ", ".join(f"{one.namespace} ({one.task or 'first task'})" for one in robots)
             print(f"[bringup] running {names}; Ctrl-C ends it", flush=True)
-            while True:
-                time.sleep(0.2)
-                check_signals()
-                bringup.keep_panel()
-                if died := bringup.failure():
-                    raise BringupError(died)
+            watch(bringup, check_signals)
     except KeyboardInterrupt:
         return 0
     except (BringupError, ValueError) as error:
-        print(f"[bringup] ERROR: {error}", file=sys.stderr)
+        complain(str(error))
         return 2
+
+
+def watch(bringup: Bringup, check_signals: Callable[[], None]) -> NoReturn:
+    """Say what ends, until no robot is left that can work, or until a signal; `BringupError` when a robot was lost."""
+    try:
+        while True:
+            time.sleep(0.2)
+            check_signals()
+            for line in bringup.news():
+                complain(line)
+            if died := bringup.failure():
+                raise BringupError(died)
+    except KeyboardInterrupt:
+        if lost := bringup.lost():
+            raise BringupError(f"ended; lost on the way: {', '.join(lost)}") from None
+        raise
+
+
+def complain(line: str) -> None:
+    print(f"[bringup] ERROR: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ class NodeSpec:
     def full_name(self) -> str:
         return f"{self.namespace.rstrip('/')}/{self.name}"
 
+    @property
+    def process(self) -> str:
+        """What its process is called, in messages and as a log file."""
+        return self.full_name.strip("/")
+
 
 @dataclass(frozen=True)
 class Robot:

@@ -70,7 +70,7 @@ def main() -> int:
             watch(
                 args.namespace,
                 task,
-                alive=lambda: check_signals() or cell.failure(),
+                alive=lambda: check_signals() or cell.bringup.failure(),
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
             ) as runner,

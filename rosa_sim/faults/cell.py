@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from rosa_contract.robot import RobotSpec, load_robot
 from rosa_sim.faults import relay
 from rosa_sim.faults.switch import turn
 from rosa_sim.faults.table import ARM, CLOCK, LINK, SENSORS, WORKER
+from rosa_sim.ports import free_ports
 
 SERVER, PROXY = "server", "link_proxy"
 PLACES = (
@@ -90,7 +90,6 @@ class FaultyCell:
         self.bringup = Bringup(
             [made.robot], server=made.robot.config, logs=logs, last=last, graph=self._graph
         )
-        self.down: set[str] = set()  # processes that were ended on purpose and are not a failure
 
     def __enter__(self) -> FaultyCell:
         if self.plan.proxy:
@@ -102,11 +101,6 @@ class FaultyCell:
 
     def __exit__(self, *exc: object) -> None:
         self.bringup.__exit__(*exc)
-
-    def failure(self) -> str:
-        """Which process ended, other than on purpose; empty while all is as it should be."""
-        ended = set(self.bringup.supervisor.ended()) - self.down
-        return self.bringup.failure() if ended else ""
 
     def _graph(self, robot: Robot) -> list[NodeSpec]:
         """The robot's nodes, with relay, faulty driver and clock between them where they were asked for."""
@@ -149,15 +143,3 @@ def _with_faulty_model(source: Path, folder: Path, factory: Factory) -> Path:
     path = folder / "factory.yaml"
     path.write_text(yaml.safe_dump(document, sort_keys=False))
     return path
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

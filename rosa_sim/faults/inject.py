@@ -106,7 +106,7 @@ class Injector:
         self._continue()
 
     def _kill_server(self, name: str) -> None:
-        self._cell.down.add(SERVER)
+        self._cell.bringup.down.add(SERVER)
         supervisor = self._cell.bringup.supervisor
         workers = [pid for pid, _ in processes(supervisor.pid(SERVER))]
         supervisor.kill(SERVER)
@@ -118,7 +118,7 @@ class Injector:
 
     def _start_server(self) -> None:
         self._cell.bringup.start_server()
-        self._cell.down.discard(SERVER)
+        self._cell.bringup.down.discard(SERVER)
 
     # -- robot ------------------------------------------------------------------------------------------------------
 

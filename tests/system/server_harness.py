@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import zmq
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.images import EncodedImage
+from rosa_sim.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0  # hard limit of every wait; the machine may be busy
@@ -42,12 +42,6 @@ FAULTY = "tests.system.server_faults.faulty:FaultyBackend"
 EMULATED = {"images": {"front": [8, 8]}, "state": {"joint_position": 7}}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Server:
     """`rosa serve` as a user starts it."""
 
@@ -63,7 +57,7 @@ class Server:
     ) -> None:
         """`factory`: another factory file, with {port} and {metrics_port}. `arguments`: more of `rosa serve`."""
         self._arguments = arguments
-        self.port, self.metrics_port = free_port(), free_port()
+        self.port, self.metrics_port = free_ports(2)
         self.config = folder / "factory.yaml"
         self._log = folder / "server.log"
         text = (factory or FACTORY).format(

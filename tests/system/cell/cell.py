@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,17 +14,12 @@ from rosa_interfaces.msg import RobotStatus
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Robot
 from rosa_sim.episodes import EpisodeRunner, Operator, episodes, nobody
+from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "cell"
 TASK = "pick_and_place"
 LONGEST_S = 180.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def factory_file(folder: Path) -> tuple[Path, str]:

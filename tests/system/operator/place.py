@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from visualization_msgs.srv import GetInteractiveMarkers
 
 from rosa_client.bringup import Bringup
 from rosa_client.graph import Cell, Robot, panel, robots_of
+from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 40.0
@@ -60,9 +60,7 @@ gateway: {{bind: "{endpoint}", metrics_port: 0}}
 def place(folder: Path) -> Iterator[Bringup]:
     """Server, two robots that replay one picture, and the panel; everything is ended on leaving."""
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
     factory = folder / "factory.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))
     for camera in ("front", "wrist"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import rclpy
 
 from rosa_client.bringup import prepare_environment
+from rosa_sim.ports import free_port
 from tests.system.operator.place import ROOT, Floor, Rviz, begin
 
 pytestmark = pytest.mark.slow
@@ -35,9 +35,7 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
     shipped = (ROOT / "configs" / "two_robots.yaml").read_text()
     config = tmp_path / "two_robots.yaml"
     config.write_text(f"{shipped}\ngateway: {{bind: '{endpoint}', metrics_port: 0}}\n")

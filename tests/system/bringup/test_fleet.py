@@ -1,0 +1,204 @@
+"""Several robots in one bring-up: what ends by itself takes along what needs it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import psutil
+import pytest
+import rclpy
+from rosa_interfaces.msg import OperatorAlert
+
+from rosa_client.bringup import Bringup, prepare_environment, watch
+from rosa_client.graph import NodeSpec, Robot
+from rosa_client.supervisor import BringupError
+from rosa_sim.bag import read
+from rosa_sim.ports import free_port
+from tests.system.operator.place import LATEST, ROOT, Floor, begin
+
+FIRST, SECOND = "panda0", "panda1"
+LEFT, RIGHT = Robot(namespace="left"), Robot(namespace="right")
+FACTORY = """
+server_cluster: {{num_servers: 1, gpu_type: cpu}}
+robot_fleet:
+  - {{task: easy, num_robots: 2}}
+easy:
+  pipeline: {{action_period_ms: 200}}
+  components:
+    system1: {{model: quick, slo_ms: 2000, fallback: stop_and_resend}}
+models:
+  quick: {{backend: emulated, options: {{latency_ms: 5}}}}
+gateway: {{bind: "{endpoint}", metrics_port: 0}}
+"""
+
+
+def sleepers(robot: Robot) -> list[NodeSpec]:
+    """Nodes without ROS, which start and end at once."""
+    names = ("arm_node", "camera_node")
+    return [NodeSpec("tests.system.bringup.sleeper", name, f"/{robot.namespace}") for name in names]
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, "did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def fleet() -> Iterator[Bringup]:
+    bringup = Bringup([LEFT, RIGHT], graph=sleepers)
+    with bringup:
+        yield bringup
+
+
+def test_the_end_of_a_node_is_told_once(fleet: Bringup) -> None:
+    assert fleet.news() == []
+    fleet.supervisor.kill("left/camera_node")
+    (line,) = fleet.news()
+    assert line.startswith("left/camera_node ended by SIGKILL: left is lost.")
+    assert fleet.news() == []
+    assert fleet.lost() == ["left"]
+    assert fleet.failure() == ""
+    assert fleet.supervisor.is_running("left/arm_node"), "what is left of the robot stays up"
+
+
+def test_a_bring_up_that_is_ended_after_a_loss_has_failed(fleet: Bringup) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(fleet, interrupt)
+    fleet.supervisor.kill("left/camera_node")
+    with pytest.raises(BringupError, match=r"lost on the way: left$"):
+        watch(fleet, interrupt)
+
+
+def test_a_bring_up_fails_with_its_last_robot(fleet: Bringup) -> None:
+    fleet.supervisor.kill("left/camera_node")
+    fleet.supervisor.kill("right/arm_node")
+    with pytest.raises(
+        BringupError, match="left/camera_node ended by SIGKILL, right/arm_node ended by SIGKILL"
+    ):
+        watch(fleet, lambda: None)
+
+
+def test_what_is_down_on_purpose_is_no_loss(fleet: Bringup) -> None:
+    fleet.down.add("left/camera_node")
+    fleet.supervisor.kill("left/camera_node")
+    assert (fleet.news(), fleet.lost(), fleet.failure()) == ([], [], "")
+
+
+def test_a_robot_that_does_not_come_up_is_lost_and_the_others_start() -> None:
+    """Its driver ends at once, and its runtime would wait for its life-cycle service in vain."""
+
+    def graph(robot: Robot) -> list[NodeSpec]:
+        broken = NodeSpec("tests.system.bringup.no_such_driver", "arm_node", f"/{robot.namespace}")
+        silent = NodeSpec("tests.system.bringup.sleeper", "runtime_node", f"/{robot.namespace}", managed=True)
+        return [broken, silent] if robot is LEFT else sleepers(robot)
+
+    with Bringup([LEFT, RIGHT], graph=graph) as bringup:
+        assert bringup.lost() == ["left"]
+        assert ["left/arm_node ended with status 1" in line for line in bringup.news()] == [True]
+        assert bringup.supervisor.is_running("right/camera_node")
+    with pytest.raises(BringupError, match="left/arm_node ended with status 1"), Bringup([LEFT], graph=graph):
+        pass
+
+
+class Running:
+    """A bring-up of two robots that replay a picture, as a user starts it: with a server, and both recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self._log = folder / "log"
+        self.bags = [folder / f"run_{name}.mcap" for name in (FIRST, SECOND)]
+        (folder / "factory.yaml").write_text(FACTORY.format(endpoint=endpoint))
+        for camera in ("front", "wrist"):
+            (folder / camera).mkdir()
+            cv2.imwrite(str(folder / camera / "0.png"), np.full((96, 96, 3), 90, np.uint8))
+        values = {
+            "config": folder / "factory.yaml",
+            "gateway": endpoint,
+            "driver": "replay",
+            "source": folder,
+            "record": folder / "run.mcap",
+            "fleet": "true",
+            "start_server": "true",
+        }
+        command = [sys.executable, "-m", "rosa_client.bringup", *(f"{k}:={v}" for k, v in values.items())]
+        with self._log.open("w") as log:
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def kill(self, robot: str, node: str) -> None:
+        """SIGKILL one node, and wait until it was said."""
+        found = [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if {f"__ns:=/{robot}", f"__node:={node}"} <= set(child.cmdline())
+        ]
+        assert len(found) == 1, f"{robot}/{node}: {len(found)} processes"
+        found[0].kill()
+        until(lambda: f"ERROR: {robot}/{node} ended by SIGKILL: " in self.said())
+
+    def close(self) -> None:
+        """Ask it to end; it kills its nodes when it cannot ask them."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        finally:
+            self.process.kill()
+
+
+@pytest.mark.slow
+def test_a_robot_works_on_when_recorder_and_neighbour_end(tmp_path: Path) -> None:
+    os.environ["ROS_DOMAIN_ID"] = str(1 + (os.getpid() + 30) % 100)
+    prepare_environment()
+    cell = Running(tmp_path)
+    begin()
+    floor = Floor((FIRST, SECOND))
+    alerts: list[OperatorAlert] = []
+    floor.node.create_subscription(OperatorAlert, f"/{FIRST}/operator_alert", alerts.append, LATEST)
+
+    def work(name: str) -> None:
+        goal = floor.rounds[name] + 2
+        floor.until(
+            lambda: floor.rounds[name] >= goal, f"{name} to complete two more rounds; {cell.said()[-2000:]}"
+        )
+
+    try:
+        for name in (FIRST, SECOND):
+            floor.start(name, "easy")
+            work(name)
+
+        cell.kill(FIRST, "recorder_node")
+        for name in (FIRST, SECOND):
+            work(name)
+        kept = [entry.topic for entry in read(cell.bags[0], lambda topic: topic == f"/{FIRST}/decisions")]
+        assert kept, "what the recorder had heard until then"
+
+        cell.kill(FIRST, "camera_node")
+        floor.until(lambda: [alert for alert in alerts if alert.active], f"{FIRST} to call a human")
+        assert alerts[-1].cause == "sensor_silent"
+        work(SECOND)
+        assert cell.process.poll() is None, cell.said()[-2000:]
+
+        cell.kill(SECOND, "runtime_node")
+        assert cell.process.wait(30) == 2
+        assert f"{FIRST}/camera_node ended by SIGKILL, {SECOND}/runtime_node ended by SIGKILL" in cell.said()
+    finally:
+        floor.close()
+        rclpy.try_shutdown()
+        cell.close()

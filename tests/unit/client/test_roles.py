@@ -1,0 +1,64 @@
+"""What the end of each process means: to nobody, to one robot, or to all."""
+
+from __future__ import annotations
+
+import pytest
+
+from rosa_client.graph import Cell, Robot, panel
+from rosa_client.roles import Roles, how, roles_of
+
+ROBOTS = [Robot(namespace="left", record="left.mcap"), Robot(namespace="right")]
+KILLED = -9
+
+
+@pytest.fixture
+def fleet() -> Roles:
+    return roles_of(ROBOTS, panel=panel(ROBOTS, Cell()))
+
+
+@pytest.mark.parametrize("node", ["arm_node", "camera_node", "runtime_node"])
+def test_a_robot_that_misses_a_node_is_lost_and_the_other_is_not(fleet: Roles, node: str) -> None:
+    ended = {f"left/{node}": KILLED}
+    assert fleet.lost(ended) == ["left"]
+    assert fleet.over(ended) == ""
+    told = fleet.told(f"left/{node}", ended)
+    assert told.startswith(f"left/{node} ended by SIGKILL: left is lost.")
+    assert told.endswith("right goes on")
+
+
+@pytest.mark.parametrize("spare", ["left/recorder_node", "operator_node"])
+def test_nobody_needs_a_recorder_or_the_panel(fleet: Roles, spare: str) -> None:
+    ended = {spare: 1}
+    assert fleet.lost(ended) == []
+    assert fleet.over(ended) == ""
+    assert fleet.told(spare, ended).startswith(f"{spare} ended with status 1: ")
+
+
+def test_who_loses_its_recording_is_told_what_is_left_of_it(fleet: Roles) -> None:
+    assert "left.mcap has what came before" in fleet.told("left/recorder_node", {"left/recorder_node": 1})
+
+
+def test_all_is_over_when_the_last_robot_is_lost(fleet: Roles) -> None:
+    ended = {"left/camera_node": KILLED, "left/recorder_node": 0, "right/arm_node": 3}
+    assert fleet.lost(ended) == ["left", "right"]
+    assert fleet.over(ended) == "left/camera_node ended by SIGKILL, right/arm_node ended with status 3"
+    assert fleet.told("right/arm_node", ended).endswith("no robot is left that can work; all ends")
+
+
+def test_one_robot_alone_is_the_last() -> None:
+    alone = roles_of([Robot(namespace="left")])
+    assert alone.over({"left/camera_node": KILLED}) == "left/camera_node ended by SIGKILL"
+
+
+def test_every_robot_needs_what_is_nobodys_own(fleet: Roles) -> None:
+    ended = {"left/camera_node": KILLED, "server": 1}
+    assert fleet.over(ended) == "server ended with status 1"
+    assert fleet.told("server", ended).endswith("all ends")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(0, "ended with status 0"), (-11, "ended by SIGSEGV"), (-40, "ended by signal 40")],
+)
+def test_an_exit_status_in_words(status: int, words: str) -> None:
+    assert how(status) == words
