@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +19,11 @@ from rosa_contract.strict import nearest
 from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
-from rosa_server.scheduler.measure import measure_plan, plans
-from rosa_server.scheduler.profiles import (
-    SCHEMA,
-    Configuration,
-    LatencyPoint,
-    Profile,
-    load_profile,
-    save_profile,
-)
+from rosa_server.scheduler.measure import RATE_SHARES, Progress, UnsteadyMachine, measure_plan, plans
+from rosa_server.scheduler.profiles import SCHEMA, Configuration, Profile, load_profile, save_profile
 
 BAR = 30
+UNSTEADY = 4  # exit status: the machine had other work
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -40,7 +32,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "profile",
         help="measure a model on this hardware for the scheduler",
         description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
-        " Interrupted, it goes on where it stopped.",
+        " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine had other work.",
     )
     parser.add_argument("model", help="model name as in factory files")
     parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
@@ -71,7 +63,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `rosa profile`. Exit status 0, or 2 for wrong input."""
+    """Run `rosa profile`. Exit status 0; 2: wrong input; 4: no steady measurement, what was measured is kept."""
     try:
         path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
         if path.exists() and not args.again:
@@ -84,6 +76,9 @@ def main(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
+    except UnsteadyMachine as error:
+        print(f"\nrosa profile {args.model}: {error}", file=sys.stderr)
+        return UNSTEADY
     if args.plot is not None:
         target = Path(args.plot) if args.plot else path.with_suffix(".png")
         plot(profile, target)
@@ -103,7 +98,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     backend = _backend(args)
     partial = path.with_suffix(".partial.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = _resume(partial)
+    progress = Progress.load(partial)
     backend.load()
     try:
         backend.warm_up()
@@ -111,18 +106,17 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         todo = plans(batches, backend.max_batch)
         for index, plan in enumerate(todo):
             steps = measure_plan(
-                backend, plan, args.component, args.requests, time.perf_counter, time.sleep, known, False
+                backend, plan, args.component, args.requests, time.perf_counter, time.sleep, progress, False
             )
             for step in steps:
                 if isinstance(step, Configuration):
                     configurations.append(step)
                     continue
-                known[step[0]] = step[1]
-                partial.write_text(
-                    json.dumps({key: asdict(point) for key, point in known.items()}), encoding="utf-8"
+                progress.save(partial)
+                done = len(progress.points[plan.key]) / len(RATE_SHARES)
+                _progress(
+                    (index + done) / len(todo), f"{plan.key} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms"
                 )
-                done = sum(1 for key in known if key.startswith(f"{plan.key}@"))
-                _progress((index + done / 10) / len(todo), f"{step[0]}: p99 {step[1].p99_ms:.1f} ms")
     finally:
         backend.close()
     print(file=sys.stderr)
@@ -168,15 +162,6 @@ def _backend(args: argparse.Namespace) -> Backend:
         except yaml.YAMLError:
             raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
     return create(name, **options)
-
-
-def _resume(partial: Path) -> dict[str, LatencyPoint]:
-    """Points of an interrupted measurement; a damaged file is started over."""
-    try:
-        plain = json.loads(partial.read_text(encoding="utf-8"))
-        return {str(key): LatencyPoint(**point) for key, point in plain.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
 
 
 def _progress(share: float, words: str) -> None:

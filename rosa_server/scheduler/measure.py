@@ -3,13 +3,20 @@
 Arrivals are drawn beforehand and latency counts from the drawn arrival, so a backend that falls behind is
 charged for the whole wait. One thread suffices: while a batch runs, arrivals pass on their own. Time comes
 from `clock` and `sleep`.
+
+Service times set the rates, so both have to be of the same machine. When the runs at some rate take much longer or
+shorter than the service times said, something else used the machine in one of the two, or the measurement was
+interrupted and goes on under other conditions: the configuration is measured again from its start.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
+from statistics import median
 
 import numpy as np
 
@@ -18,8 +25,14 @@ from rosa_server.scheduler.profiles import DYNAMIC, STATIC, Configuration, Laten
 from rosa_server.scheduler.queueing import poisson_arrivals_ms, summarise
 
 RATE_SHARES = tuple(step / 10 for step in range(1, 11))
+STEADY = 2.0  # a run may take so many times longer or shorter: caches and clocks cool down between requests
+ATTEMPTS = 3
 Clock = Callable[[], float]
 Sleep = Callable[[float], None]
+
+
+class UnsteadyMachine(RuntimeError):
+    """Runs under load do not take what the service times say; the message says where and what to do."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,44 @@ class Plan:
     @property
     def key(self) -> str:
         return f"{self.batching}-{self.batch}"
+
+    @property
+    def sizes(self) -> list[int]:
+        """Batch sizes whose service time is measured; the largest last."""
+        if self.batching == STATIC:
+            return [self.batch]
+        return sorted({size for size in (1, 2, 4, 8, 16, 32, 64) if size < self.batch} | {self.batch})
+
+
+@dataclass
+class Progress:
+    """What has been measured of one profile so far, by the key of a plan. A file of it resumes a measurement."""
+
+    service_ms: dict[str, dict[int, float]] = field(default_factory=dict)  # batch size -> mean time of a run
+    points: dict[str, dict[float, LatencyPoint]] = field(
+        default_factory=dict
+    )  # share of the maximum -> point
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Progress:
+        """What `save` wrote; a missing or damaged file is started over."""
+        try:
+            plain = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                {
+                    key: {int(n): float(ms) for n, ms in times.items()}
+                    for key, times in plain["service_ms"].items()
+                },
+                {
+                    key: {float(share): LatencyPoint(**point) for share, point in points.items()}
+                    for key, points in plain["points"].items()
+                },
+            )
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return cls()
 
 
 def plans(batches: Sequence[int], max_batch: int) -> list[Plan]:
@@ -62,7 +113,15 @@ def service_times_ms(
     return times
 
 
-def open_loop_ms(
+@dataclass(frozen=True)
+class OpenLoop:
+    """What one rate gave."""
+
+    latencies_ms: list[float]  # in order of answering
+    runs: list[tuple[int, float]]  # batch size and time of each run, ms
+
+
+def open_loop(
     backend: Backend,
     sample: ModelInput,
     plan: Plan,
@@ -71,11 +130,11 @@ def open_loop_ms(
     seed: int,
     clock: Clock,
     sleep: Sleep,
-) -> list[float]:
-    """Latencies of `requests` Poisson arrivals, in order of answering."""
+) -> OpenLoop:
+    """`requests` Poisson arrivals on one worker."""
     arrivals = poisson_arrivals_ms(rate_hz, requests, Random(seed))
     begin = clock()
-    latencies: list[float] = []
+    found = OpenLoop([], [])
     first = 0
     while first < requests:
         now = 1000 * (clock() - begin)
@@ -85,11 +144,20 @@ def open_loop_ms(
         last = first + 1
         while last < requests and last - first < plan.batch and arrivals[last] <= now:
             last += 1
-        backend.infer([sample] * (plan.batch if plan.batching == STATIC else last - first))
+        size = plan.batch if plan.batching == STATIC else last - first
+        backend.infer([sample] * size)
         done = 1000 * (clock() - begin)
-        latencies.extend(max(1e-3, done - arrival) for arrival in arrivals[first:last])
+        found.runs.append((size, done - now))
+        found.latencies_ms.extend(max(1e-3, done - arrival) for arrival in arrivals[first:last])
         first = last
-    return latencies
+    return found
+
+
+def slowdown(runs: Sequence[tuple[int, float]], service_ms: dict[int, float]) -> float:
+    """How many times longer than its service time the median run took; sizes in between are interpolated."""
+    sizes = sorted(service_ms)
+    times = [service_ms[size] for size in sizes]
+    return median(ms / float(np.interp(size, sizes, times)) for size, ms in runs)
 
 
 def measure_plan(
@@ -99,36 +167,41 @@ def measure_plan(
     requests: int,
     clock: Clock,
     sleep: Sleep,
-    known: dict[str, LatencyPoint],
+    progress: Progress,
     name_component: bool = True,
-) -> Iterator[tuple[str, LatencyPoint] | Configuration]:
-    """Yields (key, point) after each measured rate, and the finished configuration at the end.
+) -> Iterator[tuple[float, LatencyPoint] | Configuration]:
+    """Yields (share of the maximum, point) after each measured rate, and the finished configuration at the end.
 
-    `known` holds points of an interrupted measurement by key; they are not measured again. Rates are shares of the
-    maximum throughput, batch / service time, measured now.
+    What `progress` holds is not measured again; it is kept up to date. Rates are shares of the maximum throughput,
+    largest batch / service time. Raises `UnsteadyMachine` when that time never held under load.
     """
     sample = random_input(backend.input_spec, component, np.random.default_rng(0))
-    sizes = (
-        [plan.batch] if plan.batching == STATIC else [s for s in (1, 2, 4, 8, 16, 32, 64) if s <= plan.batch]
+    reasons: list[str] = []
+    while len(reasons) < ATTEMPTS:
+        if plan.key not in progress.service_ms:
+            times = service_times_ms(backend, sample, plan.sizes, max(3, requests // 20), clock)
+            progress.service_ms[plan.key], progress.points[plan.key] = times, {}
+        times, points = progress.service_ms[plan.key], progress.points[plan.key]
+        maximum_hz = 1000 * plan.batch / times[plan.batch]
+        for share in RATE_SHARES:
+            if share in points:
+                continue
+            rate_hz = maximum_hz * share
+            found = open_loop(backend, sample, plan, rate_hz, requests, round(share * 100), clock, sleep)
+            factor = slowdown(found.runs, times)
+            if not 1 / STEADY <= factor <= STEADY:
+                reasons.append(f"at {rate_hz:.3g} req/s a run took {factor:.2g} times its service time")
+                del progress.service_ms[plan.key]
+                break
+            points[share] = summarise(rate_hz, found.latencies_ms)
+            yield share, points[share]
+        else:
+            service = tuple(ServiceTime(size, ms) for size, ms in times.items())
+            components = (component,) if name_component else ()
+            latency = tuple(points[share] for share in RATE_SHARES)
+            yield Configuration(plan.batching, plan.batch, maximum_hz, latency, service, components)
+            return
+    raise UnsteadyMachine(
+        f"{plan.batching} batch {plan.batch}: the machine was not steady, {ATTEMPTS} times: {'; '.join(reasons)}."
+        " Stop what else runs on it and start the command again; it goes on with this configuration."
     )
-    times = service_times_ms(backend, sample, sizes, max(3, requests // 20), clock)
-    maximum_hz = 1000 * plan.batch / times[sizes[-1]]
-    for share in RATE_SHARES:  # an interrupted measurement goes on with the rates that it began with
-        if f"{plan.key}@{share:g}" in known:
-            maximum_hz = known[f"{plan.key}@{share:g}"].rate_hz / share
-            break
-    points = []
-    for share in RATE_SHARES:
-        key = f"{plan.key}@{share:g}"
-        point = known.get(key)
-        if point is None:
-            rate = maximum_hz * share
-            latencies = open_loop_ms(backend, sample, plan, rate, requests, round(share * 100), clock, sleep)
-            point = summarise(rate, latencies)
-            yield key, point
-        points.append(point)
-    points.sort(key=lambda point: point.rate_hz)
-    maximum_hz = points[-1].rate_hz
-    service = tuple(ServiceTime(size, ms) for size, ms in times.items())
-    components = (component,) if name_component else ()
-    yield Configuration(plan.batching, plan.batch, maximum_hz, tuple(points), service, components)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 from rosa_contract.errors import ConfigError
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.scheduler import cli_plan, cli_profile
-from rosa_server.scheduler.measure import measure_plan, open_loop_ms, plans, random_input
-from rosa_server.scheduler.profiles import Configuration, load_profile
+from rosa_server.scheduler.measure import UnsteadyMachine
+from rosa_server.scheduler.profiles import load_profile
 from rosa_server.scheduler.schedule import schedule_from
 from tests.unit.server.scheduler.factories import CONFIGS
 
@@ -192,78 +188,6 @@ def test_a_schedule_with_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFix
         schedule_from(plan)
 
 
-class SteadyBackend:
-    """Takes 10 ms for a batch of any size, on a clock of its own."""
-
-    input_spec = InputSpec(images={"front": (4, 4)}, state={"joint_position": 7})
-    max_batch = 4
-    memory_mb = 1.0
-
-    def __init__(self) -> None:
-        self.now_s, self.sizes = 0.0, set[int]()
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def load(self) -> None: ...
-
-    def warm_up(self) -> None: ...
-
-    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        self.now_s += 0.010
-        self.sizes.add(len(batch))
-        return [ModelOutput() for _ in batch]
-
-    def close(self) -> None: ...
-
-
-def test_measuring_finds_service_time_and_maximum_throughput() -> None:
-    backend = SteadyBackend()
-    padded = plans([2, 4, 8], backend.max_batch)[-2]
-    assert (padded.batching, padded.batch) == ("static", 4)
-    *_, configuration = measure_plan(backend, padded, "system1", 400, backend.clock, backend.sleep, {})
-    assert isinstance(configuration, Configuration)
-    assert configuration.max_throughput_hz == pytest.approx(400)
-    assert configuration.service[0].ms == pytest.approx(10)
-    assert backend.sizes == {4}  # padded
-    assert configuration.latency_ms("p99", 40) < 25
-    assert configuration.latency[0].p50_ms >= 10
-
-
-def test_a_request_that_waits_is_charged_from_its_arrival() -> None:
-    backend = SteadyBackend()
-    sample = random_input(backend.input_spec, "system1", np.random.default_rng(0))
-    one = plans([], 1)[0]
-    latencies = open_loop_ms(backend, sample, one, 200.0, 500, 1, backend.clock, backend.sleep)
-    assert (
-        max(latencies) > 1000
-    )  # 200 requests a second on a worker that does 100: the queue grows without end
-
-
-def test_an_interrupted_measurement_goes_on_where_it_stopped() -> None:
-    backend = SteadyBackend()
-    plan = plans([], 1)[0]
-    steps = measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, {})
-    first = [next(steps) for _ in range(4)]
-    known = dict(step for step in first if not isinstance(step, Configuration))
-    again = list(measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, known))
-    assert len(again) == 10 - 4 + 1
-
-
-def test_a_resumed_measurement_keeps_the_rates_it_began_with() -> None:
-    backend = SteadyBackend()
-    plan = plans([], 1)[0]
-    key, point = next(step for step in measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, {})
-                      if not isinstance(step, Configuration))  # fmt: skip
-    known = {key: replace(point, rate_hz=5.0)}  # the machine was half as fast then
-    *_, configuration = measure_plan(backend, plan, "system1", 100, backend.clock, backend.sleep, known)
-    assert isinstance(configuration, Configuration)
-    assert [p.rate_hz for p in configuration.latency] == pytest.approx([5.0 * i for i in range(1, 11)])
-
-
 def test_profile_writes_a_file_that_plan_can_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["profile", "test/model", "--backend", "emulated", "--option", "latency_ms=0.2", "--batches", "2"]
     words += ["--requests", "50", "--profiles", str(tmp_path), "--plot"]
@@ -276,6 +200,19 @@ def test_profile_writes_a_file_that_plan_can_read(tmp_path: Path, capsys: pytest
     assert not path.with_suffix(".partial.json").exists()
     assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path)) == 2
     assert "--again" in capsys.readouterr().err
+
+
+def test_profile_on_a_busy_machine_says_so_and_keeps_what_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_steady(*_: object) -> None:
+        raise UnsteadyMachine("static batch 1: the machine was not steady")
+
+    monkeypatch.setattr(cli_profile, "measure_plan", never_steady)
+    words = ["profile", "test/model", "--backend", "null", "--profiles", str(tmp_path)]
+    assert rosa(cli_profile, *words) == cli_profile.UNSTEADY
+    assert "rosa profile test/model: static batch 1: the machine was not steady" in capsys.readouterr().err
+    assert not list(tmp_path.glob("cpu/*.yaml")), "no profile of two different machines"
 
 
 def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
