@@ -78,7 +78,7 @@ def _use_progress(core: Mission, lane: Lane, verdict: str, now_s: float) -> None
     seen = core.verdicts.setdefault(lane.name, deque(maxlen=lane.component.confirmations))
     seen.append(verdict)
     confirmed = list(seen).count(verdict) >= lane.component.confirmations
-    moves = core.state in (State.RETURNING, State.RESETTING) or core.reset_pending
+    moves = core.state in (State.RETURNING, State.RESETTING) or core.reset_pending or core.return_pending
     if not confirmed or core.holds or moves or core.state not in SUPERVISED:
         return
     if verdict == "done":

@@ -80,17 +80,24 @@ def stop(
     now_s: float,
     component: str = "",
 ) -> None:
-    """Hold, and stay held until `key` clears. A move to the safe pose goes on: it is the more severe fallback."""
+    """Hold, and stay held until `key` clears.
+
+    A move to the safe pose goes on, as it is the more severe fallback; only a danger interrupts it.
+    """
     _held(core, key, action, now_s)
     core.note(action.key, cause, reason, component)
-    if core.state in (State.INFERRING, State.EXECUTING, State.RESETTING):
+    returns = core.state is State.RETURNING
+    if core.state in (State.INFERRING, State.EXECUTING, State.RESETTING) or (
+        returns and core.stands_in_danger
+    ):
         core.reset_pending |= core.state is State.RESETTING
+        core.return_pending |= returns
         core.go(Event.STOP, now_s)
         core.hold(now_s)
 
 
 def _return(core: Mission, lane: Lane, cause: str, reason: str, now_s: float) -> None:
-    """Drive to the safe pose, and stay held there until the component is good again."""
+    """Drive to the safe pose, at once or when the danger is over, and stay held there until the component is good."""
     before = core.holds.get(lane.name)
     _held(core, lane.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
     already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
@@ -98,6 +105,15 @@ def _return(core: Mission, lane: Lane, cause: str, reason: str, now_s: float) ->
         return  # on the way there, or there
     core.note(RETURN_TO_SAFE_STATE, cause, reason, lane.name)
     core.reset_pending |= core.state is State.RESETTING
+    if core.stands_in_danger:
+        core.return_pending = True
+    else:
+        to_safe_pose(core, now_s)
+
+
+def to_safe_pose(core: Mission, now_s: float) -> None:
+    """Begin the move there, or begin it again."""
+    core.return_pending = False
     core.go(Event.RETURN, now_s)
     core.move(TO_SAFETY, now_s)
 
@@ -118,7 +134,7 @@ def retry(core: Mission, now_s: float) -> None:
     core.holds.clear()
     core.verdicts.clear()
     core.forget_plan()
-    core.reset_pending = False
+    core.reset_pending = core.return_pending = False
     core.move(FIRST_LEG, now_s)
 
 
@@ -195,4 +211,4 @@ def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> No
 def _let_go_of_everything(core: Mission, now_s: float) -> None:
     core.cancel_calls(now_s)
     core.holds.clear()
-    core.reset_pending = False
+    core.reset_pending = core.return_pending = False

@@ -18,7 +18,7 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.route import TO_SAFETY, Leg
 from rosa_client.runtime.task_machine import MAY_MOVE, Event, State, advance
-from rosa_contract.config import GOAL_COUPLED, Task
+from rosa_contract.config import GOAL_COUPLED, SAFETY, Task
 from rosa_contract.fallbacks import FallbackAction
 from rosa_contract.robot import RobotSpec
 
@@ -108,6 +108,7 @@ class Mission:
         self.leg = TO_SAFETY  # the move under way
         self.stay_until_s: float | None = None  # arrived, and waits at the end of the leg
         self.reset_pending = False  # a reset was interrupted and begins again when nothing holds the arm
+        self.return_pending = False  # so was a move to the safe pose; it goes on when `stands_in_danger` ends
         # the ladder
         self.holds: dict[str, Held] = {}
         self.unsafe_in_a_row = 0
@@ -143,6 +144,16 @@ class Mission:
         """The arm may move now; while this is so, the shell gives it a sign of life."""
         settles = self.state is State.INFERRING and isinstance(self.last_order, Play)
         return self.state in MAY_MOVE or settles
+
+    @property
+    def stands_in_danger(self) -> bool:
+        """Safety says unsafe, and its fallback is to stand still: then no move, not even to the safe pose, goes on."""
+        held = self.holds.get(SAFETY)
+        return (
+            self.unsafe_in_a_row > 0
+            and held is not None
+            and held.action < FallbackAction.RETURN_TO_SAFE_STATE
+        )
 
     def stale(self, now_s: float) -> dict[str, float]:
         """Sensors whose newest sample is too old -> its time."""

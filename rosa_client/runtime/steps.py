@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from rosa_client.runtime.checks import ARM, sensor_key
 from rosa_client.runtime.commands import HOLDING, Send
-from rosa_client.runtime.ladder import SUPERVISED, escalate
+from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
 from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import GOAL_COUPLED, MONITOR, SYSTEM1, SYSTEM2
+from rosa_contract.config import GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SYSTEM1, SYSTEM2
 
 ASK_ARM_EVERY_S = 1.0
 
@@ -83,9 +83,12 @@ def holding(core: Mission, now_s: float) -> None:
     clear += [key for key in GOAL_COUPLED if key in core.lanes and now_s >= core.lanes[key].resend_after_s]
     for key in clear:
         core.clear(key)
-    if core.holds:
+    if core.return_pending and not core.stands_in_danger:
+        core.note(RETURN_TO_SAFE_STATE, "recovered", "the interrupted move to the safe pose begins again")
+        to_safe_pose(core, now_s)
+    elif core.holds:
         return
-    if core.reset_pending:
+    elif core.reset_pending:
         core.reset_pending = False
         core.note("retry", "recovered", "the interrupted reset begins again")
         core.go(Event.RETRY, now_s)

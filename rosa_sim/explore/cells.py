@@ -43,6 +43,7 @@ CELLS: dict[str, tuple[str, float, dict[str, str]]] = {
     "pick and place": (HUMAN, 1, {"system1": RESEND, "monitor": RESEND}),
     "pick and place, safe": (RETURN, 1, {"system1": RETURN, "monitor": REPLAN}),
     "guarded": (RETURN, 1, {"system1": RESEND, "safety": RETURN}),
+    "guarded, stands still": (RETURN, 1, {"system1": RETURN, "safety": RESEND}),
     "planned": (HUMAN, 0.5, {"system1": REPLAN, "system2": PLAN}),
     "planned, every time": (ABORT, 1, {"system1": PLAN, "system2": RESEND}),
     "guarded and watched": (HUMAN, 1, {"system1": RETURN, "safety": RESEND, "monitor": RETURN}),

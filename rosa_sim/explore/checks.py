@@ -118,7 +118,8 @@ def _fell_back(before: World, after: World) -> Iterator[str]:
         yield f"is {core.state.value} instead of calling a human for {actions[worst]}"
     elif worst is FallbackAction.RETURN_TO_SAFE_STATE and core.state not in (State.RETURNING, *CALLED):
         held = was.holds.get(actions[worst])
-        if held is None or held.action is not worst:
+        waits = core.return_pending and core.stands_in_danger
+        if not waits and (held is None or held.action is not worst):
             yield f"is {core.state.value} instead of returning to the safe pose for {actions[worst]}"
     elif worst > FallbackAction.USE_LAST_PLAN and core.state in (State.EXECUTING, State.RESETTING):
         yield f"is {core.state.value} instead of stopping for {actions[worst]}"
@@ -163,12 +164,21 @@ def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
         yield f"is {core.state.value}, but held by {', '.join(core.holds)}"
     if core.holds and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
         yield f"moves {moved}, but is held by {', '.join(core.holds)}"
+    if core.unsafe_in_a_row and stands_when_unsafe(core) and core.state not in (State.HOLDING, *QUIET):
+        yield f"is {core.state.value} although safety says unsafe, which its fallback answers by standing still"
+    if core.return_pending and core.state is not State.HOLDING:
+        yield f"is {core.state.value} although its move to the safe pose was interrupted"
     limit = core.task.safety_and_slo_violation
     if core.unsafe_in_a_row and SAFETY not in core.holds and core.state in (State.EXECUTING, State.RESETTING):
         yield "moves although the last safety verdict is unsafe"
     for lane in core.lanes.values():
         if core.state not in QUIET and lane.consecutive_missed >= limit.max_consecutive_slo_violation:
             yield f"goes on after {lane.consecutive_missed} misses of {lane.name} in a row"
+
+
+def stands_when_unsafe(core: Mission) -> bool:
+    """Whether the fallback of safety is milder than the move to the safe pose."""
+    return fallback(core.lanes[SAFETY].component.fallback) < FallbackAction.RETURN_TO_SAFE_STATE
 
 
 def finished(world: World) -> bool:

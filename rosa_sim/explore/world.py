@@ -163,7 +163,7 @@ class World:
             (core.unsafe_in_a_row, core.cut_short_in_a_row, core.failures),
             tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
             (core.leg, core.stay_until_s is not None) if moves else None,
-            (core.reset_pending, self.reset_owed, self.retried),
+            (core.reset_pending, core.return_pending, self.reset_owed, self.retried),
             core.alert is not None,
             type(core.last_order),
         )

@@ -36,7 +36,7 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
 @pytest.mark.slow
 def test_every_row_of_the_transition_table_is_taken() -> None:
     taken: set[tuple[State, Event]] = set()
-    for cell in ("pick and place, safe", "guarded", "lenient watch"):
+    for cell in ("pick and place, safe", "guarded", "guarded, stands still", "lenient watch"):
         found = search(core_of(cell))
         assert found.problems == []
         assert found.complete
@@ -144,6 +144,11 @@ def starts_again(state: State, event: Event) -> State:
     return State.CONNECTING if event is Event.START else advance(state, event)
 
 
+def sees_no_danger(core: Mission) -> bool:
+    """Drives to the safe pose whatever safety says."""
+    return False
+
+
 def never_times_out(core: Mission, now_s: float) -> None:
     """Waits for a move for ever."""
     if core.inputs.arm_state == "holding" and not core.arm_is_behind:
@@ -171,6 +176,7 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("pick and place", choices, "refusal", takes_any_number),
     ("guarded", Lane, "answer", takes_late_answers),
     ("guarded", Lane, "answer", remembers_late_answers),
+    ("guarded, stands still", Mission, "stands_in_danger", property(sees_no_danger)),
     ("pick and place", searching, "advance", starts_again),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
@@ -179,7 +185,9 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("cell", "where", "name", "broken"), MUTANTS, ids=lambda one: getattr(one, "__name__", None)
+    ("cell", "where", "name", "broken"),
+    MUTANTS,
+    ids=lambda one: getattr(getattr(one, "fget", one), "__name__", None),
 )
 def test_a_broken_core_is_noticed(
     cell: str, where: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,66 @@ def test_a_milder_fallback_does_not_end_the_way_to_the_safe_pose() -> None:
     assert stage.of(MoveTo) == moves
 
 
+def on_the_way_to_the_safe_pose(safety: str) -> Stage:
+    """The monitor has missed a deadline, and somebody steps into the way."""
+    stage = Stage(component("safety", safety), component("monitor", "return_to_safe_state"))
+    stage.good["safety"] = "safe"
+    stage.start()
+    stage.send_of("monitor")
+    stage.run(0.21)
+    assert stage.core.state is State.RETURNING
+    stage.good["safety"] = "unsafe"
+    return stage
+
+
+def test_a_danger_stops_the_move_to_the_safe_pose_which_goes_on_when_it_is_over() -> None:
+    stage = on_the_way_to_the_safe_pose("stop_and_resend")
+    first = len(stage.events)
+    stage.good["monitor"] = "ongoing"
+    stage.run(1.0)
+    assert stage.core.state is State.HOLDING
+    assert [type(c) for _, c in stage.events[first:] if isinstance(c, Hold | MoveTo)] == [Hold]
+    stage.good["safety"] = "safe"
+    stage.run(0.3)
+    assert stage.core.state is State.RETURNING
+    moves = [c.pose for c in stage.of(MoveTo)]
+    assert moves == ["safe", "safe"]
+    assert ("return_to_safe_state", "recovered") in stage.actions_taken
+    stage.good["system1"] = ""
+    stage.run_until(Play, limit_s=1.5)  # there, and on with a new plan
+
+
+def test_a_danger_that_stays_on_the_way_to_the_safe_pose_calls_a_human() -> None:
+    stage = on_the_way_to_the_safe_pose("stop_and_replan")
+    stage.good["monitor"] = "ongoing"
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "max_consecutive_safety_replan"
+    assert len(stage.of(MoveTo)) == 1
+
+
+def test_a_robot_that_stands_in_danger_drives_to_the_safe_pose_only_when_it_is_over() -> None:
+    stage = Stage(component("safety", "stop_and_resend"), component("monitor", "return_to_safe_state"))
+    stage.good["safety"] = "unsafe"
+    stage.start()
+    stage.run(0.3)
+    assert ("return_to_safe_state", "slo_missed") in stage.actions_taken
+    assert stage.core.state is State.HOLDING
+    assert not stage.of(MoveTo)
+    stage.good.update(safety="safe", monitor="ongoing")
+    stage.run(0.3)
+    assert stage.core.state is State.RETURNING
+
+
+def test_a_danger_whose_fallback_is_the_safe_pose_does_not_stop_the_move_there() -> None:
+    stage = on_the_way_to_the_safe_pose("return_to_safe_state")
+    stage.good["monitor"] = "ongoing"
+    stage.run(0.5)
+    assert ("return_to_safe_state", "slo_missed") in stage.actions_taken
+    assert stage.core.state is State.RETURNING
+    assert len(stage.of(MoveTo)) == 1
+
+
 def test_an_unsafe_verdict_stops_the_robot_whatever_the_fallback_is() -> None:
     stage = Stage(SYSTEM2, component("safety", "use_last_plan"))
     stage.good.update(system1="", system2="")
