@@ -87,8 +87,9 @@ def relax(
     servers: int,
     floors_hz: Mapping[str, float],
     fair: bool = False,
+    ceilings_hz: Mapping[str, float] | None = None,
 ) -> Relaxation | None:
-    """Maximise equation (1), or None when even the relaxation is infeasible.
+    """Maximise equation (1) with rates from floors to ceilings, or None when even the relaxation is infeasible.
 
     With `fair`, the common share of every class's fastest rate is maximised instead; `objective` is that share.
     """
@@ -96,13 +97,13 @@ def relax(
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
     solver.SetTimeLimit(SOLVER_MS)
     tolerances = pywraplp.MPSolverParameters()
-    for tolerance in (tolerances.PRIMAL_TOLERANCE, tolerances.DUAL_TOLERANCE):
-        tolerances.SetDoubleParam(tolerance, TOLERANCE)
+    tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)
     tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, 0.0)
     share = solver.NumVar(0, 1, "share")
     rates, waiting = {}, {}
     for cls in problem.classes:
         top, least = fastest_rate_hz(catalog, cls) * (1 + SLACK), floors_hz.get(cls.name, 0.0)
+        top = min(top, (ceilings_hz or {}).get(cls.name, top))
         if least > top:
             return None
         rates[cls.name] = solver.NumVar(least, top, cls.name)

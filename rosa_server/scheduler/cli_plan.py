@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.baselines import BASELINES, solve_baseline
 from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.exact import solve_exact
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.migration import plan_migration
 from rosa_server.scheduler.picture import draw
@@ -44,6 +47,8 @@ UNSUPPORTED = (
         "--bound",
         "the bound is about capped rates, which the baselines do not have; leave one of them out",
     ),
+    (BASELINE, "--exact", "the search is for our best schedule, not a baseline's; leave one of them out"),
+    ("--min-servers", "--exact", "there is no plan to improve; ask for one by --what-if servers=N"),
     ("--min-servers", SERVERS, "the number of servers is what is asked for; leave one of them out"),
     ("--min-servers", "--picture", "there is no plan to draw; draw one by --what-if servers=N"),
     ("--min-servers", "--bound", "there is no plan to compare; ask for one by --what-if servers=N"),
@@ -97,6 +102,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--bound", action="store_true", help="also say how far from the best possible schedule it is at most"
     )
     parser.add_argument(
+        "--exact",
+        nargs="?",
+        type=float,
+        const=60.0,
+        metavar="SECONDS",
+        help="small factories: search for the best schedule, with a proof, at most so long (60); no fair shares",
+    )
+    parser.add_argument(
         "--migrate-from",
         type=Path,
         metavar="PLAN.json",
@@ -120,7 +133,10 @@ def main(args: argparse.Namespace) -> int:
         options = options_from(args)
         if args.min_servers:
             return _min_servers(problem, library, options, args.json)
-        schedule = plan(problem, library, options, args.scheduler)
+        exact = None
+        if args.exact is not None:
+            exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact))
+        schedule = exact.schedule if exact else plan(problem, library, options, args.scheduler)
         migration = None
         if older is not None and schedule.feasible:
             migration = plan_migration(older, schedule, problem.servers)
@@ -129,6 +145,8 @@ def main(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule))
+    if exact is not None and schedule.feasible:
+        print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
     if args.bound and schedule.feasible:
         print(
             "\n" + _gap(schedule, upper_bound(problem, library, options)),
@@ -161,6 +179,7 @@ def _check_combination(args: argparse.Namespace) -> None:
         "--share-components": args.share_components,
         "--p99-loop": args.p99_loop,
         "--bound": args.bound,
+        "--exact": args.exact is not None,
         "--picture": args.picture is not None,
         "--migrate-from": args.migrate_from is not None,
     }
@@ -177,6 +196,8 @@ def _check_combination(args: argparse.Namespace) -> None:
 def options_from(args: argparse.Namespace) -> Options:
     if args.standby < 0:
         raise ConfigError("--standby", [f"expected 0 or more, got {args.standby}"])
+    if args.exact is not None and not 0 < args.exact < inf:
+        raise ConfigError("--exact", [f"expected more than 0 seconds, got {args.exact:g}"])
     make = Options.paper if args.scheduler == "paper" else Options
     return make(
         standby=args.standby,

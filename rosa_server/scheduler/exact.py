@@ -1,0 +1,282 @@
+"""The best schedule of a small factory with a proof (ours): branch and bound over class rates, whole streams inside.
+
+The rates that some placement carries are closed downwards: at lower rates loads and latencies are no higher, so every
+SLO and equation (4) still hold. A box of rates [low, high] therefore
+
+- holds no schedule if the integer program over server contents finds none with loads and latencies at `low`;
+- holds none better than that program's optimum, where equation (4), W <= 1/f - t, has its W at `low` and 1/f replaced
+  by its chord over the box, which lies above it;
+- holds none better than the relaxation of bound.py with rates in the box;
+- and gives a schedule, since what the program finds carries `low`; its rates are then raised as far as they go.
+
+Boxes are split until none can hold a schedule better than the best one by more than the tolerance. Nothing is put on
+a grid: what is proved holds for all real rates, up to that tolerance. Equation (1) is maximised as the paper has it,
+with `min_action_rate_hz` and without fair shares.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+from math import inf
+
+from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.bound import least_servers, relax
+from rosa_server.scheduler.build import build_schedule
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.contents import Contents, Program, contents_of
+from rosa_server.scheduler.guided import objective
+from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
+from rosa_server.scheduler.packing import SLACK, Packer
+from rosa_server.scheduler.placement import (
+    Worker,
+    demands_of,
+    fastest_rate_hz,
+    latencies_ms,
+    loop_rate_hz,
+    workers_of,
+)
+from rosa_server.scheduler.polish import polish
+from rosa_server.scheduler.problem import Problem, TaskClass
+from rosa_server.scheduler.reasons import impossible
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.standby import with_standby
+
+NAME = "exact"
+MOST_SERVERS, MOST_CLASSES = 8, 4
+NARROW = 1.1  # high / low of a box below which the integer program says more than the relaxation
+PROGRAM_S = 5.0
+POLISH = 4  # each ends within a hundredth of where the one before did
+Rates = dict[str, float]
+Found = tuple[Rates, list[Worker]]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The best schedule found, and what is known about all others."""
+
+    schedule: Schedule
+    bound: float  # no schedule has a higher objective
+    tolerance: float
+    heuristic: float  # objective of the ordinary solver
+    boxes: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How far the schedule may be below the best possible one, as a part of that."""
+        return max(0.0, 1 - self.schedule.objective / self.bound) if self.bound > 0 else 0.0
+
+    @property
+    def proved(self) -> bool:
+        return self.bound <= self.schedule.objective * (1 + self.tolerance) * (1 + 1e-12)
+
+    def in_words(self) -> str:
+        """One line under a plan."""
+        known = "Proved to its tolerance" if self.proved else "Not proved in the time given"
+        gained = self.schedule.objective / self.heuristic - 1 if self.heuristic else inf
+        return (
+            f"{known}: at most {self.gap:.2%} below the best possible schedule; none of these servers exceeds"
+            f" {self.bound:.2f}. The heuristic reaches {self.heuristic:.2f}, this plan {gained:.2%} more."
+            f" {self.boxes} boxes, {self.seconds:.1f} s."
+        )
+
+
+def solve_exact(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Exact:
+    """The best schedule within `options.tolerance`, as far as `options.time_budget_s` allows.
+
+    Raises `ConfigError` where the factory is too large, or components are to share workers.
+    """
+    options = replace(options or Options(), fair_share=0.0)
+    begin = clock()
+    _check(problem, options)
+    catalog = Catalog(problem, library, options)
+    goals = [contents_of(problem, kind) for kind in goal_kinds(catalog, problem)]
+    first = solve(problem, library, options, clock)
+    obligations = None if impossible(catalog, problem) else fewest_obligations(catalog, problem)
+    servers = problem.servers - options.standby - len(obligations or [])
+    if obligations is None or servers < len(goals):
+        return Exact(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
+    search = Search(catalog, problem, goals, servers, first.objective)
+    if not first.feasible and not search.starts():
+        return Exact(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
+    bound = search.run(lambda: begin + options.time_budget_s - clock())
+    schedule = replace(first, scheduler=NAME)
+    if search.best is not None:
+        rates, workers = search.best
+        schedule = build_schedule(catalog, problem, [*workers, *obligations], rates, NAME)
+        schedule = with_standby(schedule, problem, library, options.standby)
+    schedule = replace(schedule, options=options.changes())
+    return Exact(schedule, bound, options.tolerance, first.objective, search.boxes, clock() - begin)
+
+
+def _check(problem: Problem, options: Options) -> None:
+    wrong = []
+    if problem.servers > MOST_SERVERS or len(problem.classes) > MOST_CLASSES:
+        size = f"{problem.servers} servers and {len(problem.classes)} tasks"
+        wrong.append(
+            f"searches at most {MOST_SERVERS} servers and {MOST_CLASSES} tasks, got {size}; see --bound"
+        )
+    if (
+        options.share_components
+    ):  # more load may then mean another batching and less latency for one component
+        wrong.append(
+            "does not go with --share-components: rates would not be closed downwards; leave one out"
+        )
+    if wrong:
+        raise ConfigError("--exact", wrong)
+
+
+def fewest_obligations(catalog: Catalog, problem: Problem) -> list[Worker] | None:
+    """Obligations on the fewest servers possible; None when an SLO cannot be kept at all."""
+    workers: list[Worker] = []
+    for kind in obligation_kinds(catalog, problem):
+        packer = Packer(catalog, kind, demands_of(problem, kind, {}))
+        fewest = packer.fewest()
+        bins = None if fewest == inf else packer.pack(int(fewest))
+        if bins is None:
+            return None
+        if len(bins) > least_servers(catalog, problem, kind):
+            program = Program(catalog, [contents_of(problem, kind)], {}, inf)
+            program.solver.Minimize(program.used)
+            if program.solve(PROGRAM_S) == pywraplp.Solver.OPTIMAL:
+                bins = [c.bin(index, {}) for c, index, number in program.held() for _ in range(number)]
+        workers += workers_of(catalog, kind, bins) or []
+    return workers
+
+
+class Search:
+    """Best-first branch and bound; `best` is the best schedule found, if it is better than the one to beat."""
+
+    def __init__(
+        self, catalog: Catalog, problem: Problem, goals: list[Contents], servers: int, to_beat: float
+    ) -> None:
+        self.catalog, self.problem, self.goals, self.servers = catalog, problem, goals, servers
+        self.value = to_beat
+        self.best: Found | None = None
+        self.boxes = 0
+        self._floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
+        self._tops = {cls.name: fastest_rate_hz(catalog, cls) * (1 + SLACK) for cls in problem.classes}
+        self._twins = [
+            (a, b)
+            for a, b in pairwise(
+                sorted(problem.classes, key=lambda c: (repr(c.goals), repr(replace(c, name="", needs=()))))
+            )
+            if _alike(a, b)
+        ]
+
+    def starts(self) -> bool:
+        """Whether a schedule carries the minimum rates; without one there is none at all."""
+        program = self._program(self._floors, self._floors)
+        if program.solve(PROGRAM_S) not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+            return False
+        self._keep(program, self._floors)
+        return self.best is not None
+
+    def run(self, seconds_left: Callable[[], float]) -> float:
+        """Searches until nothing better by the tolerance is left, or time is up; what no schedule exceeds."""
+        low, high = self._floors, self._tops
+        number, closed = count(), 0.0  # closed: the highest bound of a box that was left for being low
+        open_boxes = [(-objective(self.problem, high), next(number), low, high)]
+        while open_boxes and seconds_left() > 0 and self._open(-open_boxes[0][0]):
+            above, _, low, high = heapq.heappop(open_boxes)
+            for half in self._halves(low, high):
+                bound = self._examine(*half, -above, seconds_left())
+                if self._open(bound):
+                    heapq.heappush(open_boxes, (-bound, next(number), *half))
+                else:
+                    closed = max(closed, bound)
+        return max(self.value, closed, -open_boxes[0][0] if open_boxes else 0.0)
+
+    def _open(self, bound: float) -> bool:
+        return bound > self.value * (1 + self.catalog.options.tolerance)
+
+    def _halves(self, low: Rates, high: Rates) -> list[tuple[Rates, Rates]]:
+        """The box cut where it is worth most; of classes that are alike the first has the higher rate."""
+        wide = max(
+            self.problem.classes, key=lambda c: c.weight * c.robots * (high[c.name] - low[c.name])
+        ).name
+        middle = (low[wide] + high[wide]) / 2
+        halves = [(low, {**high, wide: middle}), ({**low, wide: middle}, high)]
+        for a, b in self._twins:
+            halves = [
+                (
+                    {**lows, a.name: max(lows[a.name], lows[b.name])},
+                    {**highs, b.name: min(highs[a.name], highs[b.name])},
+                )
+                for lows, highs in halves
+            ]
+        return [(lows, highs) for lows, highs in halves if all(lows[name] <= highs[name] for name in lows)]
+
+    def _examine(self, low: Rates, high: Rates, above: float, seconds: float) -> float:
+        """What no schedule in the box exceeds; 0 when it holds none. Keeps a better schedule if it meets one."""
+        self.boxes += 1
+        kinds = [contents.kind for contents in self.goals]
+        relaxed = relax(self.catalog, self.problem, kinds, self.servers, low, ceilings_hz=high)
+        if relaxed is None:
+            return 0.0
+        bound = min(above, relaxed.objective)
+        if not self._open(bound) or not all(
+            self._is_narrow(c, low[c.name], high[c.name]) for c in self.problem.classes
+        ):
+            return bound
+        program = self._program(low, high)
+        status = program.solve(min(PROGRAM_S, max(seconds, 0.001)))
+        if status == pywraplp.Solver.INFEASIBLE:
+            return 0.0
+        if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+            self._keep(program, low)
+            bound = min(bound, program.solver.Objective().BestBound())
+        return bound
+
+    def _is_narrow(self, cls: TaskClass, low: float, high: float) -> bool:
+        """Whether rates of a class differ by little, or what they are worth does (one that starves is at 0 Hz)."""
+        worth = cls.weight * cls.robots * (high - low) * 2 * len(self.problem.classes)
+        return high <= NARROW * low or worth <= self.catalog.options.tolerance * self.value
+
+    def _program(self, low: Rates, high: Rates) -> Program:
+        program = Program(self.catalog, self.goals, low, self.servers)
+        solver = program.solver
+        rates = {name: solver.NumVar(low[name], high[name], name) for name in low}
+        for cls in self.problem.classes:
+            least, most = low[cls.name], high[cls.name]
+            if least <= 0:
+                continue  # the chord of 1/f is infinite there: nothing is said about the round
+            round_s = (1 / least + 1 / most - rates[cls.name] / (least * most)) * (1 + SLACK)
+            solver.Add(solver.Sum(program.waiting[cls.name]) <= round_s - cls.action_s)
+        for a, b in self._twins:
+            solver.Add(rates[a.name] >= rates[b.name])
+        solver.Maximize(solver.Sum([c.weight * c.robots * rates[c.name] for c in self.problem.classes]))
+        return program
+
+    def _keep(self, program: Program, low: Rates) -> None:
+        """The program's placement carries `low`; its rates are raised as far as they go."""
+        workers: list[Worker] = []
+        for contents, index, number in program.held():
+            placed = workers_of(self.catalog, contents.kind, [contents.bin(index, low)] * number)
+            if placed is None:
+                return
+            workers += placed
+        latency = latencies_ms(workers)
+        rates = {c.name: min(low[c.name], loop_rate_hz(c, latency)) for c in self.problem.classes}
+        for _ in range(POLISH):
+            rates, workers = polish(self.catalog, self.problem, rates, workers)
+        if objective(self.problem, rates) > self.value:
+            self.value, self.best = objective(self.problem, rates), (rates, workers)
+
+
+def _alike(a: TaskClass, b: TaskClass) -> bool:
+    """Whether exchanging the rates and servers of two classes changes nothing but their names."""
+    return replace(a, name="", needs=a.goals) == replace(b, name="", needs=b.goals)
