@@ -123,6 +123,18 @@ def mend(path: Path, to: Path) -> int:
     return count
 
 
+def finish(path: Path) -> bool:
+    """Give a bag its index when its recorder was killed before it could; whether it was so."""
+    with path.open("rb") as file:
+        file.seek(-min(path.stat().st_size, MAGIC_SIZE), os.SEEK_END)
+        if file.read() == MCAP0_MAGIC and path.stat().st_size > MAGIC_SIZE:
+            return False
+    whole = path.with_suffix(".whole")
+    mend(path, whole)
+    whole.replace(path)
+    return True
+
+
 def _message(data: bytes, schema: Schema, path: Path) -> Any:
     try:
         return deserialize_message(data, message_class(schema.name))

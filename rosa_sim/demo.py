@@ -64,13 +64,20 @@ def main() -> int:
     told: list[Told] = []
     say.line(f"run folder {_shown(folder)}; logs in {_shown(folder / 'logs')}")
     check_signals = end_on_signals()
+
+    def alive() -> str:
+        check_signals()
+        for line in cell.bringup.news():
+            say.line(line)
+        return cell.bringup.failure()
+
     try:
         with (
             FaultyCell(made, folder / "logs", last=True) as cell,
             watch(
                 args.namespace,
                 task,
-                alive=lambda: check_signals() or cell.bringup.failure(),
+                alive=alive,
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
             ) as runner,
@@ -154,11 +161,24 @@ def _finish(
             shots, folder / "video.mp4", lambda done, of: say.status(f"film: {done} of {of} pictures")
         )
         say.line(f"film      {_shown(path)}")
+    mended = _mended(folder / "run.mcap", say)
     timeline = _timeline(folder / "run.mcap", folder / "timeline.png", say)
     if timeline is not None:
         say.line(f"timeline  {_shown(timeline)}")
-    say.line(f"bag       {_shown(folder / 'run.mcap')} (opens in Foxglove)")
+    note = "its recorder ended before the run; " if mended else ""
+    say.line(f"bag       {_shown(folder / 'run.mcap')} ({note}opens in Foxglove)")
     say.line(f"summary   {_shown(folder / 'summary.json')}")
+
+
+def _mended(bag: Path, say: Progress) -> bool:
+    """Whether the recorder could not finish its bag, which then has its index from here."""
+    from rosa_sim.bag import BagError, finish
+
+    try:
+        return finish(bag)
+    except (OSError, BagError) as error:
+        say.line(f"no bag: {error}")
+        return False
 
 
 def _timeline(bag: Path, picture: Path, say: Progress) -> Path | None:

@@ -20,7 +20,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import Call, Decision, OperatorAlert, OperatorAudit
 from std_msgs.msg import Bool, String
 
-from rosa_sim.bag import mend, read
+from rosa_sim.bag import finish, mend, read
 
 LATEST = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 WAIT_S = 20.0
@@ -139,6 +139,9 @@ def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
         summary = make_reader(file).get_summary()
     assert summary is not None and summary.statistics is not None
     assert summary.statistics.message_count == count == len(list(read(whole))) >= 201
+    assert finish(tmp_path / "run.mcap"), "in place too"
+    assert (tmp_path / "run.mcap").read_bytes() == whole.read_bytes()
+    assert not finish(tmp_path / "run.mcap"), "it is whole now"
 
 
 def test_a_publisher_that_comes_later_and_promises_less_is_recorded_too(
