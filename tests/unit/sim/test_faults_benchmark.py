@@ -19,14 +19,16 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "faults.py"
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    # As Python does for a script, which finds its other half there.
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("faults_benchmark", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "STORE", tmp_path)
-    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr("fault_table.RESULTS", tmp_path / "results")
+    monkeypatch.setattr("fault_table.ROOT", tmp_path)
     return module
 
 
