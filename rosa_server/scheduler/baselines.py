@@ -201,10 +201,9 @@ def _uncapped(
 ) -> Schedule:
     """The closed-loop prediction of a placement whose robots send as fast as they can."""
     if not problem.classes:
-        reason = (
-            f"{asked.robots} of {asked.robots} robots are not served: {asked.servers} servers are too few"
-        )
-        return Schedule(name, problem.gpu_type, False, capped=False, reasons=(reason,))
+        reason = f"not one of {asked.robots} robots is served: {asked.servers} servers are too few for one of them"
+        robots = {cls.name: cls.robots for cls in asked.classes}
+        return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=(reason,))
     rates = {cls.name: 1 / cls.action_s for cls in problem.classes}
     workers: list[Worker] = []
     for step in range(4):  # System 2 slows System 1's loop, which sets System 2's rate

@@ -18,10 +18,11 @@ from rosa_server.scheduler.catalog import Options
 from rosa_server.scheduler.exact import solve_exact
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.migration import plan_migration
+from rosa_server.scheduler.needed import servers_needed
 from rosa_server.scheduler.picture import draw
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.schedule import Schedule, load_schedule
-from rosa_server.scheduler.solve import servers_needed, solve
+from rosa_server.scheduler.solve import solve
 from rosa_server.scheduler.table import render, render_migration
 from rosa_server.scheduler.what_if import changed
 
@@ -125,7 +126,14 @@ def main(args: argparse.Namespace) -> int:
         if args.picture is not None:
             _check_picture(args.picture)  # a long search first would be in vain
         _check_combination(args)
-        problem, notes = changed(problem_from(load_factory(args.factory)), args.what_if)
+        described = problem_from(load_factory(args.factory))
+        if not described.classes:
+            raise ConfigError(str(args.factory), ["robot_fleet: is empty; a plan needs robots"])
+        problem, notes = changed(described, args.what_if)
+        if args.standby >= problem.servers and not args.min_servers:
+            raise ConfigError(
+                "--standby", [f"{args.standby} of {problem.servers} servers leave none that serves; keep fewer"]
+            )
         for note in notes:
             print(note, file=sys.stderr)
         older = load_schedule(args.migrate_from) if args.migrate_from else None

@@ -104,9 +104,14 @@ def place_at(catalog: Catalog, cls: TaskClass, rate_hz: float, servers: int) -> 
 
 
 def solve_homogeneous(catalog: Catalog, cls: TaskClass, servers: int) -> tuple[float, list[Worker]] | None:
-    """The highest shared action rate and its goal-coupled workers; None when not even the slowest rate is feasible."""
-    low, high = 0.0, fastest_rate_hz(catalog, cls)
+    """The highest shared action rate and its goal-coupled workers; None when not even the least rate is feasible."""
+    low, high = cls.min_rate_hz, fastest_rate_hz(catalog, cls)
     best: tuple[float, list[Worker]] | None = None
+    if low > 0:
+        workers = place_at(catalog, cls, low, servers)
+        if workers is None:
+            return None
+        best = low, workers
     for _ in range(RATE_STEPS):
         rate = (low + high) / 2
         workers = place_at(catalog, cls, rate, servers)

@@ -12,10 +12,10 @@ from rosa_server.scheduler.heterogeneous import solve_heterogeneous
 from rosa_server.scheduler.homogeneous import solve_homogeneous
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
-from rosa_server.scheduler.packing import Packer
-from rosa_server.scheduler.placement import Worker, demands_of, fastest_rate_hz, place_goals
+from rosa_server.scheduler.placement import Worker
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.reasons import impossible, refusal
+from rosa_server.scheduler.reasons import impossible
+from rosa_server.scheduler.refusal import refusal
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.standby import with_standby
 
@@ -48,7 +48,7 @@ def _solve(
     servers = problem.servers - options.standby
     obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)
     if obligations is None or servers < 1:
-        return _refused(catalog, problem, servers)
+        return _refused(catalog, problem)
     left = servers - len(obligations)
     kinds = goal_kinds(catalog, problem)
     found: tuple[dict[str, float], list[Worker]] | None = None
@@ -56,52 +56,17 @@ def _solve(
         if len(problem.classes) == 1 and not options.share_components:
             cls = problem.classes[0]
             single = solve_homogeneous(catalog, cls, left)
-            if single is not None and single[0] >= cls.min_rate_hz:
+            if single is not None:
                 found = {cls.name: single[0]}, single[1]
         else:
             found = solve_heterogeneous(catalog, problem, kinds, left, clock)
     if found is None:
-        return _refused(catalog, problem, servers)
+        return _refused(catalog, problem)
     rates, goals = found
     schedule = build_schedule(catalog, problem, [*goals, *obligations], rates, NAME)
     return with_standby(schedule, problem, library, options.standby)
 
 
-def _refused(catalog: Catalog, problem: Problem, servers: int) -> Schedule:
-    reasons = refusal(catalog, problem, servers)
-    if catalog.options.standby:
-        reasons += (f"{catalog.options.standby} of {problem.servers} servers are reserved as standby",)
+def _refused(catalog: Catalog, problem: Problem) -> Schedule:
     robots = {cls.name: cls.robots for cls in problem.classes}
-    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=reasons)
-
-
-def servers_needed(
-    problem: Problem, library: ProfileLibrary, options: Options | None = None, share_of_fastest: float = 0.0
-) -> int | None:
-    """Fewest servers for every SLO and minimum rate, or for `share_of_fastest` of every class's fastest rate.
-
-    Standby comes on top. None when no number suffices.
-    """
-    options = options or Options()
-    catalog = Catalog(problem, library, options)
-    if impossible(catalog, problem):
-        return None
-    rates = {
-        cls.name: max(cls.min_rate_hz, share_of_fastest * fastest_rate_hz(catalog, cls))
-        for cls in problem.classes
-    }
-    obligations = provision_obligations(catalog, problem)
-    if obligations is None:
-        return None
-    kinds = goal_kinds(catalog, problem)
-    low = max(len(kinds), int(sum(Packer(catalog, k, demands_of(problem, k, rates)).least() for k in kinds)))
-    high = max(low, 2 * problem.robots * len(kinds))
-    if place_goals(catalog, problem, kinds, rates, high) is None:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if place_goals(catalog, problem, kinds, rates, middle) is None:
-            low = middle + 1
-        else:
-            high = middle
-    return low + len(obligations) + options.standby
+    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=refusal(catalog, problem))

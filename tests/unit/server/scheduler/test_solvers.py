@@ -15,9 +15,10 @@ from rosa_server.scheduler.homogeneous import (
     enumerate_configurations,
     pack_ilp,
 )
+from rosa_server.scheduler.needed import servers_needed
 from rosa_server.scheduler.packing import Kind, Packer
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.solve import servers_needed, solve
+from rosa_server.scheduler.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, SMALL, factory, pool, task
 
 PAPER = Options.paper()

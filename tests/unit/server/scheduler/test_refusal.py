@@ -1,0 +1,90 @@
+"""A refusal can be acted on: the servers that it names would do, the rates that it names hold, the words are plain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.solve import solve
+from tests.unit.server.scheduler.factories import LIBRARY, pool, task
+
+FULL = pool(8, task("kit", 64, "12sm", min_rate_hz=2.0))
+WAITING = pool(8, task("kit", 16, "12sm", min_rate_hz=3.6))
+SEVERAL = pool(8, task("kit", 16, "12sm", min_rate_hz=3.5), task("pick", 16, "1m", min_rate_hz=3.0))
+NO_MINIMUM = pool(4, task("kit", 64, "12sm"))
+REFUSED = pytest.mark.parametrize("problem", [FULL, WAITING, SEVERAL, NO_MINIMUM])
+
+
+def reasons(problem: Problem, options: Options | None = None) -> tuple[str, ...]:
+    schedule = solve(problem, LIBRARY, options)
+    assert not schedule.feasible
+    return schedule.reasons
+
+
+@REFUSED
+def test_the_servers_that_would_do_do(problem: Problem) -> None:
+    first = reasons(problem)[0]
+    found = re.fullmatch(rf"(\d+) servers would do, {problem.servers} are there", first)
+    assert found, first
+    assert solve(problem.with_servers(int(found[1])), LIBRARY).feasible
+
+
+@pytest.mark.parametrize("problem", [FULL, WAITING, SEVERAL])
+def test_the_rates_that_are_offered_instead_hold(problem: Problem) -> None:
+    offer = reasons(problem)[1]
+    assert offer.startswith("with these servers min_action_rate_hz can be")
+    rates = {name: float(hz) for name, hz in re.findall(r"(\w+) ([\d.]+) Hz", offer)}
+    lower = replace(
+        problem,
+        classes=tuple(replace(c, min_rate_hz=rates[c.name]) for c in problem.classes),
+    )
+    assert solve(lower, LIBRARY).feasible
+    higher = tuple(replace(c, min_rate_hz=1.03 * rates[c.name]) for c in problem.classes)
+    assert not solve(replace(problem, classes=higher), LIBRARY).feasible, "no more than that is to be had"
+
+
+@REFUSED
+def test_the_words_are_of_a_factory(problem: Problem) -> None:
+    text = "; ".join(reasons(problem))
+    assert "equation" not in text
+    assert " 0 req/s" not in text
+
+
+def test_full_servers_are_told_from_long_queues() -> None:
+    assert (
+        "system1 needs 6 servers at 64 robots: 128 req/s at p99 200 ms, one NVIDIA H200 serves 22.4"
+        in reasons(FULL)
+    )
+    (queue,) = [reason for reason in reasons(WAITING) if "wait too long" in reason]
+    assert queue.startswith(
+        "6 servers would carry the requests, but robots would wait too long, those of kit first"
+    )
+    assert (
+        "3.6 Hz is a round of 278 ms, 200 ms of it action, which leaves 78 ms for system1 + 0.1 x system2"
+        in queue
+    )
+    assert "system1 needs 1 server at any action rate" in reasons(NO_MINIMUM)
+
+
+def test_a_rate_that_needs_an_idle_server_for_every_call_is_refused_for_any_number() -> None:
+    words = reasons(pool(8, task("kit", 4, "1m", min_rate_hz=4.0)))
+    assert words[0].startswith("no number of servers would do, 8 are there: robots wait too long")
+    assert words[1].startswith("with these servers min_action_rate_hz can be kit 3.")
+
+
+def test_standby_servers_are_counted_apart() -> None:
+    words = reasons(pool(8, task("kit", 16, "12sm")), Options(standby=5))
+    assert words[0] == "9 servers would do (4 to serve, 5 standby), 8 are there"
+
+
+def test_what_no_server_repairs_says_what_to_change() -> None:
+    (slo,) = reasons(pool(8, task("kit", 4, "1", slo_ms=60.0)))
+    least = re.search(r"allow more than (\d+) ms", slo)
+    assert least, slo
+    assert solve(pool(8, task("kit", 4, "1", slo_ms=float(least[1]) + 1)), LIBRARY).feasible
+    eager = pool(8, task("kit", 4, "1", min_rate_hz=4.5))
+    assert "cannot be reached by any number of servers" in reasons(eager)[0]
