@@ -1,10 +1,14 @@
 """How long the scheduler takes and how near to optimal it is, from 8 to 256 servers.
 
     python benchmarks/scheduler.py [--repeat 3] [--small]
+    python benchmarks/scheduler.py --admission      # admission and removal at 1,000 robots only; writes nothing
 
 Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms,
 weights of 1 to 4, all on the derived H200 profiles. The gap is to the relaxation of
 `rosa_server/scheduler/bound.py`, an upper bound, under the same floors; the true gap is smaller.
+After the solve robots are admitted one by one, class after class, and leave in the order in which they came.
+`objective_full` is equation (1) with all of them, `objective_after` when the last has left: admission is no ratchet
+if it is that of the plan.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from rosa_server.scheduler.deployment import audit, deploy
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.packing import balanced
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.removal import remove
+from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.solve import solve
 
 RESULT = Path(__file__).resolve().parent / "results" / "scheduler"
@@ -86,22 +92,58 @@ def measure(
     row["bound_s"] = time.perf_counter() - begin
     row["objective"], row["bound"] = schedule.objective, bound
     row["gap"] = 1 - schedule.objective / bound
-    catalog = Catalog(problem, LIBRARY, options)
-    deployment = deploy(problem, catalog, schedule)
-    times, used, admitted = [], [], 0
+    return {**row, **come_and_go(problem, schedule, options)}
+
+
+def come_and_go(problem: Problem, schedule: Schedule, options: Options) -> dict[str, object]:
+    """Wall and CPU time of admissions and of the removals that undo them, first come, first to leave."""
+    deployment = deploy(problem, Catalog(problem, LIBRARY, options), schedule)
+    joins, leaves, robots = Timed(), Timed(), []
     for index in range(ADMISSIONS):
-        task = problem.classes[index % classes].name
-        begin, begin_cpu = time.perf_counter(), time.thread_time()
-        answer = admit(deployment, task)
-        used.append(time.thread_time() - begin_cpu)
-        times.append(time.perf_counter() - begin)
-        admitted += answer.admitted
+        task = problem.classes[index % len(problem.classes)].name
+        with joins:
+            answer = admit(deployment, task)
         deployment = answer.deployment
+        robots += [answer.robot] if answer.admitted else []
     assert not audit(deployment), audit(deployment)
-    row["admission_ms_p50"], row["admission_ms_max"] = 1000 * median(times), 1000 * max(times)
-    row["admission_cpu_ms_max"] = 1000 * max(used)
-    row["admitted"] = f"{admitted} of {ADMISSIONS}"
-    return row
+    full = deployment.schedule.objective
+    for robot in robots:
+        with leaves:
+            deployment = remove(deployment, robot)
+    assert not audit(deployment), audit(deployment)
+    return {
+        **joins.row("admission"),
+        "admitted": f"{len(robots)} of {ADMISSIONS}",
+        **leaves.row("removal"),
+        "objective_full": full,
+        "objective_after": deployment.schedule.objective,
+    }
+
+
+class Timed:
+    """What a block took, each time it ran: a context manager."""
+
+    def __init__(self) -> None:
+        self.wall_s: list[float] = []
+        self.cpu_s: list[float] = []
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter(), time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        wall_s, cpu_s = self._begin
+        self.cpu_s.append(time.thread_time() - cpu_s)
+        self.wall_s.append(time.perf_counter() - wall_s)
+
+    def row(self, name: str) -> dict[str, object]:
+        """Milliseconds, under the names of the result file; nothing when the block never ran."""
+        if not self.wall_s:
+            return {}
+        return {
+            f"{name}_ms_p50": 1000 * median(self.wall_s),
+            f"{name}_ms_max": 1000 * max(self.wall_s),
+            f"{name}_cpu_ms_max": 1000 * max(self.cpu_s),
+        }
 
 
 def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -121,15 +163,17 @@ def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
             {"aim": f"{size}: gap to the bound under 5 %", "value": f"{gap:.1%}", "holds": gap < GAP_AIM}
         )
         if robots == 1000:
-            for key, words in (
-                ("admission_ms_p50", "median wall time"),
-                ("admission_cpu_ms_max", "worst CPU time"),
-                ("admission_ms_max", "worst wall time, machine shared with other jobs"),
+            for name, key, words in (
+                ("admission", "ms_p50", "median wall time"),
+                ("admission", "cpu_ms_max", "worst CPU time"),
+                ("admission", "ms_max", "worst wall time, machine shared with other jobs"),
+                ("removal", "cpu_ms_max", "worst CPU time"),
+                ("removal", "ms_max", "worst wall time, machine shared with other jobs"),
             ):
-                worst = max(float(str(row.get(key, 1e9))) for row in mine)
+                worst = max(float(str(row.get(f"{name}_{key}", 1e9))) for row in mine)
                 aims.append(
                     {
-                        "aim": f"admission under {ADMISSION_AIM_MS:g} ms at 1,000 robots, {words}",
+                        "aim": f"{name} under {ADMISSION_AIM_MS:g} ms at 1,000 robots, {words}",
                         "value": f"{worst:.2f} ms",
                         "holds": worst < ADMISSION_AIM_MS,
                     }
@@ -174,15 +218,25 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=3, help="made-up factories per size")
     parser.add_argument("--small", action="store_true", help="leave out the largest size")
+    parser.add_argument("--admission", action="store_true", help="only admission and removal; writes nothing")
     args = parser.parse_args()
     solve(made_up(8, 8, 1, 0), LIBRARY)  # profiles are read and OR-Tools is loaded before anything is timed
+    sizes = SIZES[1:2] if args.admission else SIZES[:2] if args.small else SIZES
     rows = []
-    for servers, robots, classes, aim_s in SIZES[:2] if args.small else SIZES:
+    for servers, robots, classes, aim_s in sizes:
         for seed in range(args.repeat):
             for name, options in (("rosa", Options(fair_share=0.0)), ("paper", Options.paper())):
-                row = measure(servers, robots, classes, aim_s, seed, options, name)
+                if args.admission:
+                    problem = made_up(servers, robots, classes, seed)
+                    schedule = solve(problem, LIBRARY, options)
+                    row = {"scheduler": name, "seed": seed, "objective": schedule.objective}
+                    row |= come_and_go(problem, schedule, options)
+                else:
+                    row = measure(servers, robots, classes, aim_s, seed, options, name)
                 rows.append(row)
                 print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+    if args.admission:
+        return
     aims = aims_of(rows)
     for aim in aims:
         print("holds " if aim["holds"] else "MISSED", aim["aim"], "->", aim["value"])

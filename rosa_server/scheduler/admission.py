@@ -1,9 +1,10 @@
-"""Placement-preserving admission and removal of one robot (ROSA 3.4.4).
+"""Placement-preserving admission of one robot (ROSA 3.4.4).
 
 No weights move. The new robot is routed to servers that run already; batching may change, and where needed
 the action rates of the classes it shares servers with, down to their minimum. Lower rates only lower loads
 and latencies elsewhere, so checking the servers that the robot joins is enough: this is why admission is
-fast.
+fast. What it takes from others is measured against the plan, however many robots came before; `removal.py`
+gives it back.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rosa_server.scheduler.catalog import Load
-from rosa_server.scheduler.deployment import Deployment, at_rates, committed, need_of, plus, with_loads
-from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
-from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.deployment import Deployment, at_rates, committed, plus, with_class, with_loads
+from rosa_server.scheduler.placement import Worker, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.problem import Need, TaskClass
 
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)  # rates are lowered to the first that makes room
 LEAST_SHARE = (
-    0.2  # admission does not push a class below this part of its rate: rescheduling does better then
+    0.2  # admission does not push a class below this part of its planned rate: rescheduling does better
 )
 Joined = tuple[dict[str, str], dict[str, Worker], dict[str, float]]  # routes, changed workers, rates
-POOR_EFFICIENCY = (
-    0.05  # a loss of more than this of equation (1) asks for global rescheduling in the background
-)
+POOR_EFFICIENCY = 0.05  # of what the planned robots gain in equation (1); a larger loss asks for rescheduling
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ def admit(deployment: Deployment, task: str) -> Admission:
     if task not in classes:
         raise KeyError(f"no task {task!r}; known: {', '.join(classes)}")
     cls = replace(classes[task], robots=classes[task].robots + 1)
-    problem = _replaced(deployment.problem, cls)
+    problem = with_class(deployment.problem, cls)
     robot = _new_name(deployment, task)
     full = dict(deployment.rates_hz)
     if cls.robots == 1:
-        full[task] = fastest_rate_hz(deployment.catalog, cls)
+        full[task] = deployment.planned.rates_hz[task]
     joining = _Joining(deployment, cls, full)
     best = joining.at(1.0)
     blocked = best.words if isinstance(best, Blocked) else ""
@@ -65,11 +64,11 @@ def admit(deployment: Deployment, task: str) -> Admission:
         best = _highest(joining)
     if isinstance(best, Blocked):
         return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
-    before = deployment.schedule.objective
     targets, changed, rates = best
     routing = {**deployment.schedule.routing, robot: targets}
     after = committed(deployment, problem, changed, rates, routing)
-    poor = after.schedule.objective < before * (1 - POOR_EFFICIENCY)
+    after = replace(after, undo=(robot, replace(deployment, undo=None)))
+    poor = after.schedule.objective < (1 - POOR_EFFICIENCY) * after.planned.objective(problem)
     reason = f"{robot} joins {', '.join(f'{c}: {s}' for c, s in targets.items())}"
     fallen = [
         f"{n} {full[n]:.2f} to {rate:.2f} Hz" for n, rate in rates.items() if rate < full[n] * (1 - 1e-6)
@@ -103,6 +102,10 @@ class _Joining:
     def __init__(self, deployment: Deployment, cls: TaskClass, full: dict[str, float]) -> None:
         """`cls` counts the robot already; `full` holds the rates, Hz, that may be lowered."""
         self._deployment, self._cls, self._full = deployment, cls, full
+        self._least = {
+            name: max(each.min_rate_hz, LEAST_SHARE * deployment.planned.rates_hz[name])
+            for name, each in deployment.classes.items()
+        }
         self._needs = sorted(
             cls.needs, key=lambda need: need.is_goal
         )  # obligations: no rate makes room for them
@@ -121,7 +124,7 @@ class _Joining:
     def at(self, share: float) -> Joined | Blocked:
         """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
         deployment, cls, full = self._deployment, self._cls, self._full
-        rates = {**full, cls.name: max(cls.min_rate_hz, share * full[cls.name])}
+        rates = {**full, cls.name: self._lowered(cls.name, share)}
         targets: dict[str, str] = {}
         changed: dict[str, Worker] = {}
         for need in self._needs:
@@ -155,11 +158,15 @@ class _Joining:
             other = cls if name == cls.name else deployment.classes[name]
             loop = loop_rate_hz(other, latency)
             settled[name] = min(rates[name], loop)
-            if settled[name] < max(other.min_rate_hz, LEAST_SHARE * full[name]) * (1 - 1e-9):
+            if settled[name] < self._least[name] * (1 - 1e-9):
                 return Blocked(
                     f"{name}: its longer rounds allow {loop:.3f} Hz instead of {full[name]:.3f} Hz", False
                 )
         return targets, changed, settled
+
+    def _lowered(self, name: str, share: float) -> float:
+        """A class's rate, Hz, at a share of that of now, if it may fall so far."""
+        return min(self._full[name], max(self._least[name], share * self._full[name]))
 
     def _candidates(self, need: Need) -> list[str]:
         """The servers of a component: those that serve the task already, the least loaded first, then the others."""
@@ -184,8 +191,7 @@ class _Joining:
                 now = dict(rates)
                 for load in worker.loads:
                     if load.task != name:
-                        lowest = max(deployment.classes[load.task].min_rate_hz, share * self._full[load.task])
-                        now[load.task] = min(now[load.task], lowest)
+                        now[load.task] = min(now[load.task], self._lowered(load.task, share))
             stream = Load(name, need.component, 1, need.rate_hz(now[name]), need.slo_ms)
             if len(worker.kind.components) == 1:  # a cheap look before the exact one
                 used, tightest = stream.rate_hz, need.slo_ms
@@ -201,60 +207,6 @@ class _Joining:
             if assessed is not None:
                 return server_id, assessed[server_id], now
         return None
-
-
-def remove(deployment: Deployment, robot: str) -> Deployment:
-    """The deployment without `robot`. Never infeasible: loads only fall, and no class's mean latency rises.
-
-    If the robot leaves a fast server, a robot of its task on the slowest server takes the free place, so that
-    the mean of equation (4) falls for every class. Raises KeyError for an unknown robot.
-    """
-    if robot not in deployment.schedule.routing:
-        raise KeyError(f"no robot {robot!r} is routed")
-    task = robot.rsplit("/", 1)[0]
-    old = deployment.classes[task]
-    cls = replace(old, robots=old.robots - 1)
-    routing = {name: routes for name, routes in deployment.schedule.routing.items() if name != robot}
-    routes = deployment.schedule.routing[robot]
-    changed: dict[str, Worker] = {}
-    for component, server_id in routes.items():
-        need = need_of(old, component)
-        leaving = server_id
-        if need.is_goal and cls.robots:
-            leaving = _slowest(deployment, changed, task, component, server_id)
-            if leaving != server_id:
-                mover = next(
-                    name
-                    for name, other in routing.items()
-                    if name.startswith(f"{task}/") and other.get(component) == leaving
-                )
-                routing[mover] = {**routing[mover], component: server_id}
-        worker = changed.get(leaving, deployment.workers[leaving])
-        stream = Load(task, component, -1, need.rate_hz(deployment.rates_hz[task]), need.slo_ms)
-        fewer = with_loads(deployment, {leaving: plus(worker.loads, stream)})
-        assert fewer is not None, "fewer streams cannot break an SLO"
-        changed.update(fewer)
-    problem = _replaced(deployment.problem, cls)
-    return committed(deployment, problem, changed, dict(deployment.rates_hz), routing)
-
-
-def _slowest(
-    deployment: Deployment, changed: dict[str, Worker], task: str, component: str, start: str
-) -> str:
-    slowest, most_ms = start, -1.0
-    for server_id, before in deployment.workers.items():
-        worker = changed.get(server_id, before)
-        if any(load.task == task and load.component == component for load in worker.loads):
-            latency = worker.state.loop_ms.get(component, 0.0)
-            if latency > most_ms + 1e-9 or (latency >= most_ms - 1e-9 and server_id == start):
-                slowest, most_ms = server_id, latency
-    return slowest
-
-
-def _replaced(problem: Problem, cls: TaskClass) -> Problem:
-    return replace(
-        problem, classes=tuple(cls if other.name == cls.name else other for other in problem.classes)
-    )
 
 
 def _new_name(deployment: Deployment, task: str) -> str:

@@ -144,7 +144,12 @@ class Catalog:
             return self._assess_one(model, component, rate, slos[component])
         return self._assess_shared(model, rates, slos)
 
-    def _assess_one(self, model: str, component: str, rate: float, slo_ms: float) -> Assessment | None:
+    def least_loop(
+        self, model: str, component: str, rate: float, slo_ms: float
+    ) -> tuple[Configuration, float] | None:
+        """The batching with the least loop latency at an aggregate rate, Hz, within an SLO, and that latency in ms
+        without the network; or None.
+        """
         best: Configuration | None = None
         best_ms = inf
         for choice in self.configurations(model, component):
@@ -152,7 +157,14 @@ class Catalog:
                 latency = choice.latency_ms(self.options.loop_statistic, rate)
                 if latency < best_ms:
                     best, best_ms = choice, latency
-        return None if best is None else self._assessment({component: best}, rate / best.max_throughput_hz)
+        return None if best is None else (best, best_ms)
+
+    def _assess_one(self, model: str, component: str, rate: float, slo_ms: float) -> Assessment | None:
+        found = self.least_loop(model, component, rate, slo_ms)
+        if found is None:
+            return None
+        best, _ = found
+        return self._assessment({component: best}, rate / best.max_throughput_hz)
 
     def _assess_shared(
         self, model: str, rates: dict[str, float], slos: dict[str, float]

@@ -10,16 +10,34 @@ from math import inf
 from rosa_server.scheduler.build import component_rates, server_plan
 from rosa_server.scheduler.catalog import Catalog, Load
 from rosa_server.scheduler.packing import Kind
-from rosa_server.scheduler.placement import Worker, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the schedule promised when it was deployed: the base that admission's losses are measured against.
+
+    A task that had no robots then counts as planned with none, at the fastest rate that any server allows.
+    """
+
+    rates_hz: Mapping[str, float]
+    robots: Mapping[str, int]
+
+    def objective(self, problem: Problem) -> float:
+        """Equation (1) of the planned robots that are still here, at planned rates."""
+        return sum(
+            cls.weight * min(cls.robots, self.robots[cls.name]) * self.rates_hz[cls.name]
+            for cls in problem.classes
+        )
 
 
 @dataclass(frozen=True)
 class Deployment:
     """What runs: `workers` by server name, `rates_hz` by task, and the schedule that says the same to others.
 
-    `problem` counts the robots that are routed now; `tasks` are all tasks that may be admitted, with or without robots.
+    `problem` counts the robots that are routed now; its tasks are all that may be admitted, with or without robots.
     """
 
     problem: Problem
@@ -27,10 +45,17 @@ class Deployment:
     schedule: Schedule
     workers: dict[str, Worker]
     rates_hz: dict[str, float]
+    planned: Planned
+    undo: tuple[str, Deployment] | None = None  # the robot that was admitted last, and what was before it
 
     @cached_property
     def classes(self) -> dict[str, TaskClass]:
         return {cls.name: cls for cls in self.problem.classes}
+
+    @cached_property
+    def needs(self) -> dict[tuple[str, str], Need]:
+        """By task and component."""
+        return {(cls.name, need.component): need for cls in self.problem.classes for need in cls.needs}
 
 
 def deploy(problem: Problem, catalog: Catalog, schedule: Schedule) -> Deployment:
@@ -60,8 +85,15 @@ def deploy(problem: Problem, catalog: Catalog, schedule: Schedule) -> Deployment
         workers[server.id] = Worker(kind, tuple(loads), state)
     counts = {cls.name: schedule.robots.get(cls.name, 0) for cls in problem.classes}
     present = replace(problem, classes=tuple(replace(c, robots=counts[c.name]) for c in problem.classes))
-    return Deployment(
-        present, catalog, schedule, workers, {c.name: rates.get(c.name, 0.0) for c in problem.classes}
+    base = {c.name: rates.get(c.name) or fastest_rate_hz(catalog, c) for c in problem.classes}
+    now = {c.name: rates.get(c.name, 0.0) for c in problem.classes}
+    return Deployment(present, catalog, schedule, workers, now, Planned(base, counts))
+
+
+def with_class(problem: Problem, cls: TaskClass) -> Problem:
+    """`problem` with another robot count of one class."""
+    return replace(
+        problem, classes=tuple(cls if other.name == cls.name else other for other in problem.classes)
     )
 
 
@@ -83,16 +115,12 @@ def with_loads(deployment: Deployment, loads: dict[str, tuple[Load, ...]]) -> di
 
 def at_rates(loads: tuple[Load, ...], deployment: Deployment, rates_hz: dict[str, float]) -> tuple[Load, ...]:
     """The same streams at other action rates."""
-    classes = deployment.classes
-    wanted = [need_of(classes[load.task], load.component).rate_hz(rates_hz[load.task]) for load in loads]
+    needs = deployment.needs
+    wanted = [needs[load.task, load.component].rate_hz(rates_hz[load.task]) for load in loads]
     return tuple(
         load if rate == load.rate_hz else replace(load, rate_hz=rate)
         for load, rate in zip(loads, wanted, strict=True)
     )
-
-
-def need_of(cls: TaskClass, component: str) -> Need:
-    return next(need for need in cls.needs if need.component == component)
 
 
 def plus(loads: tuple[Load, ...], change: Load) -> tuple[Load, ...]:
@@ -134,7 +162,7 @@ def committed(
         objective=sum(cls.weight * cls.robots * rates_hz[cls.name] for cls in present),
         limits=(),
     )
-    return Deployment(problem, deployment.catalog, schedule, workers, rates_hz)
+    return Deployment(problem, deployment.catalog, schedule, workers, rates_hz, deployment.planned)
 
 
 def audit(deployment: Deployment) -> list[str]:

@@ -11,12 +11,13 @@ from math import isclose
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, nearest
-from rosa_server.scheduler.admission import admit, remove
+from rosa_server.scheduler.admission import admit
 from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.deployment import Deployment, deploy
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles import DYNAMIC
+from rosa_server.scheduler.removal import remove
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.standby import failover_table
 from rosa_server.serving.placement import Admission, Admitted, Host, NoAdmission, Placement
@@ -50,7 +51,6 @@ class RunningSchedule:
     def __init__(self, deployment: Deployment, placement: Placement) -> None:
         self.deployment = deployment
         self._placement = placement
-        self._undo: tuple[str, Deployment] | None = None  # the last admitted robot, and what was before it
 
     def admit(self, task: str) -> Admitted | str:
         """A slot for one more robot of a task, or what binds."""
@@ -59,18 +59,12 @@ class RunningSchedule:
         answer = admit(self.deployment, task)
         if not answer.admitted:
             return answer.reason
-        self._undo = answer.robot, self.deployment
         self.deployment = answer.deployment
         return Admitted(answer.robot, self._now(), answer.reason)
 
     def leave(self, slot: str) -> Placement:
-        """The placement when an admitted robot has left; as before it, rates and all, if it came last."""
-        undo = self._undo
-        if undo is not None and undo[0] == slot:
-            self.deployment = undo[1]
-        else:
-            self.deployment = remove(self.deployment, slot)
-        self._undo = None
+        """The placement when a robot has left; as before it, rates and all, if it was admitted last."""
+        self.deployment = remove(self.deployment, slot)
         return self._now()
 
     def _now(self) -> Placement:
