@@ -75,7 +75,7 @@ class Admission(Protocol):
         """A slot for one more robot of a task, or in words what binds."""
 
     def leave(self, slot: str) -> Placement:
-        """The placement when the robot of an admitted slot has left."""
+        """The placement when the robot of a slot has left for good: the slot is gone, and rates may be higher."""
 
 
 class NoAdmission:

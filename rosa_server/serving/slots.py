@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from rosa_contract.messages import Refuse
@@ -10,17 +11,19 @@ from rosa_server.serving.placement import Admission, Admitted, Placement
 
 
 class Slots:
-    """Free slots by task. A robot beyond the planned ones gets a slot from `admission`, or its words of refusal."""
+    """Free slots by task. A robot beyond the planned ones gets a slot from `admission`, or its words of refusal.
+
+    As many slots of a task stay as were planned, whichever these are: while more robots than planned are here, the slot
+    of whoever leaves goes with it, so that the others may be faster again.
+    """
 
     def __init__(self, placement: Placement, admission: Admission) -> None:
         self.placement = placement
         self._admission = admission
         self._free: dict[str, list[tuple[int, str]]] = {}  # task -> in order
-        self._planned: set[str] = set(placement.routes or ())
-        self._counts: dict[str, int] = {}
+        self._planned = Counter(task_of(slot) for slot in placement.routes or ())
         self._refused: dict[str, Refuse] = {}  # an answer holds until something changes
-        for slot in self._planned:
-            self._counts[task_of(slot)] = self._counts.get(task_of(slot), 0) + 1
+        for slot in placement.routes or ():
             self._put(slot)
 
     def changed(self) -> None:
@@ -52,7 +55,7 @@ class Slots:
                 self._admission.leave(answer.slot)  # admission knows loads, not who has failed
                 refusal = _not_ready(cold)
             else:
-                count = self._counts.get(task, 0)
+                count = self._planned[task]
                 taken = (
                     f"the {count} planned slots of task {task} are taken"
                     if count
@@ -65,7 +68,8 @@ class Slots:
     def release(self, slot: str) -> bool:
         """The robot of a slot has left. True when the placement has changed by that."""
         self.changed()
-        if slot in self._planned:
+        task = task_of(slot)
+        if sum(task_of(other) == task for other in self.placement.routes or ()) <= self._planned[task]:
             self._put(slot)
             return False
         self.placement = self._admission.leave(slot)

@@ -38,6 +38,7 @@ PLACEMENT = Placement(
     rates_hz={"pick": {"system1": 2.0, "safety": 2.0}, "sort": {"system1": 1.5}},
     standbys={"gpu0": ("spare/policy",), "gpu1": ("spare/policy",), "gpu2": ("spare/guard",)},
 )
+RATES = PLACEMENT.rates_hz["pick"]
 WORKERS = {host.id: host.model for host in PLACEMENT.hosts.values()}
 
 
@@ -56,9 +57,10 @@ class Door:
         return Admitted("pick/2", self.placement, "pick/2 joins gpu1, gpu2; rates fall")
 
     def leave(self, slot: str) -> Placement:
-        assert slot == "pick/2"
+        assert self.inside, "nobody is here who was not planned"
         self.inside = False
-        return replace(self.placement, routes=PLACEMENT.routes)
+        routes = self.placement.routes or {}
+        return replace(PLACEMENT, routes={name: each for name, each in routes.items() if name != slot})
 
     @property
     def placement(self) -> Placement:
@@ -316,6 +318,42 @@ def test_the_place_of_an_admitted_robot_goes_with_it() -> None:
     assert "pick/2" not in (stage.core.router.placement.routes or {})
     assert isinstance(stage.greet("r3"), m.Welcome)
     assert isinstance(stage.greet("r4"), m.Refuse)
+
+
+def test_when_an_admitted_robot_leaves_the_others_are_told_that_they_may_be_faster() -> None:
+    stage = full(Door())
+    stage.greet("r2")
+    stage.said.clear()
+    stage.leave("r2")
+    told = {say.connection: say.message for say in stage.said}
+    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+
+
+def test_when_an_admitted_robot_falls_silent_the_others_are_told_that_they_may_be_faster() -> None:
+    stage = full(Door())
+    stage.greet("r2")
+    while "r2" in stage.core.sessions.robots:
+        for robot, task in (("r0", "pick"), ("r1", "pick"), ("s0", "sort")):
+            stage.greet(robot, task)  # the others are heard
+        stage.said.clear()
+        stage.wait(1)
+    told = {say.connection: say.message for say in stage.said}
+    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+
+
+def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_here() -> None:
+    stage = full(Door())
+    stage.greet("r2")
+    stage.said.clear()
+    stage.leave("r0")
+    assert set(stage.core.router.placement.routes or ()) == {"pick/1", "pick/2", "sort/0"}
+    told = {say.connection: say.message for say in stage.said}
+    assert {name: message.rates_hz for name, message in told.items()} == {b"r1": RATES, b"r2": RATES}
+    stage.send("r2", 1)
+    assert ran_at(stage) == {1: "gpu1"}, "it keeps its place"
+    stage.leave("r1")
+    stage.leave("r2")
+    assert all(isinstance(stage.greet(robot), m.Welcome) for robot in ("r3", "r4")), "two slots stay"
 
 
 def test_what_waits_for_a_robot_that_changes_its_task_is_answered() -> None:

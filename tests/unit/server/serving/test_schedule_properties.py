@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 
 from hypothesis import settings
@@ -65,6 +66,7 @@ class Server(RuleBasedStateMachine):
         self.started: dict[str, str] = {}  # worker -> host
         self.accepted: Counter[int] = Counter()
         self.next_id = 0
+        self.told: dict[bytes, Mapping[str, float]] = {}  # connection -> the rates of its last welcome
         for host in self.hosts:
             self.come(host)
 
@@ -173,6 +175,25 @@ class Server(RuleBasedStateMachine):
         slots = [core.sessions.get(robot.encode()).slot for robot in core.sessions.robots]  # type: ignore[union-attr]
         assert len(slots) == len(set(slots))
         assert set(slots) <= set(core.router.placement.routes or ())
+
+    @invariant()
+    def as_many_slots_stay_as_were_planned(self) -> None:
+        core = self.stage.core
+        for entry in planned()[0].robot_fleet:
+            slots = [slot for slot in core.router.placement.routes or () if slot.startswith(f"{entry.task}/")]
+            assert len(slots) >= entry.num_robots
+
+    @invariant()
+    def every_robot_was_told_the_rates_of_now(self) -> None:
+        core = self.stage.core
+        self.told |= {
+            s.connection: s.message.rates_hz for s in self.stage.said if isinstance(s.message, m.Welcome)
+        }
+        self.stage.said.clear()
+        for robot in core.sessions.robots:
+            session = core.sessions.get(robot.encode())
+            assert session is not None
+            assert self.told[session.connection] == core.router.rates_of(session.task)
 
     @invariant()
     def what_waits_waits_where_its_stream_is_routed(self) -> None:
