@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from rosa_server.scheduler.catalog import Catalog
-from rosa_server.scheduler.placement import Worker, fastest_rate_hz
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.schedule import RobotCounter, Schedule, ServerPlan
 
 
@@ -76,30 +76,41 @@ def component_rates(problem: Problem, rates_hz: Mapping[str, float]) -> dict[str
 def limits(
     catalog: Catalog, problem: Problem, workers: Sequence[Worker], rates_hz: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """What binds each class: its own round (equation (4)), or a component whose servers are full."""
+    """What a round of each class consists of (equation (4)), and what keeps it from being shorter."""
+    waiting_ms = latencies_ms(workers)
     found = []
     for cls in problem.classes:
         rate = rates_hz[cls.name]
-        fastest = fastest_rate_hz(catalog, cls)
-        if rate >= 0.97 * fastest:
-            found.append(
-                f"{cls.name}: {rate:.2f} Hz is all its round allows (at most {fastest:.2f} Hz on an idle server)"
-            )
+        if rate <= 0:
             continue
-        fullest, component = 0.0, ""
-        for worker in workers:
-            for load in worker.loads:
-                goal = any(n.is_goal and n.component == load.component for n in cls.needs)
-                if load.task == cls.name and goal:
-                    slo = min(other.slo_ms for other in worker.loads)
-                    capacity = catalog.capacity_hz(worker.kind.model, load.component, slo)
-                    share = sum(x.streams * x.rate_hz for x in worker.loads) / capacity if capacity else inf
-                    if share > fullest:
-                        fullest, component = share, load.component
-        why = (
-            f"{component} servers run at {fullest:.0%} of what their SLO allows"
-            if fullest > 0.9
-            else f"waiting for {component} takes the rest of its round (at {fullest:.0%} of what its SLO allows)"
+        fastest = fastest_rate_hz(catalog, cls)
+        parts = [f"{1000 * cls.action_s:g} ms action"]
+        for need in cls.goals:
+            waits_ms = need.calls_per_action * waiting_ms[(cls.name, need.component)]
+            parts.append(f"{waits_ms:.0f} ms {need.component}")
+        pause_ms = 1000 / rate - 1000 / loop_rate_hz(cls, waiting_ms)
+        if pause_ms >= 1:
+            parts.append(f"{pause_ms:.0f} ms pause")
+        found.append(
+            f"{cls.name}: {rate:.2f} Hz of at most {fastest:.2f} Hz; a round of {1000 / rate:.0f} ms is"
+            f" {' + '.join(parts)}; {_why(catalog, cls, workers, rate / fastest)}"
         )
-        found.append(f"{cls.name}: {rate:.2f} Hz of at most {fastest:.2f} Hz; {why}")
     return tuple(found)
+
+
+def _why(catalog: Catalog, cls: TaskClass, workers: Sequence[Worker], share: float) -> str:
+    if share >= 0.97:
+        return "idle servers would answer hardly faster"
+    goals = {need.component for need in cls.goals}
+    fullest, component = 0.0, ""
+    for worker in workers:
+        for load in worker.loads:
+            if load.task == cls.name and load.component in goals:
+                slo = min(other.slo_ms for other in worker.loads)
+                capacity = catalog.capacity_hz(worker.kind.model, load.component, slo)
+                filled = sum(x.streams * x.rate_hz for x in worker.loads) / capacity if capacity else inf
+                if filled > fullest:
+                    fullest, component = filled, load.component
+    if fullest > 0.9:
+        return f"{component} servers are {fullest:.0%} as busy as their SLO allows"
+    return f"more servers would shorten the waiting ({component} servers are {fullest:.0%} as busy as their SLO allows)"

@@ -23,7 +23,7 @@ from rosa_server.scheduler.picture import draw
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.schedule import Schedule, load_schedule
 from rosa_server.scheduler.solve import solve
-from rosa_server.scheduler.table import render, render_migration
+from rosa_server.scheduler.table import counted, render, render_migration
 from rosa_server.scheduler.what_if import changed
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
@@ -32,6 +32,7 @@ PICTURES = (".png", ".svg", ".pdf")
 
 # Options that have no meaning together, and what to do instead. An option that did nothing would be believed.
 BASELINE = "--scheduler with a baseline"
+PAPER = "--scheduler paper"
 SERVERS = "--what-if servers=N"
 UNSUPPORTED = (
     (
@@ -48,6 +49,7 @@ UNSUPPORTED = (
         "--bound",
         "the bound is about capped rates, which the baselines do not have; leave one of them out",
     ),
+    (PAPER, "--exact", "the exact search is ours, whatever the scheduler; leave one of them out"),
     (BASELINE, "--exact", "the search is for our best schedule, not a baseline's; leave one of them out"),
     ("--min-servers", "--exact", "there is no plan to improve; ask for one by --what-if servers=N"),
     ("--min-servers", SERVERS, "the number of servers is what is asked for; leave one of them out"),
@@ -132,7 +134,8 @@ def main(args: argparse.Namespace) -> int:
         problem, notes = changed(described, args.what_if)
         if args.standby >= problem.servers and not args.min_servers:
             raise ConfigError(
-                "--standby", [f"{args.standby} of {problem.servers} servers leave none that serves; keep fewer"]
+                "--standby",
+                [f"{args.standby} of {problem.servers} servers leave none that serves; keep fewer"],
             )
         for note in notes:
             print(note, file=sys.stderr)
@@ -152,7 +155,7 @@ def main(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
-    print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule))
+    print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule, problem))
     if exact is not None and schedule.feasible:
         print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
     if args.bound and schedule.feasible:
@@ -164,6 +167,8 @@ def main(args: argparse.Namespace) -> int:
         print("\n" + render_migration(migration), file=sys.stderr if args.json else None)
     if args.picture and schedule.servers:
         draw(schedule, args.picture)
+    elif args.picture:
+        print(f"{args.picture} is not drawn: there is no plan", file=sys.stderr)
     return 0 if schedule.feasible else INFEASIBLE
 
 
@@ -180,6 +185,7 @@ def _check_picture(path: Path) -> None:
 def _check_combination(args: argparse.Namespace) -> None:
     given = {
         BASELINE: args.scheduler in BASELINES,
+        PAPER: args.scheduler == "paper",
         SERVERS: any(change.startswith("servers=") for change in args.what_if),
         "--min-servers": args.min_servers,
         "--standby": args.standby != 0,
@@ -242,7 +248,10 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
             )
         )
         return 0
-    print(f"{needed[0.0]} servers keep every SLO and minimum rate of {problem.robots} robots.")
+    robots = counted(problem.robots, "robot")
+    print(f"{counted(needed[0.0], 'server')} will keep every SLO and minimum rate of {robots}.")
     for share in steps[1:]:
-        print(f"{needed[share]} servers let every robot act at {share:.0%} of its fastest rate.")
+        count = needed[share]
+        servers = "No number of servers" if count is None else counted(count, "server")
+        print(f"{servers} will let every robot act at {share:.0%} of its fastest rate.")
     return 0

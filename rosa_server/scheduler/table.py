@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from rosa_server.scheduler.migration import Migration
+from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.standby import failover_table
 
@@ -19,17 +22,17 @@ def as_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def render(schedule: Schedule) -> str:
-    """The whole schedule, or the refusal."""
-    robots = sum(schedule.robots.values())
+def render(schedule: Schedule, problem: Problem) -> str:
+    """The whole schedule of `problem`, or the refusal."""
+    robots = counted(sum(schedule.robots.values()), "robot")
     if not schedule.feasible and not schedule.servers:
-        lines = [f"NOT FEASIBLE: {robots} robots on {schedule.gpu_type}"]
+        lines = [f"NOT FEASIBLE: {robots} on {schedule.gpu_type}"]
         return "\n".join(lines + [f"  - {reason}" for reason in schedule.reasons])
     active = [server for server in schedule.servers if not server.standby]
     standby = len(schedule.servers) - len(active)
     split = ", ".join(f"{name} {count}" for name, count in schedule.servers_by_component().items())
     parts = [
-        f"{robots} robots on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
+        f"{robots} on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
         f" {schedule.idle_servers} unused, by {schedule.scheduler}",
         f"{schedule.action_throughput_hz:.1f} actions/s"
         + (
@@ -41,16 +44,38 @@ def render(schedule: Schedule) -> str:
     ]
     if schedule.reasons:
         parts.append("PROBLEMS\n" + "\n".join(f"  - {reason}" for reason in schedule.reasons))
-    parts += [_rates(schedule), as_table([SERVER_COLUMNS, *[_server_row(s) for s in schedule.servers]])]
+    parts += [
+        _rates(schedule, problem),
+        as_table([SERVER_COLUMNS, *map(_server_row, alike(schedule.servers))]),
+    ]
     if schedule.limits:
         parts.append("What limits the rates\n" + "\n".join(f"  - {line}" for line in schedule.limits))
     if standby:
+        covered = failover_table(schedule).items()
         rows = [
-            (name, " then ".join(covers) or "nobody: its robots fall back locally")
-            for name, covers in failover_table(schedule).items()
+            (
+                names([name for name, _ in group]),
+                " then ".join(covers) or "nobody: its robots fall back locally",
+            )
+            for covers, group in groupby(covered, key=lambda item: item[1])
         ]
-        parts.append(as_table([("if it fails", "its streams go to"), *rows]))
+        parts.append(as_table([("if one of these fails", "its streams go to"), *rows]))
     return "\n\n".join(parts)
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 robot`, `2 robots`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def alike(servers: Sequence[ServerPlan]) -> list[list[ServerPlan]]:
+    """Neighbouring servers that differ in their names only, together."""
+    return [list(group) for _, group in groupby(servers, key=lambda server: replace(server, id=""))]
+
+
+def names(ids: Sequence[str]) -> str:
+    """`gpu0 to gpu7` for neighbours."""
+    return ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
 
 
 def render_migration(migration: Migration) -> str:
@@ -76,14 +101,18 @@ def render_migration(migration: Migration) -> str:
     return f"To get there from the older plan ({gap}):\n" + "\n".join(lines)
 
 
-def _rates(schedule: Schedule) -> str:
-    rows = [("task", "robots", "component", "calls/s per robot", "period ms", "mean ms", "p99 ms")]
+def _rates(schedule: Schedule, problem: Problem) -> str:
+    slo_ms = {(cls.name, need.component): need.slo_ms for cls in problem.classes for need in cls.needs}
+    rows = [
+        ("task", "robots", "component", "calls/s per robot", "period ms", "mean ms", "p99 ms", "slo ms"),
+    ]
     for task, rates in schedule.rates_hz.items():
         for index, (component, rate) in enumerate(rates.items()):
             mean, p99 = _latency(schedule, task, component)
             first = (task, str(schedule.robots[task])) if index == 0 else ("", "")
             period = f"{1000 / rate:.0f}" if rate > 0 else "-"
-            rows.append((*first, component, f"{rate:.3g}", period, mean, p99))
+            slo = f"{slo_ms[(task, component)]:g}"
+            rows.append((*first, component, f"{rate:.3g}", period, mean, p99, slo))
     return as_table(rows)
 
 
@@ -100,24 +129,30 @@ def _latency(schedule: Schedule, task: str, component: str) -> tuple[str, str]:
     return (f"{total / streams:.0f}", f"{worst:.0f}") if streams else ("-", "-")
 
 
-SERVER_COLUMNS = ("server", "model", "answers", "batching", "robots", "req/s", "used", "mean ms", "p99 ms")
+SERVER_COLUMNS = (
+    "server", "model", "answers", "batching", "robots on each", "req/s", "used", "mean ms", "p99 ms"
+)  # fmt: skip
 
 
-def _server_row(server: ServerPlan) -> tuple[str, ...]:
+def _server_row(group: Sequence[ServerPlan]) -> tuple[str, ...]:
+    server, ids = group[0], names([one.id for one in group])
     if server.standby:
-        return (server.id, server.model, "standby for " + ", ".join(server.covers), "", "", "", "", "", "")
+        return (ids, server.model, f"standby for {len(server.covers)} of the others", "", "", "", "", "", "")
     batching = "continuous" if server.batching == "continuous" else f"{server.batching} {server.batch}"
-    streams = ", ".join(f"{count} {key}" for key, count in server.streams.items())
-    mean = "/".join(f"{value:.0f}" for value in server.mean_ms.values())
-    p99 = "/".join(f"{value:.0f}" for value in server.p99_ms.values())
     return (
-        server.id,
+        ids,
         server.model,
         "+".join(server.components),
         batching,
-        streams,
+        ", ".join(_stream(server, key, count) for key, count in server.streams.items()),
         f"{server.rate_hz:.1f}",
         f"{server.utilisation:.0%}",
-        mean,
-        p99,
+        "/".join(f"{value:.0f}" for value in server.mean_ms.values()),
+        "/".join(f"{value:.0f}" for value in server.p99_ms.values()),
     )
+
+
+def _stream(server: ServerPlan, key: str, count: int) -> str:
+    """`5 pick`; with the component where the server answers several."""
+    task, component = key.rsplit("/", 1)
+    return f"{count} {task}" if len(server.components) == 1 else f"{count} {task} ({component})"

@@ -37,6 +37,30 @@ def test_every_shipped_factory_plans(name: str, capsys: pytest.CaptureFixture[st
     assert "What limits the rates" in printed
 
 
+def test_a_plan_shows_every_latency_beside_its_slo_and_servers_that_are_alike_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "p1.yaml"), "--standby", "2") == 0
+    printed = capsys.readouterr().out
+    rates = next(line for line in printed.splitlines() if line.startswith("pick_and_place_action_only  32"))
+    *_, p99_ms, slo_ms = rates.split()
+    assert 0 < int(p99_ms) <= int(slo_ms) == 200
+    assert re.search(r"gpu4 to gpu5 .* 6 pick_and_place_action_only", printed), printed
+    assert re.search(r"standby0 to standby1 .* standby for 6 of the others", printed), printed
+    assert re.search(r"gpu0 to gpu5 +standby0 then standby1", printed), printed
+
+
+@pytest.mark.parametrize("name", ["factory", "paper/p4", "paper/mix4"])
+def test_what_limits_a_rate_adds_up_to_the_round(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", str(CONFIGS / f"{name}.yaml")) == 0
+    lines = re.findall(r": ([\d.]+) Hz of at most .*; a round of (\d+) ms is (.*?);", capsys.readouterr().out)
+    assert lines
+    for rate_hz, round_ms, parts in lines:
+        assert 1000 / float(rate_hz) == pytest.approx(float(round_ms), rel=0.01)
+        spent_ms = [float(part.split()[0]) for part in parts.split(" + ")]
+        assert sum(spent_ms) == pytest.approx(float(round_ms), abs=3), parts
+
+
 def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--standby", "1") == 0
     plan = json.loads(capsys.readouterr().out)
@@ -96,6 +120,7 @@ def test_options_that_would_do_nothing_together_are_refused(
 ) -> None:
     words = {
         cli_plan.BASELINE: ["--scheduler", "equal_partition"],
+        cli_plan.PAPER: ["--scheduler", "paper"],
         cli_plan.SERVERS: ["--what-if", "servers=12"],
         "--standby": ["--standby", "1"],
         "--picture": ["--picture", str(tmp_path / "plan.png")],
@@ -166,7 +191,7 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
 
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers") == 0
-    assert capsys.readouterr().out.startswith("4 servers keep every SLO")
+    assert capsys.readouterr().out.startswith("4 servers will keep every SLO")
     picture = tmp_path / "plan.png"
     assert rosa(cli_plan, "plan", FIGURE_3, "--standby", "1", "--picture", str(picture)) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
