@@ -112,12 +112,12 @@ class Program:
                 y * (weight * n * s) for y, n, s in holding if need.is_goal
             )
 
-    def solve(self, seconds: float) -> int:
-        """The solver's status."""
+    def solve(self, seconds: float, gap: float = 0.0) -> int:
+        """The solver's status; it may stop where its bound is above its best solution by `gap`, relative."""
         self.solver.SetTimeLimit(max(1, int(1000 * seconds)))
         tolerances = pywraplp.MPSolverParameters()
         tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)
-        tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, 0.0)
+        tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, gap)
         return int(self.solver.Solve(tolerances))
 
     def held(self) -> Held:

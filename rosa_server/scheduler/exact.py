@@ -51,7 +51,7 @@ from rosa_server.scheduler.standby import with_standby
 
 NAME = "exact"
 MOST_SERVERS, MOST_CLASSES = 8, 4
-NARROW = 1.1  # high / low of a box below which the integer program says more than the relaxation
+NARROW = 1.1  # best / worst objective in a box below which the integer program says more than the relaxation
 PROGRAM_S = 5.0
 POLISH = 4  # each ends within a hundredth of where the one before did
 Rates = dict[str, float]
@@ -178,7 +178,7 @@ class Search:
         ]
 
     def starts(self) -> bool:
-        """Whether a schedule carries the minimum rates; without one there is none at all."""
+        """Whether a schedule carries the minimum rates, as any schedule does, and is found in PROGRAM_S."""
         program = self._program(self._floors, self._floors)
         if program.solve(PROGRAM_S) not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
             return False
@@ -200,8 +200,11 @@ class Search:
                     closed = max(closed, bound)
         return max(self.value, closed, -open_boxes[0][0] if open_boxes else 0.0)
 
+    def _enough(self) -> float:
+        return self.value * (1 + self.catalog.options.tolerance)
+
     def _open(self, bound: float) -> bool:
-        return bound > self.value * (1 + self.catalog.options.tolerance)
+        return bound > self._enough()
 
     def _halves(self, low: Rates, high: Rates) -> list[tuple[Rates, Rates]]:
         """The box cut where it is worth most; of classes that are alike the first has the higher rate."""
@@ -228,23 +231,17 @@ class Search:
         if relaxed is None:
             return 0.0
         bound = min(above, relaxed.objective)
-        if not self._open(bound) or not all(
-            self._is_narrow(c, low[c.name], high[c.name]) for c in self.problem.classes
-        ):
+        wide = objective(self.problem, high) > NARROW * objective(self.problem, low)
+        if wide or not self._open(bound):
             return bound
         program = self._program(low, high)
-        status = program.solve(min(PROGRAM_S, max(seconds, 0.001)))
+        status = program.solve(min(PROGRAM_S, max(seconds, 0.001)), self.catalog.options.tolerance / 2)
         if status == pywraplp.Solver.INFEASIBLE:
-            return 0.0
+            return min(bound, self._enough())
         if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
             self._keep(program, low)
             bound = min(bound, program.solver.Objective().BestBound())
         return bound
-
-    def _is_narrow(self, cls: TaskClass, low: float, high: float) -> bool:
-        """Whether rates of a class differ by little, or what they are worth does (one that starves is at 0 Hz)."""
-        worth = cls.weight * cls.robots * (high - low) * 2 * len(self.problem.classes)
-        return high <= NARROW * low or worth <= self.catalog.options.tolerance * self.value
 
     def _program(self, low: Rates, high: Rates) -> Program:
         program = Program(self.catalog, self.goals, low, self.servers)
@@ -258,7 +255,9 @@ class Search:
             solver.Add(solver.Sum(program.waiting[cls.name]) <= round_s - cls.action_s)
         for a, b in self._twins:
             solver.Add(rates[a.name] >= rates[b.name])
-        solver.Maximize(solver.Sum([c.weight * c.robots * rates[c.name] for c in self.problem.classes]))
+        value = solver.Sum([c.weight * c.robots * rates[c.name] for c in self.problem.classes])
+        solver.Add(value >= self._enough())  # what is no better need not be looked at
+        solver.Maximize(value)
         return program
 
     def _keep(self, program: Program, low: Rates) -> None:
