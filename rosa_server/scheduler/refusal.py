@@ -30,11 +30,11 @@ def refusal(catalog: Catalog, problem: Problem) -> tuple[str, ...]:
     demanding = [cls for cls in problem.classes if cls.min_rate_hz > 0]
     if demanding:
         lines.append(_reached(catalog, problem, active, demanding))
+    if busy > active:
+        lines += [_need_line(catalog, problem, packer) for packer in packers]
     if demanding and (enough is None or enough > busy):
         tightest = max(demanding, key=lambda cls: cls.min_rate_hz / fastest_rate_hz(catalog, cls))
         lines.append(_waiting(catalog, tightest, int(busy)))
-    if busy > active:
-        lines += [_need_line(catalog, problem, packer) for packer in packers]
     return tuple(lines)
 
 
