@@ -3,8 +3,8 @@
 No weights move. The new robot is routed to servers that run already; batching may change, and where needed
 the action rates of the classes it shares servers with, down to their minimum. Lower rates only lower loads
 and latencies elsewhere, so checking the servers that the robot joins is enough: this is why admission is
-fast. What it takes from others is measured against the plan, however many robots came before; `removal.py`
-gives it back.
+fast. They fall by coarse steps, and what that was too much is given back (`raising.py`), as far as time allows. What
+admission takes is measured against the plan, however many robots came before; `removal.py` gives it back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rosa_server.scheduler.catalog import Load
 from rosa_server.scheduler.deployment import Deployment, at_rates, committed, plus, with_class, with_loads
 from rosa_server.scheduler.placement import Worker, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, TaskClass
+from rosa_server.scheduler.raising import raised
 
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)  # rates are lowered to the first that makes room
 LEAST_SHARE = (
@@ -66,6 +67,10 @@ def admit(deployment: Deployment, task: str) -> Admission:
         return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
     targets, changed, rates = best
     routing = {**deployment.schedule.routing, robot: targets}
+    if any(rate < full[name] for name, rate in rates.items()):  # in steps: there may be room left
+        fleet = replace(deployment, problem=problem, rates_hz=rates)
+        rates, workers = raised(fleet, {**deployment.workers, **changed})
+        changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
     after = committed(deployment, problem, changed, rates, routing)
     after = replace(after, undo=(robot, replace(deployment, undo=None)))
     poor = after.schedule.objective < (1 - POOR_EFFICIENCY) * after.planned.objective(problem)

@@ -24,6 +24,7 @@ class Planned:
 
     rates_hz: Mapping[str, float]
     robots: Mapping[str, int]
+    streams: Mapping[str, Mapping[str, int]]  # server -> 'task/component' -> robots
 
     def objective(self, problem: Problem) -> float:
         """Equation (1) of the planned robots that are still here, at planned rates."""
@@ -87,7 +88,8 @@ def deploy(problem: Problem, catalog: Catalog, schedule: Schedule) -> Deployment
     present = replace(problem, classes=tuple(replace(c, robots=counts[c.name]) for c in problem.classes))
     base = {c.name: rates.get(c.name) or fastest_rate_hz(catalog, c) for c in problem.classes}
     now = {c.name: rates.get(c.name, 0.0) for c in problem.classes}
-    return Deployment(present, catalog, schedule, workers, now, Planned(base, counts))
+    per_server = {server.id: server.streams for server in schedule.servers}
+    return Deployment(present, catalog, schedule, workers, now, Planned(base, counts, per_server))
 
 
 def with_class(problem: Problem, cls: TaskClass) -> Problem:
@@ -142,9 +144,7 @@ def committed(
     rates_hz: dict[str, float],
     routing: Mapping[str, Mapping[str, str]],
 ) -> Deployment:
-    """The deployment after a change. If rates fell, workers that are not in `changed` keep their older,
-    higher estimates.
-    """
+    """The deployment after a change. `changed` holds every worker whose loads or rates are others now."""
     workers = {**deployment.workers, **changed}
     plans = {server_id: server_plan(server_id, worker) for server_id, worker in changed.items()}
     servers = tuple(

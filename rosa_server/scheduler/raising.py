@@ -1,4 +1,4 @@
-"""Rates that admission has lowered rise again when there is room, on the placement and the routes that are there.
+"""Rates below the planned ones rise again when there is room, on the placement and the routes that are there.
 
 Rates rise towards the planned ones and no further: a plan weighs the classes against each other, and room beyond it is
 for the next plan to share out. Candidates are judged by latencies alone, several times faster than by full assessments,
@@ -16,7 +16,7 @@ from rosa_server.scheduler.placement import Worker, loop_rate_hz
 
 FIRST = 1.01  # a class that cannot rise by this is left alone
 STEPS = 4  # of bisection between this and its planned rate
-MOST = 2  # classes that rise at one removal, so that it is quick after many admissions too: the others rise at the next
+ENOUGH = 100  # looks at servers: in a large factory one class may rise at a change, in a small one all
 
 
 @dataclass(frozen=True)
@@ -42,32 +42,36 @@ def raised(
     """Rates from those of now up to the planned ones, as SLOs and equation (4) allow, and the workers under them.
 
     All planned rates at once if they fit, as they do when only planned robots are left. Else class by class, the one
-    that has lost most first. `workers` are those of the deployment after a change, assessed at its rates.
+    that has lost most first, until that was work enough: a robot waits for its answer. `workers` are those of the
+    deployment after a change; their loads may be at other rates, and are at those of the answer afterwards.
     """
     planned = deployment.planned.rates_hz
+    rates = deployment.rates_hz
     lost = {
-        cls.name: deployment.rates_hz[cls.name] / planned[cls.name]
+        cls.name: rates[cls.name] / planned[cls.name]
         for cls in deployment.problem.classes
-        if cls.robots and deployment.rates_hz[cls.name] < planned[cls.name] * (1 - 1e-6)
+        if cls.robots and rates[cls.name] < planned[cls.name] * (1 - 1e-6)
     }
-    if not lost:
-        return deployment.rates_hz, dict(workers)
-    rise = _Rise(deployment, workers)
-    now = rise.now
-    best = rise.to({name: planned[name] for name in lost}, now)
-    if best is None:
-        best, risen = now, 0
-        for name in sorted(lost, key=lambda name: lost[name]):
-            higher = rise.towards(name, planned[name], best)
-            risen += higher is not best
-            best = higher
-            if risen == MOST:
-                break
-    changed = [key for key, latency in best.latency_ms.items() if latency is not now.latency_ms[key]]
-    contents = {key: at_rates(workers[key].loads, deployment, best.rates_hz) for key in changed}
-    found = with_loads(deployment, contents)
+    if lost:
+        rates = _higher(_Rise(deployment, workers), planned, sorted(lost, key=lambda name: lost[name]))
+    contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in workers.items()}
+    changed = {key: loads for key, loads in contents.items() if loads != workers[key].loads}
+    found = with_loads(deployment, changed)
     assert found is not None, "every SLO was looked at"
-    return best.rates_hz, {**workers, **found}
+    return rates, {**workers, **found}
+
+
+def _higher(rise: _Rise, planned_hz: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Rates after raising these classes, all of them to the plan or one after the other."""
+    best = rise.to({name: planned_hz[name] for name in names}, rise.now)
+    if best is not None:
+        return best.rates_hz
+    best = rise.now
+    for name in names:
+        best = rise.towards(name, planned_hz[name], best)
+        if best is not rise.now and rise.looks > ENOUGH:
+            break
+    return best.rates_hz
 
 
 class _Rise:
@@ -85,7 +89,8 @@ class _Rise:
                 self._servers[key] = _Server(worker, parts)
                 for name in {load.task for load, need in needs if need.is_goal}:
                     self._of_class[name].append(key)
-        latency = {key: server.worker.state.loop_ms for key, server in self._servers.items()}
+        self.looks = 0  # at servers, so far
+        latency = {key: self._now(server, deployment.rates_hz) for key, server in self._servers.items()}
         waiting: dict[tuple[str, str], float] = {}
         for key, server in self._servers.items():
             for load in server.worker.loads:
@@ -137,8 +142,16 @@ class _Rise:
                 return None
         return _Trial(rates, latency, waiting)
 
+    def _now(self, server: _Server, rates: Mapping[str, float]) -> Mapping[str, float]:
+        if all(load.rate_hz == calls * rates[load.task] + fixed for load, calls, fixed in server.needs):
+            return server.worker.state.loop_ms
+        found = self._latencies(server, rates)
+        assert found is not None, "lower rates cannot break an SLO"
+        return found
+
     def _latencies(self, server: _Server, rates: Mapping[str, float]) -> Mapping[str, float] | None:
         """Component -> loop latency of a server at these action rates; None when it breaks an SLO."""
+        self.looks += 1
         worker = server.worker
         if len(worker.kind.components) > 1:
             state = self._catalog.assess(worker.kind.model, _at(server.needs, rates))

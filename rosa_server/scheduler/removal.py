@@ -8,7 +8,6 @@ from dataclasses import replace
 from rosa_server.scheduler.catalog import Load
 from rosa_server.scheduler.deployment import (
     Deployment,
-    at_rates,
     committed,
     plus,
     with_class,
@@ -24,9 +23,10 @@ Workers = dict[str, Worker]
 def remove(deployment: Deployment, robot: str) -> Deployment:
     """The deployment without `robot`, with rates that are no lower. Never infeasible.
 
-    A robot that was admitted last leaves everything as it was before it. Else its own streams end if equation (4) still
-    holds for its task; if it leaves a fast server and the mean would rise, a robot of its task on the slowest server
-    takes the free place. Raises KeyError for an unknown robot.
+    A robot that was admitted last leaves everything as it was before it. Else, wherever it was, the load of its
+    goal-coupled components falls on the slowest server that has more streams of its task than planned, which leads
+    back to the plan; or, if equation (4) would break, on the slowest of all, which lowers its task's mean: a robot from
+    there takes the free place. Raises KeyError for an unknown robot.
     """
     if robot not in deployment.schedule.routing:
         raise KeyError(f"no robot {robot!r} is routed")
@@ -34,41 +34,20 @@ def remove(deployment: Deployment, robot: str) -> Deployment:
         return deployment.undo[1]
     cls = deployment.classes[robot.rsplit("/", 1)[0]]
     routing = {name: routes for name, routes in deployment.schedule.routing.items() if name != robot}
-    workers = {**deployment.workers, **_stale(deployment)}
+    workers = dict(deployment.workers)
     for component, server_id in deployment.schedule.routing[robot].items():
-        leaving = server_id
-        fewer = _without(deployment, workers, cls, component, leaving)
-        if (
-            cls.robots > 1
-            and deployment.needs[cls.name, component].is_goal
-            and not _keeps(deployment, cls, workers, fewer)
-        ):
-            leaving = _slowest(workers, cls.name, component, server_id)
+        for leaving in _leaving(deployment, workers, cls, component, server_id):
             fewer = _without(deployment, workers, cls, component, leaving)
-            if leaving != server_id:
-                mover = _anyone(routing, cls.name, component, leaving)
-                routing[mover] = {**routing[mover], component: server_id}
+            if cls.robots == 1 or _keeps(deployment, cls, workers, fewer):
+                break
         workers.update(fewer)
+        if leaving != server_id:
+            mover = _anyone(routing, cls.name, component, leaving)
+            routing[mover] = {**routing[mover], component: server_id}
     fleet = replace(deployment, problem=with_class(deployment.problem, replace(cls, robots=cls.robots - 1)))
     rates, workers = raised(fleet, workers)
     changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
     return committed(fleet, fleet.problem, changed, rates, routing)
-
-
-def _stale(deployment: Deployment) -> Workers:
-    """The workers whose estimates are from before the last fall of a rate, assessed anew."""
-    contents = {
-        key: at_rates(worker.loads, deployment, deployment.rates_hz)
-        for key, worker in deployment.workers.items()
-    }
-    changed = {
-        key: loads
-        for key, loads in contents.items()
-        if any(a is not b for a, b in zip(loads, deployment.workers[key].loads, strict=True))
-    }
-    found = with_loads(deployment, changed)
-    assert found is not None, "lower rates cannot break an SLO"
-    return found
 
 
 def _without(
@@ -88,14 +67,19 @@ def _keeps(deployment: Deployment, cls: TaskClass, workers: Workers, fewer: Work
     return deployment.rates_hz[cls.name] <= loop_rate_hz(cls, latencies_ms(those)) * (1 + 1e-9)
 
 
-def _slowest(workers: Workers, task: str, component: str, start: str) -> str:
-    slowest, most_ms = start, -1.0
+def _leaving(deployment: Deployment, workers: Workers, cls: TaskClass, component: str, own: str) -> list[str]:
+    """Which server is to have a stream less: the best choice, and one that is always possible."""
+    if not deployment.needs[cls.name, component].is_goal:
+        return [own]  # no rate depends on it
+    key = f"{cls.name}/{component}"
+    found = []
     for server_id, worker in workers.items():
-        if any(load.task == task and load.component == component for load in worker.loads):
-            latency = worker.state.loop_ms.get(component, 0.0)
-            if latency > most_ms + 1e-9 or (latency >= most_ms - 1e-9 and server_id == start):
-                slowest, most_ms = server_id, latency
-    return slowest
+        streams = sum(x.streams for x in worker.loads if (x.task, x.component) == (cls.name, component))
+        if streams:
+            too_many = streams > deployment.planned.streams[server_id].get(key, 0)
+            found.append((too_many, worker.state.loop_ms[component], server_id == own, server_id))
+    slowest = max(found, key=lambda each: each[1:])
+    return [max(found)[-1], slowest[-1]]
 
 
 def _anyone(routing: Mapping[str, Mapping[str, str]], task: str, component: str, server_id: str) -> str:

@@ -348,7 +348,7 @@ def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_he
     stage.leave("r0")
     assert set(stage.core.router.placement.routes or ()) == {"pick/1", "pick/2", "sort/0"}
     told = {say.connection: say.message for say in stage.said}
-    assert {name: message.rates_hz for name, message in told.items()} == {b"r1": RATES, b"r2": RATES}
+    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r1", b"r2")}
     stage.send("r2", 1)
     assert ran_at(stage) == {1: "gpu1"}, "it keeps its place"
     stage.leave("r1")
