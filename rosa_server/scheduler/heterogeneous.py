@@ -20,7 +20,7 @@ from rosa_server.scheduler.problem import Problem
 
 Rates = dict[str, float]
 Oracle = Callable[[Mapping[str, float]], list[Worker] | None]
-FRONTIER_TOO = 16  # servers up to which a guided search also runs the frontier search
+FRONTIER_TOO = 16  # servers up to which a guided search also tries the paper's search, with either packing
 
 
 def solve_heterogeneous(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.heterogeneous import solve_heterogeneous
+from rosa_server.scheduler.heterogeneous import FRONTIER_TOO, solve_heterogeneous
 from rosa_server.scheduler.homogeneous import solve_homogeneous
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
@@ -34,11 +34,22 @@ def solve(
     """
     options = options or Options()
     found = _solve(problem, library, options, clock)
-    if options.share_components:  # sharing is allowed, not imposed
-        apart = _solve(problem, library, replace(options, share_components=False), clock)
-        if apart.feasible and apart.objective > found.objective:
-            found = apart
+    for narrower in _narrower(problem, options):
+        other = _solve(problem, library, narrower, clock)
+        if other.feasible and other.objective > found.objective:
+            found = other
     return replace(found, options=options.changes())
+
+
+def _narrower(problem: Problem, options: Options) -> list[Options]:
+    """Options that only leave something out, and whose schedules a search that is no proof may yet miss."""
+    found = []
+    if options.share_components:  # sharing is allowed, not imposed
+        found.append(replace(options, share_components=False))
+    guided = options.search == "guided" and options.packing == "level"
+    if guided and len(problem.classes) > 1 and problem.servers <= FRONTIER_TOO:
+        found += [replace(o, search="frontier", packing="isolated") for o in (options, *found)]
+    return found
 
 
 def _solve(

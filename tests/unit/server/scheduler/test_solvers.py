@@ -93,6 +93,18 @@ def test_every_schedule_keeps_every_promise(problem: Problem, options: Options) 
     assert audit(deploy(problem, catalog, schedule)) == []
 
 
+def test_ours_is_not_worse_where_isolated_packing_does_better_than_level_packing() -> None:
+    problem = pool(
+        9,
+        task("single", 1, "1m", action_s=0.1),
+        task("watched", 28, "1s", action_s=0.1),
+        task("slow", 36, "1s", action_s=0.5, slo_ms=600.0, weight=3.0),
+        task("fast", 38, "1", action_s=0.1, slo_ms=300.0, weight=3.0),
+    )
+    ours = solve(problem, LIBRARY, Options(fair_share=0.0))
+    assert ours.objective >= solve(problem, LIBRARY, PAPER).objective
+
+
 @settings(max_examples=20, deadline=None)
 @given(problems())
 def test_ours_is_never_clearly_worse_than_the_papers(problem: Problem) -> None:
