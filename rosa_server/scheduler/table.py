@@ -32,7 +32,8 @@ def render(schedule: Schedule, problem: Problem) -> str:
     standby = len(schedule.servers) - len(active)
     split = ", ".join(f"{name} {count}" for name, count in schedule.servers_by_component().items())
     parts = [
-        f"{robots} on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
+        ("" if schedule.feasible else "NOT FEASIBLE: ")
+        + f"{robots} on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
         f" {schedule.idle_servers} unused, by {schedule.scheduler}",
         f"{schedule.action_throughput_hz:.1f} actions/s"
         + (

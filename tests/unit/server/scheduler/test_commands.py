@@ -151,6 +151,18 @@ def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[st
     assert "safety needs" in capsys.readouterr().out
 
 
+def test_a_baseline_that_breaks_an_slo_shows_its_placement_and_says_so_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    p4 = str(CONFIGS / "paper" / "p4.yaml")
+    assert rosa(cli_plan, "plan", p4, "--scheduler", "equal_partition") == cli_plan.INFEASIBLE
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "NOT FEASIBLE: 32 robots on 8 x NVIDIA H200 (system1 2, system2 2, safety 2, monitor 2)"
+    )
+    assert "assemble_kit.system1: p99 549 ms against slo_ms 200" in printed
+
+
 def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
