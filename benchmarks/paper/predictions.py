@@ -17,12 +17,13 @@ from paper.published import (
     allocation,
     workload,
 )
-from rosa_server.scheduler.baselines import solve_baseline, uncapped
+from rosa_server.scheduler.baselines import solve_baseline
 from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Options
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.uncapped import uncapped
 
 STATISTICS = ("mean", "p99")  # of the latency in equation (4)
 

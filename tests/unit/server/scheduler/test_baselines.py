@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_server.scheduler.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline, uncapped
+from rosa_server.scheduler.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
 from rosa_server.scheduler.catalog import Options
 from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.schedule import schedule_from
 from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.uncapped import uncapped
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
 
 ORDER = ("system1", "system2", "safety", "monitor")
