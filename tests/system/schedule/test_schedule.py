@@ -139,34 +139,44 @@ def test_a_killed_server_is_replaced_by_its_standby_and_other_streams_are_untouc
         ask(streams, 4)
 
 
-def test_robots_beyond_the_plan_are_admitted_until_something_binds_and_then_told_what(tmp_path: Path) -> None:
+def test_robots_beyond_the_plan_are_admitted_until_something_binds_and_faster_when_others_leave(
+    tmp_path: Path,
+) -> None:
     profiles = tmp_path / "profiles"
     write_profiles(profiles)
     arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
     with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server, ExitStack() as stack:
-        rosa_plan(server.config, "--profiles", str(profiles))
+        plan = rosa_plan(server.config, "--profiles", str(profiles))
         server.start()
         names = iter(f"r{number}" for number in range(100))
-        refused, welcomed = None, 0
+        welcomed = [stack.enter_context(robot(server, next(names))).join(cameras={})]
+        refused = None
         while refused is None:
             one = stack.enter_context(robot(server, next(names)))
-            if welcomed == 0:
-                one.join(cameras={})
-                welcomed = 1
-                continue
             answer = one.hello(cameras={})
             if isinstance(answer, m.Welcome):
-                welcomed += 1
+                welcomed.append(one)
                 assert answer.rates_hz["system1"] >= 2
+                slowest_hz = answer.rates_hz["system1"]
             else:
                 refused = answer
-        assert welcomed > 2, "two were planned, and the servers are not full with them"
-        assert welcomed < 40
+        assert len(welcomed) > 2, "two were planned, and the servers are not full with them"
+        assert len(welcomed) < 40
         assert refused.code == "not_admitted"
         assert "the 2 planned slots of task pick are taken" in refused.reason
         assert "req/s" in refused.reason or "longer rounds" in refused.reason
         admitted = server.events("robot_admitted")
-        assert len(admitted) == welcomed - 2
+        assert len(admitted) == len(welcomed) - 2
+
+        *leaving, one, other = welcomed  # the planned ones leave too: it is the number that counts
+        for left in leaving:
+            left.send(m.Bye())
+        wanted = plan["rates_hz"]["pick"]
+        assert slowest_hz < wanted["system1"]
+        for staying in (one, other):
+            while (told := staying.receive()).rates_hz["system1"] < wanted["system1"] * (1 - 1e-6):
+                assert isinstance(told, m.Welcome)
+            assert told.rates_hz == wanted, "as many robots as planned are here, at the planned rates"
 
 
 def test_the_shipped_cell_runs_from_its_plan(tmp_path: Path) -> None:
