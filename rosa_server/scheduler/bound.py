@@ -71,13 +71,13 @@ def least_servers(catalog: Catalog, problem: Problem, kind: Kind) -> float:
     alike: dict[tuple[str, float, float], int] = {}  # (component, rate, capacity) -> streams
     for demand in demands_of(problem, kind, {}):
         capacity = catalog.capacity_hz(kind.model, demand.component, demand.slo_ms) * (1 + SLACK)
-        if demand.rate_hz > capacity:
+        if capacity <= 0 or demand.rate_hz > capacity:
             return inf
         load += demand.streams * demand.rate_hz / capacity
         key = (demand.component, demand.rate_hz, capacity)
         alike[key] = alike.get(key, 0) + demand.streams
-    whole = (ceil(n / floor(capacity / rate)) for (_, rate, capacity), n in alike.items())
-    return max(ceil(load * (1 - SLACK)), *whole)
+    whole = [ceil(n / floor(capacity / rate)) for (_, rate, capacity), n in alike.items() if rate > 0]
+    return max(1, ceil(load * (1 - SLACK)), *whole)
 
 
 def relax(
@@ -95,7 +95,8 @@ def relax(
     """
     whole = servers <= WHOLE_SERVERS_UP_TO
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
-    solver.SetTimeLimit(SOLVER_MS)
+    if ceilings_hz is None:  # a proof has ceilings, and must not take a lack of time for a lack of schedules
+        solver.SetTimeLimit(SOLVER_MS)
     tolerances = pywraplp.MPSolverParameters()
     tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)
     tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, 0.0)

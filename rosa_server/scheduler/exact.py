@@ -29,7 +29,7 @@ from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.bound import least_servers, relax
 from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.contents import Contents, Program, contents_of
+from rosa_server.scheduler.contents import Contents, Held, Program, contents_of
 from rosa_server.scheduler.guided import objective
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
@@ -42,7 +42,6 @@ from rosa_server.scheduler.placement import (
     loop_rate_hz,
     workers_of,
 )
-from rosa_server.scheduler.polish import polish
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.reasons import impossible
 from rosa_server.scheduler.schedule import Schedule
@@ -53,7 +52,7 @@ NAME = "exact"
 MOST_SERVERS, MOST_CLASSES = 8, 4
 NARROW = 1.1  # best / worst objective in a box below which the integer program says more than the relaxation
 PROGRAM_S = 5.0
-POLISH = 4  # each ends within a hundredth of where the one before did
+BISECTIONS = 16  # per direction in which rates are raised
 Rates = dict[str, float]
 Found = tuple[Rates, list[Worker]]
 
@@ -72,7 +71,7 @@ class Exact:
     @property
     def gap(self) -> float:
         """How far the schedule may be below the best possible one, as a part of that."""
-        return max(0.0, 1 - self.schedule.objective / self.bound) if self.bound > 0 else 0.0
+        return 1 - self.schedule.objective / self.bound if self.bound > 0 else 0.0
 
     @property
     def proved(self) -> bool:
@@ -81,11 +80,13 @@ class Exact:
     def in_words(self) -> str:
         """One line under a plan."""
         known = "Proved to its tolerance" if self.proved else "Not proved in the time given"
-        gained = self.schedule.objective / self.heuristic - 1 if self.heuristic else inf
+        beaten = "The heuristic finds none."
+        if self.heuristic:
+            gained = self.schedule.objective / self.heuristic - 1
+            beaten = f"The heuristic reaches {self.heuristic:.2f}, this plan {gained:.2%} more."
         return (
             f"{known}: at most {self.gap:.2%} below the best possible schedule; none of these servers exceeds"
-            f" {self.bound:.2f}. The heuristic reaches {self.heuristic:.2f}, this plan {gained:.2%} more."
-            f" {self.boxes} boxes, {self.seconds:.1f} s."
+            f" {self.bound:.2f}. {beaten} {self.boxes} boxes, {self.seconds:.1f} s."
         )
 
 
@@ -129,9 +130,8 @@ def _check(problem: Problem, options: Options) -> None:
         wrong.append(
             f"searches at most {MOST_SERVERS} servers and {MOST_CLASSES} tasks, got {size}; see --bound"
         )
-    if (
-        options.share_components
-    ):  # more load may then mean another batching and less latency for one component
+    if options.share_components:
+        # with more load another batching may be the best one, and have less latency for one of the components
         wrong.append(
             "does not go with --share-components: rates would not be closed downwards; leave one out"
         )
@@ -169,6 +169,9 @@ class Search:
         self.boxes = 0
         self._floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
         self._tops = {cls.name: fastest_rate_hz(catalog, cls) * (1 + SLACK) for cls in problem.classes}
+        self._by_value = sorted(
+            problem.classes, key=lambda c: -c.weight / sum(n.calls_per_action for n in c.goals)
+        )
         self._twins = [
             (a, b)
             for a, b in pairwise(
@@ -182,22 +185,22 @@ class Search:
         program = self._program(self._floors, self._floors)
         if program.solve(PROGRAM_S) not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
             return False
-        self._keep(program, self._floors)
+        self._keep(program, self._floors, self._tops)
         return self.best is not None
 
     def run(self, seconds_left: Callable[[], float]) -> float:
         """Searches until nothing better by the tolerance is left, or time is up; what no schedule exceeds."""
-        low, high = self._floors, self._tops
-        number, closed = count(), 0.0  # closed: the highest bound of a box that was left for being low
-        open_boxes = [(-objective(self.problem, high), next(number), low, high)]
+        number, closed = count(), 0.0  # closed: what no schedule exceeds that was left for being no better
+        above = self._relaxed(self._floors, self._tops)
+        open_boxes = [(-above, next(number), self._floors, self._tops)]
         while open_boxes and seconds_left() > 0 and self._open(-open_boxes[0][0]):
             above, _, low, high = heapq.heappop(open_boxes)
             for half in self._halves(low, high):
-                bound = self._examine(*half, -above, seconds_left())
-                if self._open(bound):
-                    heapq.heappush(open_boxes, (-bound, next(number), *half))
-                else:
-                    closed = max(closed, bound)
+                closed = max(closed, self._enough())
+                tight = self._tightened(*half)
+                bound = 0.0 if tight is None else self._examine(*tight, -above, seconds_left())
+                if tight is not None and self._open(bound):
+                    heapq.heappush(open_boxes, (-bound, next(number), *tight))
         return max(self.value, closed, -open_boxes[0][0] if open_boxes else 0.0)
 
     def _enough(self) -> float:
@@ -223,14 +226,24 @@ class Search:
             ]
         return [(lows, highs) for lows, highs in halves if all(lows[name] <= highs[name] for name in lows)]
 
-    def _examine(self, low: Rates, high: Rates, above: float, seconds: float) -> float:
-        """What no schedule in the box exceeds; 0 when it holds none. Keeps a better schedule if it meets one."""
-        self.boxes += 1
+    def _tightened(self, low: Rates, high: Rates) -> tuple[Rates, Rates] | None:
+        """The part of a box where something better can be: no class too slow for what the others add at most."""
+        spare = objective(self.problem, high) - self._enough()
+        if spare <= 0:
+            return None
+        worth = {cls.name: cls.weight * cls.robots for cls in self.problem.classes}
+        return {name: max(low[name], high[name] - spare / worth[name]) for name in low}, high
+
+    def _relaxed(self, low: Rates, high: Rates) -> float:
+        """The bound by the linear program; 0 when even that is infeasible."""
         kinds = [contents.kind for contents in self.goals]
-        relaxed = relax(self.catalog, self.problem, kinds, self.servers, low, ceilings_hz=high)
-        if relaxed is None:
-            return 0.0
-        bound = min(above, relaxed.objective)
+        found = relax(self.catalog, self.problem, kinds, self.servers, low, ceilings_hz=high)
+        return 0.0 if found is None else found.objective
+
+    def _examine(self, low: Rates, high: Rates, above: float, seconds: float) -> float:
+        """What no schedule in the box exceeds, or may be left for. Keeps a better schedule if it meets one."""
+        self.boxes += 1
+        bound = min(above, self._relaxed(low, high))
         wide = objective(self.problem, high) > NARROW * objective(self.problem, low)
         if wide or not self._open(bound):
             return bound
@@ -239,7 +252,7 @@ class Search:
         if status == pywraplp.Solver.INFEASIBLE:
             return min(bound, self._enough())
         if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
-            self._keep(program, low)
+            self._keep(program, low, high)
             bound = min(bound, program.solver.Objective().BestBound())
         return bound
 
@@ -260,20 +273,36 @@ class Search:
         solver.Maximize(value)
         return program
 
-    def _keep(self, program: Program, low: Rates) -> None:
-        """The program's placement carries `low`; its rates are raised as far as they go."""
-        workers: list[Worker] = []
-        for contents, index, number in program.held():
-            placed = workers_of(self.catalog, contents.kind, [contents.bin(index, low)] * number)
-            if placed is None:
-                return
-            workers += placed
-        latency = latencies_ms(workers)
-        rates = {c.name: min(low[c.name], loop_rate_hz(c, latency)) for c in self.problem.classes}
-        for _ in range(POLISH):
-            rates, workers = polish(self.catalog, self.problem, rates, workers)
-        if objective(self.problem, rates) > self.value:
+    def _keep(self, program: Program, low: Rates, high: Rates) -> None:
+        """The program's placement carries `low`; its rates are raised together towards `high`, then one by one."""
+        held = program.held()
+        rates = low
+        for aim in [high, *({cls.name: self._tops[cls.name]} for cls in self._by_value)]:
+            rates = self._raised(held, rates, {**rates, **aim})
+        workers = self._placed(held, rates)
+        if workers is not None and objective(self.problem, rates) > self.value:
             self.value, self.best = objective(self.problem, rates), (rates, workers)
+
+    def _raised(self, held: Held, low: Rates, high: Rates) -> Rates:
+        """The furthest rates on the way from `low` to `high` that a placement carries, by bisection."""
+        within, beyond = 0.0, 1.0
+        for _ in range(BISECTIONS):
+            middle = (within + beyond) / 2
+            rates = {name: low[name] + middle * (high[name] - low[name]) for name in low}
+            within, beyond = (within, middle) if self._placed(held, rates) is None else (middle, beyond)
+        return {name: low[name] + within * (high[name] - low[name]) for name in low}
+
+    def _placed(self, held: Held, rates: Rates) -> list[Worker] | None:
+        """The workers of a placement at these rates, or None where an SLO or equation (4) does not hold."""
+        workers: list[Worker] = []
+        for contents, index, number in held:
+            placed = workers_of(self.catalog, contents.kind, [contents.bin(index, rates)])
+            if placed is None:
+                return None
+            workers += placed * number
+        latency = latencies_ms(workers)
+        keeps = all(rates[c.name] <= loop_rate_hz(c, latency) * (1 + SLACK) for c in self.problem.classes)
+        return workers if keeps else None
 
 
 def _alike(a: TaskClass, b: TaskClass) -> bool:
