@@ -1,6 +1,6 @@
 """How far the heuristic is from the best schedule, on factories that are small enough to search.
 
-    python benchmarks/exact.py [--seconds 30] [--made-up 6]
+    python benchmarks/exact.py [--seconds 15] [--made-up 6]
 
 The mixes of ROSA Table 2 and made-up factories of mixed classes, all on the derived H200 profiles. Both solvers
 maximise equation (1) with the same minimum rates and without fair shares. `gap` is what the heuristic is below the
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help="for each exact search")
+    parser.add_argument("--seconds", type=float, default=15.0, help="for each exact search")
     parser.add_argument("--made-up", type=int, default=6, help="made-up factories")
     args = parser.parse_args()
     problems = {
