@@ -69,7 +69,8 @@ def admit(deployment: Deployment, task: str) -> Admission:
     routing = {**deployment.schedule.routing, robot: targets}
     if any(rate < full[name] for name, rate in rates.items()):  # in steps: there may be room left
         fleet = replace(deployment, problem=problem, rates_hz=rates)
-        rates, workers = raised(fleet, {**deployment.workers, **changed})
+        # No further than before: whoever comes and leaves at once has lowered nobody's rate by leaving.
+        rates, workers = raised(fleet, {**deployment.workers, **changed}, full)
         changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
     after = committed(deployment, problem, changed, rates, routing)
     after = replace(after, undo=(robot, replace(deployment, undo=None)))

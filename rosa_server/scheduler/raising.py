@@ -15,7 +15,7 @@ from rosa_server.scheduler.deployment import Deployment, at_rates, with_loads
 from rosa_server.scheduler.placement import Worker, loop_rate_hz
 
 FIRST = 1.01  # a class that cannot rise by this is left alone
-STEPS = 4  # of bisection between this and its planned rate
+STEPS = 4  # of bisection between this and the most it may have
 ENOUGH = 100  # looks at servers: in a large factory one class may rise at a change, in a small one all
 
 
@@ -37,23 +37,23 @@ class _Trial:
 
 
 def raised(
-    deployment: Deployment, workers: Mapping[str, Worker]
+    deployment: Deployment, workers: Mapping[str, Worker], most_hz: Mapping[str, float]
 ) -> tuple[dict[str, float], dict[str, Worker]]:
-    """Rates from those of now up to the planned ones, as SLOs and equation (4) allow, and the workers under them.
+    """Rates from those of now up to `most_hz`, as SLOs and equation (4) allow, and the workers under them.
 
-    All planned rates at once if they fit, as they do when only planned robots are left. Else class by class, the one
-    that has lost most first, until that was work enough: a robot waits for its answer. `workers` are those of the
-    deployment after a change; their loads may be at other rates, and are at those of the answer afterwards.
+    All of `most_hz` at once if it fits, as planned rates do when only planned robots are left. Else class by class, the
+    one that has lost most of its plan first, until that was work enough: a robot waits for its answer. `workers` are
+    those of the deployment after a change; their loads may be at other rates, and are at the answer's afterwards.
     """
     planned = deployment.planned.rates_hz
     rates = deployment.rates_hz
     lost = {
         cls.name: rates[cls.name] / planned[cls.name]
         for cls in deployment.problem.classes
-        if cls.robots and rates[cls.name] < planned[cls.name] * (1 - 1e-6)
+        if cls.robots and rates[cls.name] < most_hz[cls.name] * (1 - 1e-6)
     }
     if lost:
-        rates = _higher(_Rise(deployment, workers), planned, sorted(lost, key=lambda name: lost[name]))
+        rates = _higher(_Rise(deployment, workers), most_hz, sorted(lost, key=lambda name: lost[name]))
     contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in workers.items()}
     changed = {key: loads for key, loads in contents.items() if loads != workers[key].loads}
     found = with_loads(deployment, changed)
@@ -61,14 +61,14 @@ def raised(
     return rates, {**workers, **found}
 
 
-def _higher(rise: _Rise, planned_hz: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Rates after raising these classes, all of them to the plan or one after the other."""
-    best = rise.to({name: planned_hz[name] for name in names}, rise.now)
+def _higher(rise: _Rise, most_hz: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Rates after raising these classes, all of them to the most or one after the other."""
+    best = rise.to({name: most_hz[name] for name in names}, rise.now)
     if best is not None:
         return best.rates_hz
     best = rise.now
     for name in names:
-        best = rise.towards(name, planned_hz[name], best)
+        best = rise.towards(name, most_hz[name], best)
         if best is not rise.now and rise.looks > ENOUGH:
             break
     return best.rates_hz

@@ -45,7 +45,7 @@ def remove(deployment: Deployment, robot: str) -> Deployment:
             mover = _anyone(routing, cls.name, component, leaving)
             routing[mover] = {**routing[mover], component: server_id}
     fleet = replace(deployment, problem=with_class(deployment.problem, replace(cls, robots=cls.robots - 1)))
-    rates, workers = raised(fleet, workers)
+    rates, workers = raised(fleet, workers, fleet.planned.rates_hz)
     changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
     return committed(fleet, fleet.problem, changed, rates, routing)
 

@@ -124,6 +124,16 @@ def test_rates_are_as_planned_again_when_the_last_robot_too_many_has_left(option
     assert now.rates_hz == pytest.approx(planned.rates_hz)
 
 
+def test_a_robot_that_comes_makes_nobody_faster_so_that_its_leaving_makes_nobody_slower() -> None:
+    now = running(pool(2, task("kit", 8, "1"), task("slow", 4, "1", action_s=0.5, slo_ms=300.0)))
+    for name in ("kit", "slow", "kit"):
+        now = admit(now, name).deployment
+    answer = admit(now, "kit")
+    assert answer.admitted, answer.reason
+    assert all(rate_hz <= now.rates_hz[name] for name, rate_hz in answer.deployment.rates_hz.items())
+    assert remove(answer.deployment, answer.robot).rates_hz == now.rates_hz
+
+
 def test_a_robot_that_leaves_a_full_factory_makes_the_others_faster() -> None:
     full, robots = grown(running(factory("paper/p2", robots=64)), "pick_and_place_simple", most=12)
     now = full
