@@ -101,7 +101,7 @@ class Bringup:
         lines = []
         ended = self._ended()
         self._told &= ended.keys()  # one that was started again may end again
-        for name in ended.keys() - self._told:
+        for name in [name for name in ended if name not in self._told]:
             if (
                 self._panel is not None
                 and name == self._panel.process

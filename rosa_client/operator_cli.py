@@ -119,10 +119,21 @@ def _stop(arguments: argparse.Namespace) -> int:
     with _ros() as client:
         if arguments.robot == ALL:
             client.stop_all(arguments.wait)
-            feeds = client.find(arguments.wait)
-        else:
-            feeds = [client.feed(arguments.robot)]
-        return max(_ask(client, feed, Click(STOP), _me(), "", arguments.wait) for feed in feeds)
+            return _stop_each(client, client.find(arguments.wait), arguments.wait)
+        return _ask(client, client.feed(arguments.robot), Click(STOP), _me(), "", arguments.wait)
+
+
+def _stop_each(client: OperatorClient, feeds: list[RobotFeed], wait_s: float) -> int:
+    """Ask every robot, also when another one's arm is gone; those that can answer need not wait for it."""
+    answers, gone = [], []
+    for feed in sorted(feeds, key=lambda feed: not feed.ready(STOP)):
+        try:
+            answers.append(_ask(client, feed, Click(STOP), _me(), "", wait_s))
+        except OperatorError as error:
+            gone.append(str(error))
+    if gone:
+        raise OperatorError("; ".join(gone))
+    return max(answers)
 
 
 def _release(arguments: argparse.Namespace) -> int:

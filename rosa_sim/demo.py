@@ -161,24 +161,23 @@ def _finish(
             shots, folder / "video.mp4", lambda done, of: say.status(f"film: {done} of {of} pictures")
         )
         say.line(f"film      {_shown(path)}")
-    mended = _mended(folder / "run.mcap", say)
+    bag = _bag(folder / "run.mcap")
     timeline = _timeline(folder / "run.mcap", folder / "timeline.png", say)
     if timeline is not None:
         say.line(f"timeline  {_shown(timeline)}")
-    note = "its recorder ended before the run; " if mended else ""
-    say.line(f"bag       {_shown(folder / 'run.mcap')} ({note}opens in Foxglove)")
+    say.line(bag)
     say.line(f"summary   {_shown(folder / 'summary.json')}")
 
 
-def _mended(bag: Path, say: Progress) -> bool:
-    """Whether the recorder could not finish its bag, which then has its index from here."""
+def _bag(path: Path) -> str:
+    """What became of the recording; one that its recorder could not finish has its index from here."""
     from rosa_sim.bag import BagError, finish
 
     try:
-        return finish(bag)
+        note = "its recorder ended before the run; " if finish(path) else ""
     except (OSError, BagError) as error:
-        say.line(f"no bag: {error}")
-        return False
+        return f"no bag: {error}"
+    return f"bag       {_shown(path)} ({note}opens in Foxglove)"
 
 
 def _timeline(bag: Path, picture: Path, say: Progress) -> Path | None:

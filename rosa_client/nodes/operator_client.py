@@ -21,6 +21,7 @@ from rosa_client.operator.choices import STOP, Click
 from rosa_client.operator.robot_view import OperatorError, namespace_of
 
 SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
+TELL_EVERY_S = 0.05  # whether more arms listen now to a stop of all
 LONGEST_ANSWER_S = 60.0  # a bound for the loop; `RobotFeed` gives up long before
 
 
@@ -122,10 +123,19 @@ class OperatorClient:
         return answers[0]
 
     def stop_all(self, wait_s: float) -> None:
-        """Tell every arm that listens at once, before any robot is looked for."""
+        """Tell every arm that listens at once, before any robot is looked for; arms that are found later, then."""
         topic = self.node.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
-        self.spin(lambda: topic.get_subscription_count() > 0, wait_s)
-        topic.publish(Bool(data=True))
+        told = 0
+
+        def tell() -> None:
+            nonlocal told
+            listening = topic.get_subscription_count()
+            if listening > told:
+                topic.publish(Bool(data=True))
+            told = listening
+
+        self.node.create_timer(TELL_EVERY_S, tell)
+        self.spin(lambda: told, wait_s)
 
     def must_know(self, namespace: str) -> None:
         """Raises `OperatorError` when there is no such robot, with those that there are."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rosa_client.runtime import mission
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import Event, State, advance
+from rosa_client.runtime.task_machine import Event, State
 from rosa_sim.explore.checks import broken
 from rosa_sim.explore.continuations import CONTINUATIONS, Ends
 from rosa_sim.explore.events import possible
@@ -87,14 +87,15 @@ class _Watch:
 
     def __init__(self, rows: set[tuple[State, Event]]) -> None:
         self._rows = rows
+        self._before = mission.advance
 
     def __enter__(self) -> None:
         def noting(state: State, event: Event) -> State:
-            after = advance(state, event)
+            after = self._before(state, event)
             self._rows.add((state, event))
             return after
 
         mission.advance = noting
 
     def __exit__(self, *_: object) -> None:
-        mission.advance = advance
+        mission.advance = self._before

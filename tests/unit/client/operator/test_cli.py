@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rosa_client.operator.robot_view import RobotView
+from rosa_client import operator_cli
+from rosa_client.nodes.operator_client import OperatorClient
+from rosa_client.operator.robot_view import OperatorError, RobotView
 from rosa_client.operator_cli import _audit_line, _lines, _record
 from rosa_server.cli import main
 from tests.unit.client.operator.stage import arm, audit, component, robot, status, waiting
@@ -79,3 +84,84 @@ def test_the_audit_says_who_when_what_and_why() -> None:
     line = _audit_line(view.audits[0], view.label)
     assert line.endswith('panda0  alert 1: resume by ben: refused, too late; why: "because"')
     assert line.startswith("19"), "1970, by the robot's clock"
+
+
+class Feed:
+    """One robot of a fleet, as `rosa operator stop all` finds it."""
+
+    def __init__(self, name: str, arm_is_there: bool) -> None:
+        self.view = RobotView(f"/{name}", 0.0)
+        self.arm_is_there = arm_is_there
+
+    def ready(self, kind: str) -> bool:
+        return self.arm_is_there
+
+
+class Fleet:
+    """Stands in for the client. An arm that is not there is waited for, and then the client raises."""
+
+    def __init__(self, *feeds: Feed) -> None:
+        self.feeds = feeds
+        self.asked: list[str] = []
+
+    def stop_all(self, wait_s: float) -> None:
+        self.asked.append("all")
+
+    def find(self, wait_s: float) -> list[Feed]:
+        return list(self.feeds)
+
+    def ask(self, feed: Feed, *_: Any) -> tuple[bool, str]:
+        self.asked.append(feed.view.label)
+        if not feed.arm_is_there:
+            raise OperatorError(f"{feed.view.label} is there, but does not take 'emergency_stop'")
+        return True, "latched"
+
+
+def test_a_stop_of_all_reaches_every_robot_although_one_has_lost_its_arm_node(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = Fleet(Feed("panda0", False), Feed("panda1", True), Feed("panda2", True))
+    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(fleet))
+    assert main(["operator", "stop", "all"]) == 2, "one could not be asked"
+    assert fleet.asked == ["all", "panda1", "panda2", "panda0"], "nobody waits for the one that is gone"
+    told = capsys.readouterr()
+    assert "panda1: emergency stop: accepted (latched)" in told.out
+    assert "panda2: emergency stop: accepted (latched)" in told.out
+    assert "panda0 is there, but does not take 'emergency_stop'" in told.err
+
+
+class Floor:
+    """The ROS node of the client: arms begin to listen one after the other. `told` is who heard each press."""
+
+    def __init__(self) -> None:
+        self.listening = 0
+        self.told: list[int] = []
+        self.tell: Callable[[], None] = lambda: None
+
+    def create_publisher(self, *_: Any) -> Floor:
+        return self
+
+    def create_timer(self, period_s: float, call: Callable[[], None]) -> None:
+        self.tell = call
+
+    def get_subscription_count(self) -> int:
+        return self.listening
+
+    def publish(self, message: Any) -> None:
+        assert message.data
+        self.told.append(self.listening)
+
+
+def test_a_stop_of_all_is_said_again_to_arms_that_are_found_later() -> None:
+    client, floor = object.__new__(OperatorClient), Floor()
+
+    def spin(condition: Callable[[], Any], timeout_s: float) -> bool:
+        """Five periods of the timer; the second arm is found after the first."""
+        for listening in (0, 0, 1, 1, 2):
+            floor.listening = listening
+            floor.tell()
+        return bool(condition())
+
+    client.node, client.spin = floor, spin  # type: ignore[assignment, method-assign]
+    client.stop_all(5.0)
+    assert floor.told == [1, 2]

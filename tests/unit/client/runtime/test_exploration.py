@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from rosa_client.runtime import answers, checks, choices, ladder, runtime, steps
+from rosa_client.runtime import answers, checks, choices, ladder, mission, runtime, steps
 from rosa_client.runtime.lane import Ending, Lane
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.task_machine import TRANSITIONS, Event, State, advance
-from rosa_sim.explore import search as searching
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.events import possible
 from rosa_sim.explore.search import search
@@ -177,7 +176,7 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("guarded", Lane, "answer", takes_late_answers),
     ("guarded", Lane, "answer", remembers_late_answers),
     ("guarded, stands still", Mission, "stands_in_danger", property(sees_no_danger)),
-    ("pick and place", searching, "advance", starts_again),
+    ("pick and place", mission, "advance", starts_again),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
@@ -194,3 +193,10 @@ def test_a_broken_core_is_noticed(
 ) -> None:
     monkeypatch.setattr(where, name, broken)
     assert search(core_of(cell)).problems
+
+
+def test_a_search_leaves_the_core_as_it_found_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a broken one: what is tested after it must not meet the break."""
+    monkeypatch.setattr(mission, "advance", starts_again)
+    search(core_of("pick and place"), most_states=1)
+    assert mission.advance is starts_again
