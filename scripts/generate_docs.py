@@ -139,20 +139,27 @@ def results() -> str:
 
 
 def _rows(rows: list[dict[str, Any]]) -> list[str]:
-    """One table per group of rows that share their columns; mappings and long lists are left to the JSON file."""
+    """One table per group of rows that share their columns. Mappings are left to the JSON file, and lists of a column
+    in which one is long."""
     lines: list[str] = []
     columns: list[str] = []
+    long = {
+        key
+        for row in rows
+        for key, value in row.items()
+        if isinstance(value, list) and len(value) > LONGEST_LIST
+    }
     for row in rows:
-        shown = {key: value for key, value in row.items() if _fits_a_cell(value)}
+        shown = {
+            key: value
+            for key, value in row.items()
+            if not isinstance(value, dict) and not (isinstance(value, list) and key in long)
+        }
         if list(shown) != columns:
             columns = list(shown)
             lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
         lines.append("| " + " | ".join(_cell(value) for value in shown.values()) + " |")
     return lines[1:]
-
-
-def _fits_a_cell(value: Any) -> bool:
-    return not isinstance(value, dict) and not (isinstance(value, list) and len(value) > LONGEST_LIST)
 
 
 def _cell(value: Any) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,14 +100,29 @@ def test_generated_pages_are_fresh() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_a_table_of_results_shows_short_lists_and_leaves_long_ones_to_the_file() -> None:
-    code = "from scripts.generate_docs import _rows; print(*_rows([{'robots': 2, '50 ms': [1, 2.5], 'all': [0] * 9}]))"
+@pytest.mark.parametrize(
+    ("rows", "table"),
+    [
+        (
+            [{"robots": 2, "50 ms": [1, 2.5], "all": [0] * 9}],
+            "| robots | 50 ms | |---|---| | 2 | 1, 2.5 |",
+        ),
+        (
+            [{"fault": "a", "all": [0] * 9}, {"fault": "b", "all": []}],
+            "| fault | |---| | a | | b |",
+        ),
+    ],
+    ids=["alone", "beside a row that has nothing to list"],
+)
+def test_a_table_of_results_shows_short_lists_and_leaves_long_ones_to_the_file(
+    rows: list[dict[str, Any]], table: str
+) -> None:
     made = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"from scripts.generate_docs import _rows; print(*_rows({rows!r}))"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         env={"PYTHONPATH": str(ROOT)},
     )
-    assert made.stdout == "| robots | 50 ms | |---|---| | 2 | 1, 2.5 |\n", made.stderr
+    assert made.stdout == f"{table}\n", made.stderr
