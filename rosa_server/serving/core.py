@@ -162,6 +162,8 @@ class ServingCore:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
             self._out.append(Note("batch_below_plan", fields))
         self._moved(now_s, self.router.warm(host, ready), f"{host} is warm")
+        if self.router.trim():  # who left while this host was down is forgotten now
+            self._replaced(now_s)
         self._dispatcher.stations[host].due_s = now_s
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:

@@ -78,7 +78,11 @@ class Router:
 
     def release(self, slot: str) -> bool:
         """Give a place back. True when the placement has changed by that."""
-        return self.placement.routes is not None and self._slots.release(slot)
+        return self.placement.routes is not None and self._slots.release(slot, self._cold)
+
+    def trim(self) -> bool:
+        """Give up places beyond the planned ones that nobody holds. True when the placement has changed by that."""
+        return self._slots.trim(self._cold)
 
     def _cold(self, hosts: Iterable[str]) -> str:
         for host in hosts:

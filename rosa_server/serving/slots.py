@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from rosa_contract.messages import Refuse
 from rosa_server.serving.placement import Admission, Admitted, Placement
 
+Missing = Callable[[Iterable[str]], str]  # the first of some hosts that is not warm, or nothing
+
 
 class Slots:
     """Free slots by task. A robot beyond the planned ones gets a slot from `admission`, or its words of refusal.
 
     As many slots of a task stay as were planned, whichever these are: while more robots than planned are here, the slot
-    of whoever leaves goes with it, so that the others may be faster again.
+    of whoever leaves goes with it, so that the others may be faster again; at once, or when its failed hosts are warm.
     """
 
     def __init__(self, placement: Placement, admission: Admission) -> None:
@@ -30,8 +32,8 @@ class Slots:
         """Hosts or slots are not what they were: refusals are to be thought over."""
         self._refused.clear()
 
-    def take(self, task: str, missing: Callable[[Iterable[str]], str]) -> str | Admitted | Refuse:
-        """A free slot, the lowest whose hosts are warm. `missing` names the hosts of these that are not, or nothing."""
+    def take(self, task: str, missing: Missing) -> str | Admitted | Refuse:
+        """A free slot, the lowest whose hosts are warm. `missing` names what is not."""
         if task in self._refused:
             return self._refused[task]
         assert self.placement.routes is not None
@@ -65,15 +67,30 @@ class Slots:
         self._refused[task] = refusal
         return refusal
 
-    def release(self, slot: str) -> bool:
+    def release(self, slot: str, missing: Missing) -> bool:
         """The robot of a slot has left. True when the placement has changed by that."""
         self.changed()
-        task = task_of(slot)
-        if sum(task_of(other) == task for other in self.placement.routes or ()) <= self._planned[task]:
-            self._put(slot)
-            return False
-        self.placement = self._admission.leave(slot)
-        return True
+        self._put(slot)
+        return self.trim(missing)
+
+    def trim(self, missing: Missing) -> bool:
+        """Free slots beyond the planned ones go, those whose hosts are warm. True when one has gone.
+
+        Not the others: when a slot goes, another robot may take its place, and would come to a host that has failed.
+        """
+        gone = False
+        left = Counter(task_of(slot) for slot in self.placement.routes or ())
+        for task, free in self._free.items():
+            for entry in reversed(list(free)):  # the latest first
+                routes = (self.placement.routes or {})[entry[1]]
+                if left[task] > self._planned[task] and not missing(routes.values()):
+                    free.remove(entry)
+                    self.placement = self._admission.leave(entry[1])
+                    left[task] -= 1
+                    gone = True
+        if gone:
+            self.changed()
+        return gone
 
     def _put(self, slot: str) -> None:
         insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))

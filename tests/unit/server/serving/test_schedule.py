@@ -356,6 +356,35 @@ def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_he
     assert all(isinstance(stage.greet(robot), m.Welcome) for robot in ("r3", "r4")), "two slots stay"
 
 
+def test_nobody_takes_the_place_of_a_robot_whose_server_has_failed() -> None:
+    door = Door()
+    stage = full(door, replace(PLACEMENT, standbys={}))
+    stage.greet("r2")
+    stage.lose("gpu1/0.1")
+    stage.leave("r2")
+    assert door.inside, "another robot could be moved to gpu1, where nobody answers"
+    answer = stage.greet("r3")
+    assert isinstance(answer, m.Refuse)
+    assert answer.code == "not_ready"
+    stage.said.clear()
+    stage.worker("gpu1/0.2", "policy")
+    assert not door.inside
+    assert set(stage.core.router.placement.routes or ()) == {"pick/0", "pick/1", "sort/0"}
+    told = {say.connection: say.message for say in stage.said}
+    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+
+
+def test_a_place_beside_a_failed_server_is_taken_again_when_that_is_warm() -> None:
+    stage = full(Door(), replace(PLACEMENT, standbys={}))
+    stage.greet("r2")
+    stage.lose("gpu1/0.1")
+    stage.leave("r2")
+    stage.leave("r1")  # as many places are left as were planned, r2's among them or not
+    stage.worker("gpu1/0.2", "policy")
+    assert len([slot for slot in stage.core.router.placement.routes or () if slot.startswith("pick/")]) == 2
+    assert isinstance(stage.greet("r3"), m.Welcome)
+
+
 def test_what_waits_for_a_robot_that_changes_its_task_is_answered() -> None:
     stage = planned()
     stage.greet("r0")

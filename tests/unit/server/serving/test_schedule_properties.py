@@ -87,7 +87,11 @@ class Server(RuleBasedStateMachine):
 
     @rule(robot=st.sampled_from(ROBOTS))
     def bye(self, robot: str) -> None:
+        before = self.routes()
         self.stage.leave(robot)
+        alive = set(self.lives.values())
+        for stream, (_, now) in self.routes().items():
+            assert now in alive or now == before[stream][1], "a stream was moved to a server that has failed"
 
     @rule(robot=st.sampled_from(ROBOTS), component=st.sampled_from(COMPONENTS), budget=st.integers(1, 400))
     def send(self, robot: str, component: str, budget: int) -> None:
@@ -222,3 +226,40 @@ class Server(RuleBasedStateMachine):
 
 Server.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestServer = Server.TestCase
+
+FOUR = """
+server_cluster: {num_servers: 5, gpu_type: NVIDIA H200}
+robot_fleet: [{task: pick, num_robots: 4}]
+pick:
+  pipeline: {action_period_ms: 200}
+  components:
+    system1: {model: nvidia/GR00T-N1.6-3B, slo_ms: 200}
+    monitor: {model: Qwen2.5-VL-7B-Instruct, slo_ms: 2000, freq_hz: 0.5}
+"""
+
+
+def test_the_place_of_a_robot_on_a_failed_server_is_no_place_for_another() -> None:
+    factory = parse_factory(FOUR)
+    schedule = solve(problem_from(factory), LIBRARY, Options())
+    placement, admission = hand_over(factory, schedule, "plan.json", LIBRARY)
+    stage = Stage(factory=FOUR, placement=placement, admission=admission)
+    for host in placement.hosts.values():
+        stage.core.on_ready(stage.now_s, m.WorkerReady(f"{host.id}/0.1", host.model, 16, {}, {}))
+    rates = stage.core.router.rates_of("pick")
+    robots = [f"r{index}" for index in range(5)]
+    assert all(isinstance(stage.greet(robot, "pick"), m.Welcome) for robot in robots), "one more than planned"
+
+    def served() -> dict[str, str]:
+        sessions = {robot: stage.core.sessions.get(robot.encode()) for robot in robots}
+        return {robot: each.hosts["system1"] for robot, each in sessions.items() if each is not None}
+
+    before = served()
+    unlucky = next(r for r, host in before.items() if list(before.values()).count(host) == 1)
+    stage.lose(f"{before[unlucky]}/0.1")
+    stage.leave(unlucky)
+    assert served() == {robot: host for robot, host in before.items() if robot != unlucky}
+    stage.core.on_ready(
+        stage.now_s, m.WorkerReady(f"{before[unlucky]}/0.2", "nvidia/GR00T-N1.6-3B", 16, {}, {})
+    )
+    assert len(set(served().values())) == 4, "now the server that has two robots gives one away"
+    assert stage.core.router.rates_of("pick") == rates
