@@ -250,6 +250,10 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
         return 0
     robots = counted(problem.robots, "robot")
     print(f"{counted(needed[0.0], 'server')} will keep every SLO and minimum rate of {robots}.")
+    if options.standby:
+        print(
+            f"{options.standby} of them, here and below, {'is' if options.standby == 1 else 'are'} kept as standby."
+        )
     for share in steps[1:]:
         count = needed[share]
         servers = "No number of servers" if count is None else counted(count, "server")

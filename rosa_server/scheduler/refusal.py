@@ -84,7 +84,7 @@ def _need_line(catalog: Catalog, problem: Problem, packer: Packer) -> str:
     robots = sum(d.streams for d in demands) if len(packer.kind.components) == 1 else problem.robots
     serves = min(catalog.capacity_hz(packer.kind.model, d.component, d.slo_ms) for d in demands)
     return (
-        f"{needs} at {robots} robots: {rate:.4g} req/s at {catalog.options.slo_statistic}"
+        f"{needs} at {robots} robot{'' if robots == 1 else 's'}: {rate:.4g} req/s at {catalog.options.slo_statistic}"
         f" {min(d.slo_ms for d in demands):g} ms, one {problem.gpu_type} serves {serves:.3g}"
     )
 

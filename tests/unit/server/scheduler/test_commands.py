@@ -204,6 +204,10 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers") == 0
     assert capsys.readouterr().out.startswith("4 servers will keep every SLO")
+    assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers", "--standby", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("5 servers will keep every SLO")
+    assert lines[1] == "1 of them, here and below, is kept as standby."
     picture = tmp_path / "plan.png"
     assert rosa(cli_plan, "plan", FIGURE_3, "--standby", "1", "--picture", str(picture)) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")

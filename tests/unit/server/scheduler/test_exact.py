@@ -146,6 +146,14 @@ def test_the_best_schedule_of_mix4_is_known_within_one_per_cent() -> None:
     assert 106.5 < found.schedule.objective <= found.bound < 108.0  # Hz; the linear bound alone says 108.01
 
 
+def test_a_search_for_the_best_schedule_gives_none_worse_than_the_plan_without_it() -> None:
+    quick, kit = task("quick", 3, "1", action_s=0.02), task("kit", 2, "1", weight=0.2, slo_ms=300.0)
+    problem = pool(2, quick, kit)
+    plain, without = (solve(problem, LIBRARY, options) for options in (Options(), Options(fair_share=0.0)))
+    assert plain.objective > without.objective, "fair shares led the heuristic to a better end"
+    assert solve_exact(problem, LIBRARY, Options()).schedule.objective >= plain.objective
+
+
 def test_without_time_the_heuristics_schedule_comes_back_with_what_is_known_about_others() -> None:
     found = solve_exact(factory("paper/mix4"), LIBRARY, Options(time_budget_s=0.0))
     assert not found.proved
