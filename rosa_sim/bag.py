@@ -130,8 +130,11 @@ def finish(path: Path) -> bool:
         if file.read() == MCAP0_MAGIC and path.stat().st_size > MAGIC_SIZE:
             return False
     whole = path.with_suffix(".whole")
-    mend(path, whole)
-    whole.replace(path)
+    try:
+        mend(path, whole)
+        whole.replace(path)
+    finally:
+        whole.unlink(missing_ok=True)  # of what is no bag
     return True
 
 

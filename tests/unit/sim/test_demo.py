@@ -40,3 +40,4 @@ def test_a_recorder_that_never_wrote_leaves_no_bag_that_could_be_opened(tmp_path
     assert _bag(tmp_path / "run.mcap").startswith("no bag: ")
     (tmp_path / "run.mcap").touch()
     assert _bag(tmp_path / "run.mcap").startswith("no bag: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.mcap"]
