@@ -74,6 +74,7 @@ def _left_out(name: str, problem: Problem, fixed: dict[str, int], robots: int | 
     own = next(cls.robots for cls in free.classes if cls.name == name)
     share = own * (robots - sum(fixed.values())) / free.robots
     return (
-        f"{name} is not in the plan: of {robots} robots its share is {share:.2g}, which rounds to none;"
+        f"{name} is not in the plan: of {robots} robot{'' if robots == 1 else 's'} its share is"
+        f" {share:.2g}, which rounds to none;"
         f" {name}=1 beside robots={robots} keeps one."
     )

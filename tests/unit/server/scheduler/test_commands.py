@@ -110,7 +110,7 @@ def test_a_task_that_a_what_if_leaves_without_robots_is_named(capsys: pytest.Cap
     assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=1") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["robots"] == {"pick_and_place_simple": 1}
-    assert "inspect_product is not in the plan: of 1 robots its share is 0.5" in err
+    assert "inspect_product is not in the plan: of 1 robot its share is 0.5" in err
     assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
     assert "inspect_product has no robots, as asked" in capsys.readouterr().err
 
