@@ -253,7 +253,7 @@ def main() -> int:
     aims = aims_of(rows, args.repetitions)
     show(rows, aims)
     problems = [
-        f"{entry['fault']}, repetition {entry['repetition']}: {problem} (for {entry.get('cores_short', 0):.0%} of it"
+        f"{entry['fault']}, repetition {entry['repetition']}: {problem} (for {entry['cores_short']:.0%} of it"
         " processes waited for a core)"
         for entry in entries
         for problem in entry["problems"]

@@ -22,6 +22,7 @@ from rosa_interfaces.srv import ResetScene
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, create_arm
@@ -255,9 +256,8 @@ class ArmNode(Node):
     def _in_loop(self, call: Any) -> tuple[Any, str]:
         future = self._loop.submit(call)
         try:
-            return future.result(timeout=MAX_CALL_S), ""
+            return answer_within(future, MAX_CALL_S), ""
         except TimeoutError:
-            future.cancel()  # what is answered as not done must not be done later
             return None, f"the control loop did not answer within {MAX_CALL_S:g} s"
         except Exception as error:
             return None, f"the simulated cell refused: {error}"

@@ -47,12 +47,14 @@ from rosa_client.runtime.grasp import Grasp
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import SYSTEM1, Task
+from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 COMMANDS = QoSProfile(depth=50)
 ALIVE_EVERY_S = 0.025  # the arm holds after 0.1 s without
 STATUS_EVERY_S = 0.1
+AS_ASKED = ("operator", "recovered")  # causes of decisions that surprise nobody
 DIAGNOSTICS_EVERY_S = 1.0
 ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.MOVING: MOVING}
 
@@ -245,7 +247,7 @@ class RosBody:
         text = f"{decision.action}{where}: {decision.reason} ({decision.cause})"
         if decision.action == "execute":
             logger.debug(text)
-        elif decision.cause in ("slo_missed", "sensor_stale") or decision.action == "stop_and_call_human":
+        elif decision.action in FALLBACK_NAMES and decision.cause not in AS_ASKED:
             logger.warning(text)
         else:
             logger.info(text)

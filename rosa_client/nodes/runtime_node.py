@@ -17,6 +17,7 @@ from rclpy.task import Future
 from rosa_interfaces.action import RunTask
 from rosa_interfaces.srv import OperatorDecision
 
+from rosa_client.ask import answer_within
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
 from rosa_client.nodes.ros_body import RosBody
@@ -138,9 +139,13 @@ class RuntimeNode(LifecycleNode):
         assert loop is not None
         self._goal = goal
         self._ended = Future(executor=self.executor)
-        loop.begin(goal.request.timeout_s).result(timeout=5)
-        outcome, reason = await self._ended
-        self._goal = None
+        try:
+            answer_within(loop.begin(goal.request.timeout_s), DECIDE_WITHIN_S)
+            outcome, reason = await self._ended
+        except TimeoutError:
+            outcome, reason = "failed", f"the robot's core did not begin within {DECIDE_WITHIN_S:g} s"
+        finally:
+            self._goal = None
         if goal.is_cancel_requested:
             goal.canceled()
         elif outcome == "done":
@@ -188,9 +193,8 @@ class RuntimeNode(LifecycleNode):
         assert self._loop is not None and self._body is not None
         decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
         try:
-            response.reason = decided.result(timeout=DECIDE_WITHIN_S)
+            response.reason = answer_within(decided, DECIDE_WITHIN_S)
         except TimeoutError:
-            decided.cancel()  # what is answered as not done must not be done later
             response.reason = f"the robot's core did not answer within {DECIDE_WITHIN_S:g} s"
         response.accepted = not response.reason
         self._body.audit(request, response)

@@ -6,6 +6,7 @@ Sources: ROSA 3.3, "Safety and SLO violations handling" and "Task retry policy";
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rosa_client.runtime.commands import Alert, ClearAlert, TaskEnded
 from rosa_client.runtime.lane import Lane
@@ -155,9 +156,15 @@ def _violation_limit(core: Mission, why: Cause, now_s: float) -> None:
 
 
 def limit_reached(core: Mission, policy: str, why: Cause, now_s: float) -> None:
-    """What the task's `on_max_...` policy says: call a human here, or at the safe pose, or give the task up."""
+    """What the task's `on_max_...` policy says: call a human here, or at the safe pose, or give the task up.
+
+    On the way to the safe pose nobody asks safety, so a robot that must stand in a danger calls from where it is.
+    """
     if policy == ABORT:
         finish(core, "failed", why.cause, why.reason, now_s)
+    elif policy == RETURN_TO_SAFE_STATE and core.must_stand:
+        stays = replace(why, reason=f"{why.reason}; the arm stays here, as safety says unsafe")
+        escalate(core, stays, now_s)
     elif policy == RETURN_TO_SAFE_STATE:
         core.note(RETURN_TO_SAFE_STATE, why.cause, f"{why.reason}; then a human is called", why.component)
         clear_the_cell(core, Event.RETREAT, why, now_s)

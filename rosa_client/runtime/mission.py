@@ -19,7 +19,7 @@ from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.route import TO_SAFETY, Leg
 from rosa_client.runtime.task_machine import MAY_MOVE, Event, State, advance
 from rosa_contract.config import GOAL_COUPLED, SAFETY, Task
-from rosa_contract.fallbacks import FallbackAction
+from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.robot import RobotSpec
 
 JOINT_STATE = "joint_state"
@@ -146,14 +146,19 @@ class Mission:
         return self.state in MAY_MOVE or settles
 
     @property
-    def stands_in_danger(self) -> bool:
-        """Safety says unsafe, and its fallback is to stand still: then no move, not even to the safe pose, goes on."""
-        held = self.holds.get(SAFETY)
+    def must_stand(self) -> bool:
+        """The last verdict of safety is unsafe, and its fallback is to stand still."""
+        lane = self.lanes.get(SAFETY)
         return (
             self.unsafe_in_a_row > 0
-            and held is not None
-            and held.action < FallbackAction.RETURN_TO_SAFE_STATE
+            and lane is not None
+            and fallback(lane.component.fallback) < FallbackAction.RETURN_TO_SAFE_STATE
         )
+
+    @property
+    def stands_in_danger(self) -> bool:
+        """It does stand for that reason: then no move, not even to the safe pose, goes on."""
+        return self.must_stand and SAFETY in self.holds
 
     def stale(self, now_s: float) -> dict[str, float]:
         """Sensors whose newest sample is too old -> its time."""

@@ -47,6 +47,9 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
         yield f"calls a human and then does not wait but is {core.state.value}"
     if (core.state is State.WAITING_FOR_HUMAN) is not (core.alert is not None):
         yield f"an alert is {'open' if core.alert else 'not open'} in state {core.state.value}"
+    drives_away = core.state is State.CLEARING and was.state is not State.CLEARING and not decided
+    if drives_away and core.unsafe_in_a_row and stands_when_unsafe(core):
+        yield "drives to the safe pose in a danger that safety answers by standing still"
     if after.refusal and remembered(after) != remembered(before):
         yield "a refused decision changed something"
     if any(isinstance(c, Play) for c in moved) and event != "system1 answers actions":

@@ -192,6 +192,30 @@ def test_a_limit_may_clear_the_cell_before_it_calls_a_human() -> None:
     assert not [c for c in stage.run(60) if isinstance(c, Play | MoveTo | Send)]
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_robot_in_danger_calls_its_human_from_where_it_stands(limit: int) -> None:
+    """Nobody asks safety on the way to the safe pose, so a robot that safety stops does not begin it."""
+    stage = Stage(component("safety", "stop_and_replan"), on_violation="return_to_safe_state", unsafe=limit)
+    stage.good.update(system1="", safety="unsafe")
+    stage.start()
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "max_consecutive_safety_replan"
+    assert "stays here, as safety says unsafe" in alert.reason
+    assert not stage.of(MoveTo)
+
+
+def test_another_limit_does_not_move_a_robot_in_danger_either() -> None:
+    guard, watch = component("safety", "stop_and_resend"), component("monitor", "stop_and_resend")
+    stage = Stage(guard, watch, on_violation="return_to_safe_state", unsafe=50)
+    stage.good.update(system1="", safety="unsafe")
+    stage.start()
+    alert = stage.run_until(Alert, limit_s=20)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "max_consecutive_slo_violation"
+    assert not stage.of(MoveTo)
+
+
 def test_a_human_is_called_although_the_way_to_the_safe_pose_failed() -> None:
     stage = Stage(on_violation="return_to_safe_state")
     stage.start()
