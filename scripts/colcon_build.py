@@ -28,6 +28,7 @@ INSTALLED = (
     "share/rosa_client/configs/factory.yaml",
     "share/rosa_client/configs/robots/panda.yaml",
     "share/rosa_client/configs/dds/fastdds.xml",
+    "share/rosa_client/configs/dds/fastdds_arm.xml",
     "share/rosa_client/hardware/panda/panda.yaml",
     "share/rosa_interfaces/msg/ArmCommand.msg",
 )

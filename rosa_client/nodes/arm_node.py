@@ -7,9 +7,11 @@ no callback can delay a setpoint. What the arm refuses and when it stops by itse
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,7 @@ RATES = ("joint_state_rate_hz", "world_state_rate_hz")
 SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
+DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 REST_WITHIN_S = 1.0  # from the working speed the limits need about 0.2 s
 
 
@@ -282,9 +285,22 @@ def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
     return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
 
 
+def keep_apart() -> None:
+    """Before ROS starts: take the DDS profile for arms, where the robot's own is in use.
+
+    Sending through shared memory takes a lock that the receiver may hold when it is stopped; with sockets alone no
+    other process can keep this node from speaking, or from hearing the emergency stop.
+    """
+    in_use = Path(os.environ.get(DDS_PROFILE, ""))
+    mine = in_use.with_name(f"{in_use.stem}_arm.xml")
+    if in_use.name and mine.is_file():
+        os.environ[DDS_PROFILE] = str(mine)
+
+
 def main() -> None:
     # The control thread must get the interpreter soon after it wakes; the default is 5 ms.
     sys.setswitchinterval(0.0005)
+    keep_apart()
     run_node(ArmNode, (ConfigError, DriverError))
 
 

@@ -39,6 +39,7 @@ class Bench:
         self.audits: list[OperatorAudit] = []
         self.epoch, self.seq = time.time_ns(), 0
         self.lives = False
+        self.arm_pid = 0
         self.commands = self.node.create_publisher(ArmCommand, "arm_command", 50)
         subscribe = self.node.create_subscription
         subscribe(ArmStatus, "arm_status", lambda m: self.statuses.append((time.monotonic(), m)), 50)
@@ -135,6 +136,7 @@ def arm(driver: str = "echo") -> Iterator[Bench]:
     try:
         bench.until(lambda: bench.status or process.poll() is not None, "the arm node")
         assert process.poll() is None, f"the arm node ended with {process.poll()}"
+        bench.arm_pid = process.pid
         yield bench
     finally:
         bench.node.destroy_node()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
@@ -41,6 +42,17 @@ def bench(running: Bench) -> Bench:
 def release(bench: Bench, decided_by: str, why: str) -> ReleaseEmergencyStop.Response:
     request = ReleaseEmergencyStop.Request(decided_by=decided_by, why=why)
     return bench.call(ReleaseEmergencyStop, "release_emergency_stop", request)
+
+
+def test_the_arm_shares_no_memory_that_a_stopped_process_could_keep_locked(bench: Bench) -> None:
+    shared = [
+        line
+        for line in Path(f"/proc/{bench.arm_pid}/maps").read_text().splitlines()
+        if "/dev/shm/" in line and "fastdds" in line
+    ]
+    assert not shared
+    mine = Path("/proc/self/maps").read_text()
+    assert "fastdds" in mine, "others do share theirs, as pictures need it"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
