@@ -62,6 +62,18 @@ def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def measured_at(entries: list[dict[str, Any]]) -> list[str]:
+    """Which faults were measured at which commit, where a table was not measured in one go."""
+    faults: dict[str, set[str]] = {}
+    for entry in entries:
+        faults.setdefault(entry.get("commit", ""), set()).add(entry["fault"])
+    if len(faults) < 2:
+        return []
+    most = max(faults, key=lambda one: len(faults[one]))
+    others = [f"{', '.join(sorted(names))} at commit {at}" for at, names in faults.items() if at != most]
+    return [f"measured at commit {most}, but {'; '.join(others)}"]
+
+
 def _numbers(values: list[float]) -> Any:
     array = np.array(values, dtype=float)
     return array[np.isfinite(array)]

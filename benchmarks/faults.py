@@ -22,11 +22,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from fault_table import aims_of, rows_of, show, write
+from fault_table import aims_of, measured_at, rows_of, show, write
 
 from rosa_client.bringup import BringupError, end_on_signals
 from rosa_client.graph import Robot
@@ -111,7 +112,7 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
     chance = random.Random(f"{name} {repetition}")
     entry = fault(name)
     began_s, waited_s = time.monotonic(), cores_short_s()
-    kept: dict[str, Any] = {"fault": name, "repetition": repetition}
+    kept: dict[str, Any] = {"fault": name, "repetition": repetition, "commit": commit()}
     try:
         _, seen = story.tell(
             name,
@@ -134,6 +135,15 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
             with store.open("a") as file:
                 file.write(json.dumps(kept) + "\n")
             todo.pop(0)
+
+
+@cache
+def commit() -> str:
+    """What is measured, as git calls it; empty outside a checkout."""
+    asked = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
+    )
+    return asked.stdout.strip()
 
 
 def cores_short_s() -> float:
@@ -258,6 +268,7 @@ def main() -> int:
         for entry in entries
         for problem in entry["problems"]
     ]
+    problems += measured_at(entries)
     print("\n".join(problems))
     if args.only:
         print("with --only, benchmarks/results/ is left as it is")
