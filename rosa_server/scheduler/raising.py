@@ -16,7 +16,7 @@ from rosa_server.scheduler.placement import Worker, loop_rate_hz
 
 FIRST = 1.01  # a class that cannot rise by this is left alone
 STEPS = 4  # of bisection between this and the most it may have
-ENOUGH = 100  # looks at servers: in a large factory one class may rise at a change, in a small one all
+ENOUGH = 40  # looks at servers: in a large factory one class may rise at a change, in a small one all
 
 
 @dataclass(frozen=True)
