@@ -16,7 +16,7 @@ from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.messages import Bye, Hello, Refuse, Request, Response, Welcome
 
-HELLO_EVERY_S = 1.0  # without other traffic; the gateway takes it as a sign of life
+HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
 SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
 MAX_MESSAGE_BYTES = 64 << 20
 
@@ -48,6 +48,7 @@ class GatewayLink:
             self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
             self.socket.curve_serverkey = server
         self.socket.connect(endpoint)
+        self._last_hello_s = -1e9  # tried: an absent server is greeted once a second, not once a period
         self._last_sent_s = -1e9
         self._last_heard_s = -1e9
 
@@ -59,9 +60,11 @@ class GatewayLink:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         if now_s - self._last_heard_s > SILENT_AFTER_S and self.ready:
             self._lost(f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
-        if now_s - self._last_sent_s >= HELLO_EVERY_S:
+        # Only a welcome makes it ready, so requests that leave meanwhile must not put off the hello.
+        silent_since_s = max(self._last_hello_s, self._last_sent_s) if self.ready else self._last_hello_s
+        if now_s - silent_since_s >= HELLO_EVERY_S:
+            self._last_hello_s = now_s
             self._send(codec.encode(self.hello), now_s)
-            self._last_sent_s = now_s  # an absent server is greeted once a second, not once a period
         answers: list[Response] = []
         if not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
@@ -104,11 +107,20 @@ class GatewayLink:
             self.ready, self.reason, self.models = True, "", dict(message.models)
             self.rates_hz = dict(message.rates_hz)
         elif isinstance(message, Refuse):
-            self._lost(f"{message.code}: {message.reason}")
-            if message.code == "hello_required":
-                self._last_sent_s = -1e9  # greet at the next poll
+            self._refused(message)
         else:
             log.warning("dropped an unexpected %s from the gateway", type(message).__name__)
+
+    def _refused(self, refusal: Refuse) -> None:
+        words = f"{refusal.code}: {refusal.reason}"
+        if (
+            refusal.code == "bad_message" and self.ready
+        ):  # one message was damaged on its way; its deadline passes
+            log.warning("the gateway could not read a message: %s", words)
+            return
+        self._lost(words)
+        if refusal.code == "hello_required":
+            self._last_hello_s = -1e9  # greet at the next poll
 
     def _lost(self, reason: str) -> None:
         if reason != self.reason:

@@ -126,6 +126,67 @@ def test_silence_makes_it_unready_and_says_for_how_long(link: GatewayLink, gatew
     assert "nothing heard" in link.reason
 
 
+def test_a_request_that_arrived_damaged_does_not_cost_the_connection(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    gateway.say(m.Refuse("bad_message", "header: expected a map"))
+    gateway.say(m.Response(7, m.EXPIRED, "too late"))
+    answers: list[m.Response] = []
+    end_s = time.monotonic() + PATIENCE_S
+    while not answers and time.monotonic() < end_s:
+        answers = link.poll(0.01, time.monotonic())
+    assert [answer.request_id for answer in answers] == [7], "what came after the refusal"
+    assert link.ready
+    assert link.reason == ""
+
+
+def test_a_robot_whose_hello_was_refused_says_why_it_is_not_connected(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Refuse("bad_message", "the key belongs to panda1"))
+    end_s = time.monotonic() + PATIENCE_S
+    while "panda1" not in link.reason and time.monotonic() < end_s:
+        link.poll(0.01, time.monotonic())
+    assert not link.ready
+    assert link.reason == "bad_message: the key belongs to panda1"
+
+
+def hellos_while_it_works(link: GatewayLink, gateway: Gateway, from_s: float) -> int:
+    """Two seconds by the link's clock, a request every 0.5 s; returns how many hellos were heard among them."""
+    for step in range(8):
+        now_s = from_s + 0.25 * step
+        link.poll(0.0, now_s)
+        if step % 2:
+            assert link.send(m.Request(100 + step, "system1", 100.0), now_s)
+    heard = []
+    while sum(isinstance(message, m.Request) for message in heard) < 4:
+        message = gateway.heard()
+        assert message is not None, f"of 4 requests and their hellos came {heard}"
+        heard.append(message)
+    return sum(message == HELLO for message in heard)
+
+
+def test_after_a_silence_it_greets_once_a_second_although_requests_leave(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    later_s = time.monotonic() + 10.0
+    assert hellos_while_it_works(link, gateway, later_s) == 2, "the silence was noticed; then one a second"
+    assert not link.ready
+    gateway.say(m.Welcome({}))
+    end_s = time.monotonic() + PATIENCE_S
+    while not link.ready and time.monotonic() < end_s:
+        link.poll(0.01, later_s + 1.9)
+    assert link.ready
+    assert hellos_while_it_works(link, gateway, later_s + 2.1) == 0, "requests are sign of life enough"
+
+
 def test_another_schema_version_is_named_not_guessed(link: GatewayLink, gateway: Gateway) -> None:
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))
