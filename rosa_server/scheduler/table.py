@@ -75,8 +75,24 @@ def alike(servers: Sequence[ServerPlan]) -> list[list[ServerPlan]]:
 
 
 def names(ids: Sequence[str]) -> str:
-    """`gpu0 to gpu7` for neighbours."""
-    return ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+    """`gpu0 to gpu2, gpu5`: numbers that follow each other are joined, whatever order the names come in."""
+    runs: list[list[tuple[str, int]]] = []
+    for stem, number in sorted(_numbered(name) for name in ids):
+        if runs and number >= 0 and runs[-1][-1] == (stem, number - 1):
+            runs[-1].append((stem, number))
+        else:
+            runs.append([(stem, number)])
+    ends = [list(dict.fromkeys((run[0], run[-1]))) for run in runs]
+    return ", ".join(
+        " to ".join(stem if number < 0 else f"{stem}{number}" for stem, number in end) for end in ends
+    )
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """`gpu12` -> (`gpu`, 12); -2 for a name without a number, or with one that would be written otherwise."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    return (stem, int(digits)) if digits and digits == str(int(digits)) else (name, -2)
 
 
 def render_migration(migration: Migration) -> str:
