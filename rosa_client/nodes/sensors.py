@@ -16,6 +16,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
+from rosa_client.runtime.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.runtime.mission import JOINT_STATE
 from rosa_client.runtime.sample_age import SampleTimes
 from rosa_contract.clock import MonotonicClock
@@ -24,6 +25,9 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
+SAY_AFTER_S = (
+    0.3  # a picture that was under way for a moment shows the arm where it was, and no more than that
+)
 
 
 class Sensors:
@@ -37,6 +41,7 @@ class Sensors:
         self._clock = MonotonicClock()
         self._lock = threading.Lock()
         self._times = SampleTimes()
+        self._frozen = FrozenPictures()
         self._wall_ns = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
@@ -116,9 +121,19 @@ class Sensors:
         return keep
 
     def _store(self, name: str, image: EncodedImage, message: Any) -> None:
+        """A picture that only repeats the one before while the arm moved does not count, so that it grows stale."""
+        mark = fingerprint(image)
         with self._lock:
+            now_s = self._clock.now_s()
+            repeated_s = self._frozen.repeated_s(name, mark, self._state.get("joint_position"), now_s)
             self._images[name] = image
-            self._times.arrived(name, self._clock.now_s(), self._age_s(message))
+            if not repeated_s:
+                self._times.arrived(name, now_s, self._age_s(message))
+        if repeated_s > SAY_AFTER_S:
+            self._warn(
+                f"{name}: the same picture for {repeated_s:.1f} s while the arm moved; is the camera frozen?",
+                throttle_duration_sec=1.0,
+            )
 
     def _age_s(self, message: Any) -> float | None:
         """How long ago the header says that the sample was taken; None when it says nothing."""

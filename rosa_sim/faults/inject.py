@@ -125,7 +125,7 @@ class Injector:
     def _bad_sensor(self, name: str) -> None:
         settings = dict(fault(name).settings)
         first = next(iter(self._plan.spec.cameras))
-        hit = {"frozen": [first], "late": [first], "stale": ["joint_states"]}
+        hit = {"frozen": [first], "late": [first], "repeats": [first], "stale": ["joint_states"]}
         turn(self._plan.switch(SENSORS), **{key: hit.get(key, value) for key, value in settings.items()})
 
     def _bad_arm(self, name: str) -> None:

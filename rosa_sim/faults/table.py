@@ -71,6 +71,14 @@ _MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS
 _SOME_MISSES = {**_MISSES, "calls_within_s": (1.0, math.inf)}
 # A negative answer comes at once, but the next call waits for the deadline of the one before.
 _REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
+# A sensor is too old after 0.5 s, and a human is called when it stays so for another 3 s.
+_BLIND = {
+    "causes": ("sensor_stale", "sensor_silent"),
+    "alert": "sensor_silent",
+    "calls_within_s": (2.9, 4.3),
+    "seconds": 5.0,
+    "shown_s": 5.0,
+}
 _UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
 
 FAULTS: dict[str, Fault] = {
@@ -206,30 +214,30 @@ FAULTS: dict[str, Fault] = {
     ),
     "camera_frozen": Fault(
         SENSORS,
-        "one camera gives no new frame (one that repeats a picture with fresh stamps is not noticed)",
-        "the arm stops when the newest frame is older than 500 ms; after 3 s a human is called",
-        causes=("sensor_stale", "sensor_silent"),
-        alert="sensor_silent",
-        calls_within_s=(2.9, 4.0),
+        "one camera gives no new frame",
+        "the arm stops when the newest frame is older than 500 ms; 3 s later a human is called",
+        **_BLIND,
         settings={"frozen": True},
+    ),
+    "camera_repeats": Fault(
+        SENSORS,
+        "one camera gives one picture again and again, each time with a fresh stamp",
+        "the same picture while the arm moves is none: the arm stops after 500 ms; 3 s later a human is called",
+        **{**_BLIND, "calls_within_s": (2.9, 4.9)},  # the fault may begin while the arm stands for a moment
+        settings={"repeats": True},
     ),
     "camera_late": Fault(
         SENSORS,
         "the frames of one camera come 1 s late, with the stamps of when they were taken",
-        "the arm stops: what a camera shows may be 500 ms old, whenever it arrives; after 3 s a human is called",
-        causes=("sensor_stale", "sensor_silent"),
-        alert="sensor_silent",
-        calls_within_s=(2.0, 5.0),
-        seconds=1.6,
+        "the arm stops: what a camera shows may be 500 ms old, whenever it arrives; 3 s later a human is called",
+        **_BLIND,
         settings={"late": True, "seconds": 1.0},
     ),
     "joint_state_stale": Fault(
         SENSORS,
         "the joint states repeat the last one with its old stamp",
-        "the arm stops when the newest joint state is older than 500 ms; after 3 s a human is called",
-        causes=("sensor_stale", "sensor_silent"),
-        alert="sensor_silent",
-        calls_within_s=(2.9, 4.0),
+        "the arm stops when the newest joint state is older than 500 ms; 3 s later a human is called",
+        **_BLIND,
         settings={"stale": True},
     ),
     "arm_fault": Fault(

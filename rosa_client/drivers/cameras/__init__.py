@@ -19,6 +19,9 @@ CAMERA_DRIVERS = {
 }
 
 
+NOISE = 16  # of 256; less would not outlast the rounding of JPEG
+
+
 @dataclass(frozen=True)
 class Frame:
     """One picture: `rgb` uint8 (height, width, 3); `age_s` since it was taken."""
@@ -44,6 +47,18 @@ def create_cameras(name: str, cameras: Mapping[str, CameraSpec], node: Any, sour
     """The camera driver called `name`; `source` says where the pictures come from (each driver says how)."""
     driver: CameraDriver = load("camera", name, CAMERA_DRIVERS)(cameras, node, source)
     return driver
+
+
+def live(rgb: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uint8]:
+    """Picture number `count`, with noise of its own in its last column.
+
+    For drivers without a sensor: a real one's noise makes every picture different, and the runtime takes a picture that
+    stays the same while the arm moves for that of a frozen camera (`rosa_client/runtime/frozen_picture.py`).
+    """
+    noisy = rgb.copy()
+    last = noisy[:, -1]
+    last ^= np.random.default_rng(count).integers(0, 2, last.shape, np.uint8) * np.uint8(NOISE)
+    return noisy
 
 
 def fit(rgb: npt.NDArray[np.uint8], spec: CameraSpec) -> npt.NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import WorldState
 
-from rosa_client.drivers.cameras import Frame
+from rosa_client.drivers.cameras import Frame, live
 from rosa_contract.robot import CameraSpec
 from rosa_sim.hardware import cell
 from rosa_sim.render import SceneRenderer
@@ -24,6 +24,7 @@ class MujocoCameras:
         self._cameras = cameras
         self._renderer = SceneRenderer({name: (spec.width, spec.height) for name, spec in cameras.items()})
         self._newest: tuple[int, np.ndarray, float] | None = None
+        self._count = 0
         newest_only = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         node.create_subscription(WorldState, "world_state", self._on_world, newest_only)
 
@@ -33,8 +34,9 @@ class MujocoCameras:
         seed, qpos, received_s = self._newest
         self._newest = None
         pictures = self._renderer.render(seed, qpos)
+        self._count += 1
         age_s = time.monotonic() - received_s
-        return {name: Frame(rgb, age_s) for name, rgb in pictures.items()}
+        return {name: Frame(live(rgb, self._count), age_s) for name, rgb in pictures.items()}
 
     def focal_px(self, camera: str) -> float:
         half_angle_rad = math.radians(cell()["cameras"][camera]["fovy_deg"]) / 2

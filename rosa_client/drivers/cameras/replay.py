@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rclpy.node import Node
 
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.cameras import Frame, fit
+from rosa_client.drivers.cameras import Frame, fit, live
 from rosa_contract.robot import CameraSpec
 
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -23,9 +23,14 @@ class ReplayCameras:
     def __init__(self, cameras: Mapping[str, CameraSpec], node: Node | None, source: str) -> None:
         self._cameras = cameras
         self._pictures = {name: endless(Path(source), name) for name in cameras}
+        self._count = 0
 
     def frames(self) -> Mapping[str, Frame]:
-        return {name: Frame(fit(next(self._pictures[name]), spec)) for name, spec in self._cameras.items()}
+        self._count += 1
+        return {
+            name: Frame(live(fit(next(self._pictures[name]), spec), self._count))
+            for name, spec in self._cameras.items()
+        }
 
     def focal_px(self, camera: str) -> float:
         return 0.0

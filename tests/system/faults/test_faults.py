@@ -1,4 +1,4 @@
-"""One running cell, four faults in four episodes: each is noticed, the arm stops, the task is completed after it."""
+"""One running cell, five faults in five episodes: each is noticed, the arm stops, the task is completed after it."""
 
 from __future__ import annotations
 
@@ -95,6 +95,13 @@ def test_a_picture_of_the_past_stops_the_arm(cell: Cell) -> None:
     seen = cell.tell("camera_late", SEED + 3)
     assert wrong(fault("camera_late"), seen) == [], seen
     assert seen.cause == "sensor_stale"
+
+
+def test_a_camera_that_repeats_one_picture_stops_the_arm_and_calls_a_human(cell: Cell) -> None:
+    seen = cell.tell("camera_repeats", SEED + 4)
+    assert wrong(fault("camera_repeats"), seen) == [], seen
+    assert seen.cause == "sensor_stale"
+    assert seen.alerts == 1
 
 
 def test_a_link_with_keys_cannot_be_made_bad_and_says_why(tmp_path: Path) -> None:

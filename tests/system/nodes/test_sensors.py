@@ -116,6 +116,35 @@ def test_a_picture_that_was_long_under_way_is_old(bench: Bench) -> None:
     assert 0.8 <= age_s < 2.0
 
 
+def test_a_picture_that_is_only_repeated_with_fresh_stamps_does_not_stay_fresh_when_the_arm_moves(
+    bench: Bench,
+) -> None:
+    first, second = (encode_image(np.full((96, 96, 3), grey, np.uint8)) for grey in (77, 78))
+
+    def publish(first_rad: float, picture: Any) -> Callable[[], None]:
+        def once() -> None:
+            bench.joints.publish(bench.joint_state(first=first_rad))
+            message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+            message.header.stamp = bench.node.get_clock().now().to_msg()
+            bench.camera.publish(message)
+
+        return once
+
+    def sees_joint(first_rad: float) -> bool:
+        state = bench.sensors.newest()[0].get("joint_position")
+        return state is not None and abs(float(state[0]) - first_rad) < 1e-3
+
+    bench.until(lambda: "front" in bench.sensors.stamps() and sees_joint(0.1), publish(0.1, first))
+    still_s = bench.sensors.stamps()["front"]
+    bench.until(lambda: bench.sensors.stamps()["front"] > still_s + 0.2, publish(0.1, first))
+    bench.until(lambda: sees_joint(0.4), publish(0.4, first))
+    moved_s = bench.sensors.stamps()["front"]
+    end_s = time.monotonic() + 0.5
+    bench.until(lambda: time.monotonic() > end_s, publish(0.4, first))
+    assert bench.sensors.stamps()["front"] - moved_s < 0.1
+    bench.until(lambda: bench.sensors.stamps()["front"] > moved_s + 0.2, publish(0.4, second))
+
+
 def test_a_joint_state_that_is_only_repeated_does_not_stay_fresh(bench: Bench) -> None:
     message = bench.joint_state()
     message.header.stamp = bench.node.get_clock().now().to_msg()

@@ -155,7 +155,7 @@ def test_the_arms_own_word_counts_as_noticed() -> None:
 
 
 def test_the_table_is_complete_and_an_unknown_name_is_helped() -> None:
-    assert len(FAULTS) == 22
+    assert len(FAULTS) == 23
     assert all(name in listing() for name in FAULTS)
     for entry in FAULTS.values():
         assert entry.does
@@ -181,6 +181,9 @@ def test_a_relay_passes_freezes_delays_and_repeats() -> None:
     assert lane.take(0.1, b"1", {"frozen": ["front"]}) == []
     assert lane.take(0.2, b"2", {"frozen": ["wrist"]}) == [b"2"]
     assert lane.take(0.3, b"3", {"stale": ["front"]}) == [b"2"]
+    new, old = b"cdr0" + b"NEWSTAMP" + b"new picture", b"cdr0" + b"OLDSTAMP" + b"old picture"
+    assert lane.take(0.4, old, {}) == [old]
+    assert lane.take(0.5, new, {"repeats": ["front"]}) == [b"cdr0" + b"NEWSTAMP" + b"old picture"]
     late = {"late": ["front"], "seconds": 1.0}
     assert lane.take(1.0, b"4", late) == []
     assert lane.take(1.5, b"5", late) == []

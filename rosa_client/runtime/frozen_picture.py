@@ -1,0 +1,64 @@
+"""Does a camera repeat one picture with fresh stamps? Then its bytes stay the same while the arm moves.
+
+The noise of a real sensor makes every picture different, whatever is in view, so a camera that does not see the arm
+needs no setting of its own (the drivers of simulated and recorded cameras give their pictures a little noise, too). A
+still picture alone is not held against a camera, though: some cameras smooth their noise away, and a picture that was
+true when it was taken stays true until the arm has moved. After that, the same bytes again are no new sample.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from rosa_contract.images import EncodedImage
+from rosa_contract.messages import Array
+
+# A joint that turned so far has moved the hand by a centimetre or more, which a picture of the arm must show; a servo's
+# own trembling is a hundred times less.
+MOVED_RAD = 0.03
+# Of a raw picture no more is hashed than rows of this size in all: 0.1 ms instead of 0.4 ms for 640x480. Noise is
+# everywhere in a picture, so a part of its rows tells as much as all of them.
+HASHED_BYTES = 200_000
+
+
+@dataclass
+class _Seen:
+    """What a camera showed last, and where the arm was when that came first."""
+
+    fingerprint: int
+    joints_rad: Array | None
+    new_s: float  # when a picture last counted as new
+
+
+class FrozenPictures:
+    """Follows the pictures of all cameras of one robot."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def repeated_s(self, name: str, fingerprint: int, joints_rad: Array | None, now_s: float) -> float:
+        """A picture of camera `name` arrives: 0 when it is a new sample, else for how long none has been, s.
+
+        `joints_rad` (joints,) is where the arm is now; None while nobody knows, which is held against no camera.
+        """
+        seen = self._seen.get(name)
+        if seen is None or seen.fingerprint != fingerprint or seen.joints_rad is None or joints_rad is None:
+            self._seen[name] = _Seen(fingerprint, joints_rad, now_s)
+            return 0.0
+        if float(np.abs(joints_rad - seen.joints_rad).max()) <= MOVED_RAD:
+            seen.new_s = now_s
+            return 0.0
+        return max(now_s - seen.new_s, math.ulp(0.0))
+
+
+def fingerprint(image: EncodedImage) -> int:
+    """A number that differs when the bytes do, as good as always."""
+    if image.encoding != "rgb8" or len(image.data) <= HASHED_BYTES:
+        return zlib.crc32(image.data)
+    every = math.ceil(len(image.data) / HASHED_BYTES)
+    rows = np.frombuffer(image.data, np.uint8).reshape(image.height, -1)
+    return zlib.crc32(rows[::every].tobytes())
