@@ -3,34 +3,34 @@
 No weights move. The new robot is routed to servers that run already; batching may change, and where needed
 the action rates of the classes it shares servers with, down to their minimum. Lower rates only lower loads
 and latencies elsewhere, so checking the servers that the robot joins is enough: this is why admission is
-fast. They fall by coarse steps, and what that was too much is given back (`raising.py`), as far as time allows. What
+fast. They fall exactly as far as the stream needs, on the server where that costs least of equation (1). What
 admission takes is measured against the plan, however many robots came before; `removal.py` gives it back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from rosa_server.scheduler.catalog import Load
-from rosa_server.scheduler.deployment import Deployment, at_rates, committed, plus, with_class, with_loads
+from rosa_server.scheduler.deployment import (
+    Deployment,
+    at_other_rates,
+    at_rates,
+    committed,
+    plus,
+    with_class,
+    with_loads,
+)
 from rosa_server.scheduler.placement import Worker, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, TaskClass
-from rosa_server.scheduler.raising import raised
 
-SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)  # rates are lowered to the first that makes room
 LEAST_SHARE = (
     0.2  # admission does not push a class below this part of its planned rate: rescheduling does better
 )
-Joined = tuple[dict[str, str], dict[str, Worker], dict[str, float]]  # routes, changed workers, rates
 POOR_EFFICIENCY = 0.05  # of what the planned robots gain in equation (1); a larger loss asks for rescheduling
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """Why a robot cannot join, and whether lower action rates would not help."""
-
-    words: str
-    at_any_rate: bool
+STEPS = 5  # of bisection, where the share of the rates that fits has no closed form: to about 1 %
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,12 @@ def admit(deployment: Deployment, task: str) -> Admission:
     if cls.robots == 1:
         full[task] = deployment.planned.rates_hz[task]
     joining = _Joining(deployment, cls, full)
-    best = joining.at(1.0)
-    blocked = best.words if isinstance(best, Blocked) else ""
-    if isinstance(best, Blocked) and not best.at_any_rate:
-        best = _highest(joining)
-    if isinstance(best, Blocked):
-        return Admission(False, robot, deployment, f"{task}: {best.words}; needs global rescheduling", True)
-    targets, changed, rates = best
+    blocked = joining.find_servers() or joining.keep_rounds()
+    if blocked:
+        return Admission(False, robot, deployment, f"{task}: {blocked}; needs global rescheduling", True)
+    rates, targets = joining.rates_hz, joining.targets
     routing = {**deployment.schedule.routing, robot: targets}
-    if any(rate < full[name] for name, rate in rates.items()):  # in steps: there may be room left
-        fleet = replace(deployment, problem=problem, rates_hz=rates)
-        # No further than before: whoever comes and leaves at once has lowered nobody's rate by leaving.
-        rates, workers = raised(fleet, {**deployment.workers, **changed}, full)
-        changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
-    after = committed(deployment, problem, changed, rates, routing)
+    after = committed(deployment, problem, joining.changed, rates, routing)
     after = replace(after, undo=(robot, replace(deployment, undo=None)))
     poor = after.schedule.objective < (1 - POOR_EFFICIENCY) * after.planned.objective(problem)
     reason = f"{robot} joins {', '.join(f'{c}: {s}' for c, s in targets.items())}"
@@ -80,139 +72,209 @@ def admit(deployment: Deployment, task: str) -> Admission:
         f"{n} {full[n]:.2f} to {rate:.2f} Hz" for n, rate in rates.items() if rate < full[n] * (1 - 1e-6)
     ]
     if fallen:
-        reason += f"; rates fall: {', '.join(fallen)}" + (f", as {blocked}" if blocked else "")
+        reason += f"; rates fall: {', '.join(fallen)}"
+        reason += f", as {joining.binding}" if joining.binding else ""
     return Admission(True, robot, after, reason, poor)
 
 
-def _highest(joining: _Joining) -> Joined | Blocked:
-    """The first of `SHARES` that makes room: usually the very first; else by bisection, as lower ones fit too."""
-    best = joining.at(SHARES[0])
-    if not isinstance(best, Blocked):
-        return best
-    low, high = 1, len(SHARES)
-    while low < high:
-        middle = (low + high) // 2
-        found = joining.at(SHARES[middle])
-        if isinstance(found, Blocked):
-            low = middle + 1
-            best = found if isinstance(best, Blocked) else best
-        else:
-            high = middle
-            best = found
-    return best
-
-
 class _Joining:
-    """One robot's attempts to join, at one share of the rates after the other."""
+    """One robot on its way in: first a server for each of its components, then the rates that leave everybody's rounds
+    long enough. Each step says what is in the way, or nothing.
+    """
 
     def __init__(self, deployment: Deployment, cls: TaskClass, full: dict[str, float]) -> None:
         """`cls` counts the robot already; `full` holds the rates, Hz, that may be lowered."""
-        self._deployment, self._cls, self._full = deployment, cls, full
+        self._deployment, self._full = deployment, full
+        self._task = cls.name
+        self._classes = {**deployment.classes, cls.name: cls}
         self._least = {
             name: max(each.min_rate_hz, LEAST_SHARE * deployment.planned.rates_hz[name])
             for name, each in deployment.classes.items()
         }
-        self._needs = sorted(
-            cls.needs, key=lambda need: need.is_goal
-        )  # obligations: no rate makes room for them
-        self._obliged: dict[str, tuple[str, Worker]] = {}  # where obligations go, whatever the rates
-        self._ranked = {need.component: self._candidates(need) for need in cls.needs}
-        self._calls = {
-            need.component: {
-                name: other.calls_per_action
-                for name, each in deployment.classes.items()
-                for other in each.needs
-                if other.component == need.component
-            }
-            for need in cls.needs
-        }
+        self._joined: dict[str, Worker] = {}  # with the robot, at the rates when it was their turn
+        self.rates_hz = dict(full)
+        self.targets: dict[str, str] = {}  # component -> server
+        self.changed: dict[str, Worker] = {}
+        self.binding = ""  # why rates had to fall, where not merely because rounds became longer
 
-    def at(self, share: float) -> Joined | Blocked:
-        """Routes, changed workers and rates when rates may fall to `share`; or what is in the way."""
-        deployment, cls, full = self._deployment, self._cls, self._full
-        rates = {**full, cls.name: self._lowered(cls.name, share)}
-        targets: dict[str, str] = {}
-        changed: dict[str, Worker] = {}
-        for need in self._needs:
-            if need.component in self._obliged:
-                targets[need.component], worker = self._obliged[need.component]
-                changed[targets[need.component]] = worker
-                continue
-            found = self._join_one(need, rates, share, changed)
-            if found is None:
-                capacity = deployment.catalog.capacity_hz(need.model, need.component, need.slo_ms)
-                words = (
-                    f"no server with {need.component} has room for {need.rate_hz(rates[cls.name]):.3g} req/s more at"
-                    f" {deployment.catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
-                )
-                return Blocked(
-                    words, at_any_rate=not need.is_goal and not deployment.catalog.options.share_components
-                )
-            targets[need.component], worker, rates = found
-            changed[targets[need.component]] = worker
-            if not need.is_goal and not deployment.catalog.options.share_components:
-                self._obliged[need.component] = targets[need.component], worker
-        if share < 1:  # a class lowered for a later component is lowered for the earlier ones too
-            contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in changed.items()}
-            again = with_loads(deployment, contents)
-            assert again is not None, "lower rates cannot break an SLO"
-            changed = again
-        everything = [changed.get(key, worker) for key, worker in deployment.workers.items()]
-        latency = latencies_ms([worker for worker in everything if worker.loads])
-        settled = dict(rates)  # longer rounds lower rates, which lowers loads and latencies: always feasible
-        for name in {load.task for worker in changed.values() for load in worker.loads}:
-            other = cls if name == cls.name else deployment.classes[name]
-            loop = loop_rate_hz(other, latency)
-            settled[name] = min(rates[name], loop)
-            if settled[name] < self._least[name] * (1 - 1e-9):
-                return Blocked(
-                    f"{name}: its longer rounds allow {loop:.3f} Hz instead of {full[name]:.3f} Hz", False
-                )
-        return targets, changed, settled
+    def find_servers(self) -> str:
+        """Servers for all components, and rates at which every SLO holds there."""
+        needs = sorted(self._classes[self._task].needs, key=lambda need: need.is_goal)
+        for need in needs:  # obligations first: rates make no room for them, so a refusal comes soon
+            if not self._find_server(need):
+                return self._no_room(need)
+        return ""
 
-    def _lowered(self, name: str, share: float) -> float:
-        """A class's rate, Hz, at a share of that of now, if it may fall so far."""
-        return min(self._full[name], max(self._least[name], share * self._full[name]))
+    def keep_rounds(self) -> str:
+        """Rates at which equation (4) holds as well. Where rounds become so long that a class would fall below its
+        least rate, whoever shares a server with the robot slows down further, which makes them shorter.
+        """
+        start = dict(self.rates_hz)
+        blocked = self._settle(start, 1.0)
+        if blocked and _highest_share(lambda share: not self._settle(start, share)) is not None:
+            self.binding, blocked = self.binding or blocked, ""
+        return blocked
 
-    def _candidates(self, need: Need) -> list[str]:
-        """The servers of a component: those that serve the task already, the least loaded first, then the others."""
-        ranked = []
-        for server_id, worker in self._deployment.workers.items():
-            if worker.kind.model == need.model and need.component in worker.kind.components:
-                known = any(load.task == self._cls.name for load in worker.loads)
-                used = sum(load.streams * load.rate_hz for load in worker.loads)
-                ranked.append((not known, used, server_id))
-        return [server_id for _, _, server_id in sorted(ranked)]
+    # --- servers
 
-    def _join_one(
-        self, need: Need, rates: dict[str, float], share: float, changed: dict[str, Worker]
-    ) -> tuple[str, Worker, dict[str, float]] | None:
-        """The first candidate that takes the stream, with the rates this takes."""
-        deployment, name = self._deployment, self._cls.name
-        catalog, calls = deployment.catalog, self._calls[need.component]
-        for server_id in self._ranked[need.component]:
-            worker = changed.get(server_id) or deployment.workers[server_id]
-            now = rates
-            if share < 1 and need.is_goal:
-                now = dict(rates)
-                for load in worker.loads:
-                    if load.task != name:
-                        now[load.task] = min(now[load.task], self._lowered(load.task, share))
-            stream = Load(name, need.component, 1, need.rate_hz(now[name]), need.slo_ms)
+    def _find_server(self, need: Need) -> bool:
+        """Joins the first server with room, of those that serve the task already before the others, the least loaded
+        first; if there is none, the one where equation (1) loses least.
+        """
+        deployment, catalog = self._deployment, self._deployment.catalog
+        ranked = sorted(
+            (self._task not in worker.tasks, worker.rate_hz, server_id)
+            for server_id, worker in deployment.workers.items()
+            if worker.kind.model == need.model and need.component in worker.kind.components
+        )
+        rate_hz = need.rate_hz(self.rates_hz[self._task])
+        for _, used_hz, server_id in ranked:
+            worker = deployment.workers[server_id]
             if len(worker.kind.components) == 1:  # a cheap look before the exact one
-                used, tightest = stream.rate_hz, need.slo_ms
-                for load in worker.loads:
-                    used += load.streams * (
-                        now[load.task] * calls[load.task] if need.is_goal else load.rate_hz
-                    )
-                    tightest = min(tightest, load.slo_ms)
-                if used > 1.001 * catalog.capacity_hz(need.model, need.component, tightest):
+                tightest_ms = min(worker.tightest_ms, need.slo_ms)
+                if used_hz + rate_hz > 1.001 * catalog.capacity_hz(need.model, need.component, tightest_ms):
                     continue
-            loads = worker.loads if share == 1 else at_rates(worker.loads, deployment, now)
-            assessed = with_loads(deployment, {server_id: plus(loads, stream)})
-            if assessed is not None:
-                return server_id, assessed[server_id], now
+            if self._join(server_id, need, {}):
+                return True
+        self.binding = self.binding or self._no_room(need)
+        best, least_loss = None, inf
+        for _, _, server_id in ranked:
+            lowered_hz = self._lowered_for(server_id, need)
+            if lowered_hz is not None and (loss := self._loss(lowered_hz)) < least_loss:
+                best, least_loss = (server_id, lowered_hz), loss
+        return best is not None and self._join(best[0], need, best[1])
+
+    def _join(self, server_id: str, need: Need, lowered_hz: Mapping[str, float]) -> bool:
+        worker = self._with_stream(server_id, need, lowered_hz)
+        if worker is None:
+            return False
+        self.targets[need.component] = server_id
+        self._joined[server_id] = worker
+        self.rates_hz.update(lowered_hz)
+        return True
+
+    def _lowered_for(self, server_id: str, need: Need) -> dict[str, float] | None:
+        """The highest rates, Hz, of the classes on a server at which it takes one more stream: all by one share of
+        those of now, none below its least; None when these are too much.
+        """
+        worker, needs = self._deployment.workers[server_id], self._deployment.needs
+        if len(worker.kind.components) > 1:
+            return self._lowered_by_bisection(server_id, need)
+        if not need.is_goal:
+            return None  # its rate and its neighbours' are fixed
+        calls = {self._task: need.calls_per_action}  # per action, of all streams of a class
+        for load in worker.loads:
+            each = needs[load.task, load.component].calls_per_action
+            calls[load.task] = calls.get(load.task, 0.0) + each * load.streams
+        tightest_ms = min(worker.tightest_ms, need.slo_ms)
+        room_hz = self._deployment.catalog.capacity_hz(need.model, need.component, tightest_ms)
+        rates = self.rates_hz
+        lowered: dict[str, float] = {}
+        while calls and room_hz > 0:
+            share = min(1.0, room_hz / sum(each * rates[name] for name, each in calls.items()))
+            stuck = [name for name in calls if share * rates[name] < self._least[name]]
+            for name in stuck or list(calls):
+                lowered[name] = self._lowered(name, rates[name], share)
+                room_hz -= calls.pop(name) * lowered[name]
+            if not stuck:
+                return lowered
+        return lowered if room_hz >= 0 and not calls else None
+
+    def _lowered_by_bisection(self, server_id: str, need: Need) -> dict[str, float] | None:
+        """The same for a server of several components, whose loads add up differently under each batching."""
+        needs = self._deployment.needs
+        loads = (self._joined.get(server_id) or self._deployment.workers[server_id]).loads
+        names = {load.task for load in loads if needs[load.task, load.component].is_goal}
+        names |= {self._task} if need.is_goal else set()
+
+        def at(share: float) -> dict[str, float]:
+            return {name: self._lowered(name, self.rates_hz[name], share) for name in names}
+
+        share = _highest_share(lambda each: self._with_stream(server_id, need, at(each)) is not None)
+        return None if share is None else at(share)
+
+    def _with_stream(self, server_id: str, need: Need, lowered_hz: Mapping[str, float]) -> Worker | None:
+        """A server with one more stream, at rates of which some are lowered; None when an SLO breaks."""
+        deployment, rates = self._deployment, {**self.rates_hz, **lowered_hz}
+        before = self._joined.get(server_id) or deployment.workers[server_id]
+        stream = Load(self._task, need.component, 1, need.rate_hz(rates[self._task]), need.slo_ms)
+        loads = plus(before.loads, stream)
+        if rates != self._full:
+            loads = at_rates(loads, deployment, rates)
+        found = with_loads(deployment, {server_id: loads})
+        return None if found is None else found[server_id]
+
+    def _lowered(self, name: str, rate_hz: float, share: float) -> float:
+        """A class's rate, Hz, at a share of another, but no further down than it may go."""
+        return max(min(self._least[name], rate_hz), share * rate_hz)
+
+    def _loss(self, lowered_hz: Mapping[str, float]) -> float:
+        """Of equation (1)."""
+        return sum(
+            self._classes[name].weight * self._classes[name].robots * (self.rates_hz[name] - rate)
+            for name, rate in lowered_hz.items()
+        )
+
+    def _no_room(self, need: Need) -> str:
+        catalog, rate_hz = self._deployment.catalog, need.rate_hz(self.rates_hz[self._task])
+        capacity = catalog.capacity_hz(need.model, need.component, need.slo_ms)
+        return (
+            f"no server with {need.component} has room for {rate_hz:.3g} req/s more at"
+            f" {catalog.options.slo_statistic} {need.slo_ms:g} ms (one serves {capacity:.3g} req/s)"
+        )
+
+    # --- rounds
+
+    def _settle(self, start_hz: Mapping[str, float], share: float) -> str:
+        """Takes rates from `start_hz`, those on the joined servers at a share of it, and lets them fall to what rounds
+        allow. That lowers loads and latencies, so it stays feasible.
+        """
+        deployment = self._deployment
+        beside = {
+            load.task
+            for worker in self._joined.values()
+            for load in worker.loads
+            if deployment.needs[load.task, load.component].is_goal
+        }
+        rates = dict(start_hz)
+        for name in beside:
+            rates[name] = self._lowered(name, rates[name], share)
+        everything = {**deployment.workers, **self._joined}
+        other = {name for name, rate in rates.items() if rate != self._full[name]}
+        changed = self._joined | at_other_rates(deployment, everything, rates, other)
+        everything |= changed
+        latency = latencies_ms([w for w in everything.values() if not beside.isdisjoint(w.tasks)])
+        longer = set()
+        for name in beside:
+            loop_hz = loop_rate_hz(self._classes[name], latency)
+            if loop_hz < self._least[name] * (1 - 1e-9):
+                return (
+                    f"{name}: its longer rounds allow {loop_hz:.3f} Hz instead of {self._full[name]:.3f} Hz"
+                )
+            if loop_hz * (1 + 1e-9) < rates[name]:
+                rates[name] = loop_hz
+                longer.add(name)
+        if longer:
+            changed |= at_other_rates(deployment, everything, rates, longer)
+        self.rates_hz, self.changed = rates, changed
+        return ""
+
+
+def _highest_share(fits: Callable[[float], bool]) -> float | None:
+    """The highest share below 1 that fits, where lower ones fit too; in finer steps towards 1. None when 0 does not.
+
+    The last one that fitted when it was asked is the answer.
+    """
+    if not fits(0.0):
         return None
+    low, high = 0.0, 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if fits(1 - (1 - middle) ** 2):
+            low = middle
+        else:
+            high = middle
+    return 1 - (1 - low) ** 2
 
 
 def _new_name(deployment: Deployment, task: str) -> str:

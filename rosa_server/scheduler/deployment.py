@@ -115,14 +115,30 @@ def with_loads(deployment: Deployment, loads: dict[str, tuple[Load, ...]]) -> di
     return changed
 
 
-def at_rates(loads: tuple[Load, ...], deployment: Deployment, rates_hz: dict[str, float]) -> tuple[Load, ...]:
+def at_rates(
+    loads: tuple[Load, ...], deployment: Deployment, rates_hz: Mapping[str, float]
+) -> tuple[Load, ...]:
     """The same streams at other action rates."""
     needs = deployment.needs
     wanted = [needs[load.task, load.component].rate_hz(rates_hz[load.task]) for load in loads]
     return tuple(
-        load if rate == load.rate_hz else replace(load, rate_hz=rate)
+        load if rate == load.rate_hz else Load(load.task, load.component, load.streams, rate, load.slo_ms)
         for load, rate in zip(loads, wanted, strict=True)
     )
+
+
+def at_other_rates(
+    deployment: Deployment, workers: Mapping[str, Worker], rates_hz: Mapping[str, float], names: set[str]
+) -> dict[str, Worker]:
+    """Those of `workers` whose loads become others when these classes change to these rates, which break no SLO."""
+    contents = {
+        key: at_rates(worker.loads, deployment, rates_hz)
+        for key, worker in workers.items()
+        if not names.isdisjoint(worker.tasks)
+    }
+    found = with_loads(deployment, {key: x for key, x in contents.items() if x != workers[key].loads})
+    assert found is not None, f"an SLO breaks at {dict(rates_hz)}"
+    return found
 
 
 def plus(loads: tuple[Load, ...], change: Load) -> tuple[Load, ...]:
@@ -148,8 +164,13 @@ def committed(
     workers = {**deployment.workers, **changed}
     plans = {server_id: server_plan(server_id, worker) for server_id, worker in changed.items()}
     servers = tuple(
-        replace(plans[s.id], components=s.components) if s.id in plans else s
+        s
+        if plan is None
+        else plan
+        if plan.components == s.components
+        else replace(plan, components=s.components)
         for s in deployment.schedule.servers
+        for plan in (plans.get(s.id),)
     )
     present = [cls for cls in problem.classes if cls.robots]
     schedule = replace(

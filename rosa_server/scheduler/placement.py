@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 
 from rosa_server.scheduler.catalog import Assessment, Catalog, Load
@@ -20,6 +21,20 @@ class Worker:
     kind: Kind
     loads: tuple[Load, ...]
     state: Assessment
+
+    @cached_property
+    def tasks(self) -> frozenset[str]:
+        return frozenset(load.task for load in self.loads)
+
+    @cached_property
+    def rate_hz(self) -> float:
+        """Requests per second of all streams."""
+        return sum(load.streams * load.rate_hz for load in self.loads)
+
+    @cached_property
+    def tightest_ms(self) -> float:
+        """The lowest SLO of all streams."""
+        return min((load.slo_ms for load in self.loads), default=inf)
 
 
 @dataclass

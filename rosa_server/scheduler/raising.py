@@ -2,16 +2,17 @@
 
 Rates rise towards the planned ones and no further: a plan weighs the classes against each other, and room beyond it is
 for the next plan to share out. Candidates are judged by latencies alone, several times faster than by full assessments,
-as this runs while robots wait for their answers.
+as the gateway waits for the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from rosa_server.scheduler.catalog import Load
-from rosa_server.scheduler.deployment import Deployment, at_rates, with_loads
+from rosa_server.scheduler.deployment import Deployment, at_other_rates
 from rosa_server.scheduler.placement import Worker, loop_rate_hz
 
 FIRST = 1.01  # a class that cannot rise by this is left alone
@@ -36,39 +37,35 @@ class _Trial:
     waiting_ms: dict[tuple[str, str], float]  # (task, component) -> the sum over its streams
 
 
-def raised(
-    deployment: Deployment, workers: Mapping[str, Worker], most_hz: Mapping[str, float]
-) -> tuple[dict[str, float], dict[str, Worker]]:
-    """Rates from those of now up to `most_hz`, as SLOs and equation (4) allow, and the workers under them.
+def raised(deployment: Deployment, workers: dict[str, Worker]) -> tuple[dict[str, float], dict[str, Worker]]:
+    """Rates from those of now up to the planned ones, as SLOs and equation (4) allow, and the workers under them.
 
-    All of `most_hz` at once if it fits, as planned rates do when only planned robots are left. Else class by class, the
-    one that has lost most of its plan first, until that was work enough: a robot waits for its answer. `workers` are
-    those of the deployment after a change; their loads may be at other rates, and are at the answer's afterwards.
+    All planned rates at once if they fit, as they do when only planned robots are left. Else class by class, the one
+    that has lost most of its plan first, until that was work enough: the gateway waits. `workers` are those of the
+    deployment after a change, at its rates.
     """
     planned = deployment.planned.rates_hz
     rates = deployment.rates_hz
     lost = {
         cls.name: rates[cls.name] / planned[cls.name]
         for cls in deployment.problem.classes
-        if cls.robots and rates[cls.name] < most_hz[cls.name] * (1 - 1e-6)
+        if cls.robots and rates[cls.name] < planned[cls.name] * (1 - 1e-6)
     }
-    if lost:
-        rates = _higher(_Rise(deployment, workers), most_hz, sorted(lost, key=lambda name: lost[name]))
-    contents = {key: at_rates(worker.loads, deployment, rates) for key, worker in workers.items()}
-    changed = {key: loads for key, loads in contents.items() if loads != workers[key].loads}
-    found = with_loads(deployment, changed)
-    assert found is not None, "every SLO was looked at"
-    return rates, {**workers, **found}
+    if not lost:
+        return rates, workers
+    higher = _higher(_Rise(deployment, workers), planned, sorted(lost, key=lambda name: lost[name]))
+    risen = {name for name in lost if higher[name] > rates[name]}
+    return higher, workers | at_other_rates(deployment, workers, higher, risen)
 
 
-def _higher(rise: _Rise, most_hz: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """Rates after raising these classes, all of them to the most or one after the other."""
-    best = rise.to({name: most_hz[name] for name in names}, rise.now)
+def _higher(rise: _Rise, planned_hz: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Rates after raising these classes, all of them to the plan or one after the other."""
+    best = rise.to({name: planned_hz[name] for name in names}, rise.now)
     if best is not None:
         return best.rates_hz
     best = rise.now
     for name in names:
-        best = rise.towards(name, most_hz[name], best)
+        best = rise.towards(name, planned_hz[name], best)
         if best is not rise.now and rise.looks > ENOUGH:
             break
     return best.rates_hz
@@ -90,13 +87,15 @@ class _Rise:
                 for name in {load.task for load, need in needs if need.is_goal}:
                     self._of_class[name].append(key)
         self.looks = 0  # at servers, so far
-        latency = {key: self._now(server, deployment.rates_hz) for key, server in self._servers.items()}
+        latency: dict[str, Mapping[str, float]] = {
+            key: server.worker.state.loop_ms for key, server in self._servers.items()
+        }
         waiting: dict[tuple[str, str], float] = {}
         for key, server in self._servers.items():
-            for load in server.worker.loads:
+            for load, _, _ in server.needs:
                 each = load.streams * latency[key][load.component]
                 waiting[load.task, load.component] = waiting.get((load.task, load.component), 0.0) + each
-        self.now = _Trial(dict(deployment.rates_hz), dict(latency), waiting)
+        self.now = _Trial(deployment.rates_hz, latency, waiting)
 
     def towards(self, name: str, most_hz: float, start: _Trial) -> _Trial:
         """One class as near to a rate as can be."""
@@ -109,7 +108,7 @@ class _Rise:
         whole = self.to({name: most_hz}, best)
         if whole is not None:
             return whole
-        high = most_hz
+        high = min(most_hz, self._allowed_hz(name, best))
         for _ in range(STEPS):
             middle = (low + high) / 2
             found = self.to({name: middle}, best)
@@ -121,6 +120,8 @@ class _Rise:
 
     def to(self, higher_hz: Mapping[str, float], start: _Trial) -> _Trial | None:
         """These classes at these rates; None when an SLO or equation (4) breaks for anybody."""
+        if any(rate > self._allowed_hz(name, start) * (1 + 1e-9) for name, rate in higher_hz.items()):
+            return None  # no need to look at servers
         rates = {**start.rates_hz, **higher_hz}
         latency, waiting = dict(start.latency_ms), dict(start.waiting_ms)
         touched: set[str] = set()
@@ -133,21 +134,24 @@ class _Rise:
                 waiting[load.task, load.component] += load.streams * longer
                 touched.add(load.task)
             latency[key] = found
-        for name in touched:
-            cls = self._classes[name]
-            means = {
-                (name, n.component): waiting[name, n.component] / cls.robots for n in cls.goals
-            }  # every robot has one stream of each
-            if rates[name] > loop_rate_hz(cls, means) * (1 + 1e-9):
-                return None
+        if any(rates[name] > self._loop_hz(name, waiting) * (1 + 1e-9) for name in touched):
+            return None
         return _Trial(rates, latency, waiting)
 
-    def _now(self, server: _Server, rates: Mapping[str, float]) -> Mapping[str, float]:
-        if all(load.rate_hz == calls * rates[load.task] + fixed for load, calls, fixed in server.needs):
-            return server.worker.state.loop_ms
-        found = self._latencies(server, rates)
-        assert found is not None, "lower rates cannot break an SLO"
-        return found
+    def _allowed_hz(self, name: str, start: _Trial) -> float:
+        """What a class cannot exceed: its loop rate at latencies that higher rates only make longer. Nothing is known
+        where components share servers: there more load may mean less latency for one of them.
+        """
+        if self._catalog.options.share_components:
+            return inf
+        return self._loop_hz(name, start.waiting_ms)
+
+    def _loop_hz(self, name: str, waiting_ms: Mapping[tuple[str, str], float]) -> float:
+        """Equation (4)."""
+        cls = self._classes[name]  # every robot has one stream of each component
+        return loop_rate_hz(
+            cls, {(name, n.component): waiting_ms[name, n.component] / cls.robots for n in cls.goals}
+        )
 
     def _latencies(self, server: _Server, rates: Mapping[str, float]) -> Mapping[str, float] | None:
         """Component -> loop latency of a server at these action rates; None when it breaks an SLO."""
@@ -156,12 +160,11 @@ class _Rise:
         if len(worker.kind.components) > 1:
             state = self._catalog.assess(worker.kind.model, _at(server.needs, rates))
             return None if state is None else state.loop_ms
-        total_hz = sum(
-            load.streams * (calls * rates[load.task] + fixed) for load, calls, fixed in server.needs
-        )
-        tightest_ms = min(load.slo_ms for load, _, _ in server.needs)
+        total_hz = 0.0
+        for load, calls, fixed in server.needs:
+            total_hz += load.streams * (calls * rates[load.task] + fixed)
         (component,) = worker.kind.components
-        best = self._catalog.least_loop(worker.kind.model, component, total_hz, tightest_ms)
+        best = self._catalog.least_loop(worker.kind.model, component, total_hz, worker.tightest_ms)
         return None if best is None else {component: best[1] + self._catalog.options.network_ms}
 
 

@@ -45,7 +45,7 @@ def remove(deployment: Deployment, robot: str) -> Deployment:
             mover = _anyone(routing, cls.name, component, leaving)
             routing[mover] = {**routing[mover], component: server_id}
     fleet = replace(deployment, problem=with_class(deployment.problem, replace(cls, robots=cls.robots - 1)))
-    rates, workers = raised(fleet, workers, fleet.planned.rates_hz)
+    rates, workers = raised(fleet, workers)
     changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
     return committed(fleet, fleet.problem, changed, rates, routing)
 
@@ -63,7 +63,7 @@ def _without(
 
 def _keeps(deployment: Deployment, cls: TaskClass, workers: Workers, fewer: Workers) -> bool:
     """Whether equation (4) holds for a class at its rate after a change of workers."""
-    those = [w for w in {**workers, **fewer}.values() if any(load.task == cls.name for load in w.loads)]
+    those = [w for w in {**workers, **fewer}.values() if cls.name in w.tasks]
     return deployment.rates_hz[cls.name] <= loop_rate_hz(cls, latencies_ms(those)) * (1 + 1e-9)
 
 

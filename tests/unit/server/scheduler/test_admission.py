@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.deployment import Deployment, audit
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.deployment import Deployment, audit, deploy
 from rosa_server.scheduler.removal import remove
-from tests.unit.server.scheduler.factories import factory, pool, running, task
+from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, running, task
 
 
 def test_a_robot_joins_without_moving_weights() -> None:
@@ -41,6 +41,61 @@ def test_a_full_factory_lowers_rates_before_it_refuses() -> None:
         now = answer.deployment
         assert audit(now) == []
     assert now.rates_hz["pick_and_place_simple"] < full.rates_hz["pick_and_place_simple"]
+
+
+def test_a_robot_on_full_servers_takes_no_more_of_the_rates_than_its_stream_needs() -> None:
+    now = running(factory("paper/p2", robots=64))
+    while not (answer := admit(now, "pick_and_place_simple")).reason.count("no server with system1 has room"):
+        now = answer.deployment
+    assert answer.admitted, answer.reason
+    after = answer.deployment
+    (name,) = [name for name, rate_hz in now.rates_hz.items() if after.rates_hz[name] < rate_hz]
+    faster = replace(after, rates_hz={**after.rates_hz, name: 1.002 * after.rates_hz[name]})
+    assert audit(after) == []
+    assert any("breaks an SLO" in words for words in audit(faster)), "it was lowered by too much"
+
+
+@pytest.mark.parametrize(("dear", "cheap"), [("left", "right"), ("right", "left")])
+def test_where_all_servers_are_full_a_robot_joins_where_the_least_is_lost(dear: str, cheap: str) -> None:
+    kits = [task(name, 6, "1", weight=10.0 if name == dear else 1.0) for name in ("left", "right")]
+    problem = pool(2, *kits, task("new", 0, "1"))
+    options = Options.paper()  # each class on a server of its own
+    schedule = running(pool(2, *kits), options).schedule
+    now = deploy(problem, Catalog(problem, LIBRARY, options), schedule)
+    answer = admit(now, "new")
+    assert answer.admitted, answer.reason
+    assert "no server with system1 has room" in answer.reason
+    joined = answer.deployment.schedule.routing[answer.robot]["system1"]
+    assert set(now.schedule.server(joined).streams) == {f"{cheap}/system1"}
+    assert answer.deployment.rates_hz[dear] == now.rates_hz[dear]
+
+
+def test_neighbours_slow_down_where_longer_rounds_would_break_a_minimum_rate() -> None:
+    kit = task("kit", 4, "1", slo_ms=400.0, min_rate_hz=3.3)
+    full = now = running(pool(2, kit, task("slow", 2, "1", action_s=0.5, slo_ms=400.0)))
+    while "kit: its longer rounds" not in (answer := admit(now, "slow")).reason:
+        assert answer.admitted, answer.reason
+        now = answer.deployment
+    assert answer.admitted, answer.reason
+    assert audit(answer.deployment) == []
+    assert answer.deployment.rates_hz["kit"] >= 3.3
+    assert answer.deployment.rates_hz["slow"] < now.rates_hz["slow"] < full.rates_hz["slow"]
+    while answer.admitted:
+        answer = admit(answer.deployment, "kit")
+    assert "kit: its longer rounds" in answer.reason, "with no neighbour left to slow down that is a refusal"
+
+
+def test_a_robot_joins_a_full_server_of_several_components_at_lower_rates() -> None:
+    now = running(pool(4, task("kit", 20, "12m")), Options(share_components=True))
+    assert any(set(server.components) == {"system2", "monitor"} for server in now.schedule.servers)
+    lowered = []
+    while (answer := admit(now, "kit")).admitted:
+        assert audit(answer.deployment) == []
+        if "no server with monitor has room" in answer.reason:
+            lowered.append(answer.deployment.rates_hz["kit"] / now.rates_hz["kit"])
+        now = answer.deployment
+    assert len(lowered) > 3, "slower rounds ask less of System 2, which makes room for the monitor"
+    assert max(lowered) < 1
 
 
 def test_rates_never_fall_below_the_minimum() -> None:
