@@ -108,11 +108,12 @@ def _list(arguments: argparse.Namespace) -> int:
 def _decide(arguments: argparse.Namespace) -> int:
     with _ros() as client:
         feed = client.feed(arguments.robot)
-        alert_id = arguments.alert
-        if alert_id is None:
-            alert_id = client.open_alert(feed, arguments.wait)
-        click = Click(DECIDE, alert_id, arguments.choice)
-        return _ask(client, feed, click, arguments.by, arguments.why, arguments.wait)
+        number, about = arguments.alert, f"alert {arguments.alert}"
+        if number is None:  # who decides may have read of another one: say which it was
+            alert = client.open_alert(feed, arguments.wait)
+            number, about = alert.id, f"alert {alert.id} ({alert.cause})"
+        click = Click(DECIDE, number, arguments.choice)
+        return _ask(client, feed, click, arguments.by, arguments.why, arguments.wait, f"{about}: ")
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -157,9 +158,11 @@ def _audit(arguments: argparse.Namespace) -> int:
     return ACCEPTED
 
 
-def _ask(client: OperatorClient, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> int:
-    """Ask one robot and print its answer."""
-    what = f"{feed.view.label}: {(click.choice or click.kind).replace('_', ' ')}"
+def _ask(
+    client: OperatorClient, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float, about: str = ""
+) -> int:
+    """Ask one robot and print its answer, after `about` what it was asked."""
+    what = f"{feed.view.label}: {about}{(click.choice or click.kind).replace('_', ' ')}"
     accepted, reason = client.ask(feed, click, by, why, wait_s)
     if accepted:
         print(f"{what}: accepted" + (f" ({reason})" if reason else ""))

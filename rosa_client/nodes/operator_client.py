@@ -18,7 +18,7 @@ from std_msgs.msg import Bool
 from rosa_client.bringup import prepare_environment
 from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.operator.choices import STOP, Click
-from rosa_client.operator.robot_view import OperatorError, namespace_of
+from rosa_client.operator.robot_view import AlertView, OperatorError, namespace_of
 
 SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
 TELL_EVERY_S = 0.05  # whether more arms listen now to a stop of all
@@ -97,12 +97,12 @@ class OperatorClient:
 
         self.spin(settled, wait_s)
 
-    def open_alert(self, feed: RobotFeed, wait_s: float) -> int:
-        """The number of the alert that waits for a decision. Raises `OperatorError` when there is none."""
+    def open_alert(self, feed: RobotFeed, wait_s: float) -> AlertView:
+        """The alert that waits for a decision. Raises `OperatorError` when there is none."""
         view = feed.view
         self.spin(lambda: view.alert is not None, wait_s)
         if view.alert is not None:
-            return view.alert.id
+            return view.alert
         self.must_know(view.namespace)
         state = view.status.state if view.status is not None else "not active"
         raise OperatorError(f"{view.label} waits for no decision: it is {state} (looked for {wait_s:g} s)")

@@ -199,6 +199,7 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
     assert "decide: resume | retry | return_to_safe_state | abort" in said.stdout
     wrong = operator("decide", LATE, "dance", "--why", "for fun", "--by", "dora")
     assert wrong.returncode == 1
+    assert f"{LATE}: alert {number} (" in wrong.stderr, "which alert it was about"
     assert "expected one of resume" in wrong.stderr
     right = operator("decide", LATE, "resume", "--alert", str(number), "--why", "seen to it", "--by", "dora")
     assert right.returncode == 0, right.stderr

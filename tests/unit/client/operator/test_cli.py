@@ -14,6 +14,7 @@ import pytest
 
 from rosa_client import operator_cli
 from rosa_client.nodes.operator_client import OperatorClient
+from rosa_client.operator.choices import Click
 from rosa_client.operator.robot_view import OperatorError, RobotView
 from rosa_client.operator_cli import _audit_line, _lines, _record
 from rosa_server.cli import main
@@ -128,6 +129,38 @@ def test_a_stop_of_all_reaches_every_robot_although_one_has_lost_its_arm_node(
     assert "panda1: emergency stop: accepted (latched)" in told.out
     assert "panda2: emergency stop: accepted (latched)" in told.out
     assert "panda0 is there, but does not take 'emergency_stop'" in told.err
+
+
+class Waiting:
+    """Stands in for the client: one robot waits at alert 3, whatever its operator has read of."""
+
+    def __init__(self) -> None:
+        self.view = waiting(100.0, number=3)
+        self.asked: list[int] = []
+
+    def feed(self, robot: str) -> Waiting:
+        return self
+
+    def open_alert(self, feed: Waiting, wait_s: float) -> Any:
+        return self.view.alert
+
+    def ask(self, feed: Waiting, click: Click, *_: Any) -> tuple[bool, str]:
+        self.asked.append(click.alert_id)
+        return (True, "") if click.alert_id == 3 else (False, "this alert is over")
+
+
+def test_a_decision_says_which_alert_it_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = Waiting()
+    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(client))
+    decide = ["operator", "decide", "panda0", "return_to_safe_state", "--why", "because"]
+    assert main(decide) == 0
+    assert main([*decide, "--alert", "2"]) == 1
+    assert client.asked == [3, 2]
+    told = capsys.readouterr()
+    assert told.out == "panda0: alert 3 (slo_missed): return to safe state: accepted\n"
+    assert told.err == "panda0: alert 2: return to safe state: refused: this alert is over\n"
 
 
 class Floor:
