@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ import yaml
 
 from rosa_client.activation import activate
 from rosa_client.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
-from rosa_client.roles import how, roles_of
+from rosa_client.roles import roles_of
 from rosa_client.supervisor import BringupError, Supervisor
 
 CONFIGS = (
@@ -31,7 +31,7 @@ CONFIGS = (
 )  # of the checkout: with colcon there is `ros2 launch`
 DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
-PANEL_RESTARTS = 3
+PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; without end, since a person may mend what ends it
 
 
 class Bringup:
@@ -52,11 +52,11 @@ class Bringup:
         """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well.
 
         `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
-        `panel`: the operator panel. Robots do not need it to work: when it ends, it is started again, and they go on.
+        `panel`: the operator panel. When it ends, robots go on, and `news` starts it again.
         """
         self._robots = robots
         self._panel = panel
-        self._panel_restarts = 0
+        self._panel_due_s: float | None = None  # when it is started again; None: it runs
         self._graph = graph
         self._roles = roles_of(robots, graph, panel)
         self._told: set[str] = set()  # processes whose end was told
@@ -97,23 +97,24 @@ class Bringup:
         return self._roles.lost(self._ended())
 
     def news(self) -> list[str]:
-        """What ended by itself since the last call, and what follows. A panel that ended is started again."""
-        lines = []
+        """What ended by itself since the last call, and what follows. A panel that ended is started again in time."""
         ended = self._ended()
         self._told &= ended.keys()  # one that was started again may end again
-        for name in [name for name in ended if name not in self._told]:
-            if (
-                self._panel is not None
-                and name == self._panel.process
-                and self._panel_restarts < PANEL_RESTARTS
-            ):
-                self._panel_restarts += 1
-                lines.append(f"{name} {how(ended[name])}: started again")
-                self.supervisor.start(name, node_command(self._panel))
-            else:
-                self._told.add(name)
-                lines.append(self._roles.told(name, ended))
-        return lines
+        news = [name for name in ended if name not in self._told]
+        self._told |= set(news)
+        self._mind_panel(ended, time.monotonic())
+        return [self._roles.told(name, ended) for name in news]
+
+    def _mind_panel(self, ended: Mapping[str, int], now_s: float) -> None:
+        """A panel that has ended is started again after a while, however often it ends."""
+        if self._panel is None or self._panel.process not in ended:
+            return
+        if self._panel_due_s is None:
+            self._panel_due_s = now_s + PANEL_AGAIN_AFTER_S
+        elif now_s >= self._panel_due_s:
+            self._panel_due_s = None
+            self._told.discard(self._panel.process)  # its next end is news, also when it comes at once
+            self.supervisor.start(self._panel.process, node_command(self._panel))
 
     def _ended(self) -> dict[str, int]:
         return {name: status for name, status in self.supervisor.ended().items() if name not in self.down}

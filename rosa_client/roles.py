@@ -62,7 +62,7 @@ def roles_of(
         if robot.record
     }
     if panel is not None:
-        spares[panel.process] = "robots go on without it, and `rosa operator` does what it did"
+        spares[panel.process] = "robots go on; until it is started again, `rosa operator` does what it did"
     return Roles(
         {robot.namespace: frozenset(node.process for node in graph(robot)) for robot in robots}, spares
     )

@@ -17,6 +17,7 @@ import pytest
 import rclpy
 from rosa_interfaces.msg import OperatorAlert
 
+from rosa_client import bringup as bringup_module
 from rosa_client.bringup import Bringup, prepare_environment, watch
 from rosa_client.graph import NodeSpec, Robot
 from rosa_client.supervisor import BringupError
@@ -69,6 +70,21 @@ def test_the_end_of_a_node_is_told_once(fleet: Bringup) -> None:
     assert fleet.lost() == ["left"]
     assert fleet.failure() == ""
     assert fleet.supervisor.is_running("left/arm_node"), "what is left of the robot stays up"
+
+
+def test_a_panel_is_started_again_after_a_while_however_often_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bringup_module, "PANEL_AGAIN_AFTER_S", 0.05)
+    screen = NodeSpec("tests.system.bringup.sleeper", "operator_node", "/")
+    with Bringup([LEFT], graph=sleepers, panel=screen) as bringup:
+        for _ in range(5):
+            bringup.supervisor.kill(screen.process)
+            (line,) = bringup.news()
+            assert line.startswith("operator_node ended by SIGKILL: robots go on; until it is started again")
+            assert not bringup.supervisor.is_running(screen.process), "one that fails at once must not spin"
+            until(lambda: bringup.news() == [] and bringup.supervisor.is_running(screen.process))
+        assert (bringup.lost(), bringup.failure()) == ([], "")
 
 
 def test_a_bring_up_that_is_ended_after_a_loss_has_failed(fleet: Bringup) -> None:
