@@ -88,7 +88,10 @@ class Component:
     freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
     fallback: str = setting("what a missed deadline triggers", "stop_and_resend", choices=FALLBACK_NAMES)
     confirmations: int = setting(
-        "equal verdicts in a row before the robot acts on one", 1, at_least=1, at_most=100
+        "equal verdicts in a row before the robot acts on one; of the monitor only",
+        1,
+        at_least=1,
+        at_most=100,
     )
 
 
@@ -229,6 +232,12 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
             )
         if key not in GOAL_COUPLED and component.freq_hz is None:
             reader.fail(f"{where}.{key}.freq_hz", "is missing; a periodic component needs calls per second")
+        if component.confirmations > 1 and key != MONITOR:
+            reader.fail(
+                f"{where}.{key}.confirmations",
+                f"expected 1, got {component.confirmations}: only the monitor waits for equal verdicts; the robot"
+                " acts on any other answer at once",
+            )
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
             reader.fail(f"{where}.{key}.fallback", "use_last_plan needs a component system2 that makes plans")
     if task.min_action_rate_hz > 1000 / task.pipeline.action_period_ms:

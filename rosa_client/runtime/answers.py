@@ -33,7 +33,7 @@ def use(core: Mission, lane: Lane, answer: Answer, now_s: float) -> None:
             return
         core.clear(lane.name)
         if lane.name == SAFETY:
-            core.unsafe_in_a_row = 0
+            core.unsafe_in_a_row, core.looked = 0, True
         elif lane.name == SYSTEM2:
             _use_plan(core, output.text)
         elif lane.name == MONITOR:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
 from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.task_machine import NOT_TIMED, State
 from rosa_contract.fallbacks import FallbackAction
 
+SENSOR = "sensor:"
 ARM = "arm"  # what holds the robot when an order did not run to its end
 SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
-NOT_TIMED = (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING)
 MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
 
 
@@ -24,7 +24,7 @@ def check_deadlines(core: Mission, now_s: float) -> None:
 
 
 def check_task_time(core: Mission, now_s: float) -> None:
-    """An escalated task waits for its operator however long that takes."""
+    """An escalated task waits for its operator however long that takes, and that time is not the task's."""
     if core.deadline_s is not None and now_s > core.deadline_s and core.state not in NOT_TIMED:
         finish(core, "failed", "task_timeout", "the task was not done within its time", now_s)
 
@@ -85,6 +85,8 @@ def check_sensors(core: Mission, now_s: float) -> None:
         held = core.holds.get(sensor_key(name))
         if held is None:  # also when the robot itself was away for long: its sensors then have their time
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
+            if _flaps(core, reason, now_s):
+                return
             stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)
         elif now_s - held.since_s > core.timeouts.sensor_s:
             reason = f"{name} has been silent or too old for {now_s - held.since_s:.1f} s"
@@ -92,8 +94,23 @@ def check_sensors(core: Mission, now_s: float) -> None:
             return
 
 
+def _flaps(core: Mission, reason: str, now_s: float) -> bool:
+    """A sensor that comes and goes, so that no chunk is carried out between two stops, calls a human too."""
+    if any(key.startswith(SENSOR) for key in core.holds):
+        return False  # still the same stop
+    core.blind_in_a_row += 1
+    limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
+    if core.blind_in_a_row <= limit:
+        return False
+    reason = (
+        f"{reason}; {core.blind_in_a_row} stops for a sensor in a row, with no motion carried out between"
+    )
+    escalate(core, Cause("sensor_silent", reason), now_s)
+    return True
+
+
 def sensor_key(name: str) -> str:
-    return f"sensor:{name}"
+    return f"{SENSOR}{name}"
 
 
 def _saying(fault: str) -> str:

@@ -49,7 +49,7 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
         return
     for lane in core.lanes.values():
         lane.consecutive_missed = 0
-    core.unsafe_in_a_row = core.cut_short_in_a_row = core.failures = 0
+    core.unsafe_in_a_row = core.cut_short_in_a_row = core.blind_in_a_row = core.failures = 0
     core.excused_fault = core.inputs.arm_fault
     core.note(choice, "operator", f"{decided_by} decided: {choice}")
     if choice == "return_to_safe_state":

@@ -17,20 +17,26 @@ from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
+# Every component is asked in these. `clearing` ends with a human in any case: there safety alone is, for dangers.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
 REMEMBERED = 64  # settled alerts
 
 
 def violate(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s: float) -> None:
-    """Calls that ended without a usable answer: the worst fallback runs, too many in a row reach the limit."""
+    """Calls that ended without a usable answer: the worst fallback runs, too many in a row reach the limit.
+
+    Nothing is worse than calling a human here; any other fallback gives way to the limit's last step.
+    """
     limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
-    for lane, text in missed:
-        if lane.consecutive_missed >= limit and core.state in SUPERVISED:
-            link = "" if core.inputs.link_ready else f"; {core.inputs.link_reason}"
-            reason = f"{lane.name}: {text}, {limit} times in a row{link}"
-            _violation_limit(core, Cause("max_consecutive_slo_violation", reason, lane.name), now_s)
-            return
-    for lane, text in sorted(missed, key=lambda one: fallback(one[0].component.fallback), reverse=True):
+    worst_first = sorted(missed, key=lambda one: fallback(one[0].component.fallback), reverse=True)
+    if fallback(worst_first[0][0].component.fallback) is not FallbackAction.STOP_AND_CALL_HUMAN:
+        for lane, text in missed:
+            if lane.consecutive_missed >= limit and core.state in SUPERVISED:
+                link = "" if core.inputs.link_ready else f"; {core.inputs.link_reason}"
+                reason = f"{lane.name}: {text}, {limit} times in a row{link}"
+                _violation_limit(core, Cause("max_consecutive_slo_violation", reason, lane.name), now_s)
+                return
+    for lane, text in worst_first:
         reason = f"{text} ({lane.consecutive_missed} of {limit} in a row)"
         fall_back(core, lane, fallback(lane.component.fallback), cause, reason, now_s)
 
@@ -38,30 +44,34 @@ def violate(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s
 def unsafe(core: Mission, lane: Lane, now_s: float) -> None:
     """The safety component says that going on is dangerous. The arm stops, whatever the fallback is."""
     core.unsafe_in_a_row += 1
+    action = max(fallback(lane.component.fallback), FallbackAction.STOP_AND_RESEND)
+    if core.state is State.CLEARING and core.must_stand:
+        action = FallbackAction.STOP_AND_CALL_HUMAN  # who was to be called at the safe pose is called here
     limit = core.task.safety_and_slo_violation.max_consecutive_safety_replan
-    if core.unsafe_in_a_row >= limit:
+    counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN  # which is worse
+    if counts and core.unsafe_in_a_row >= limit:
         reason = f"unsafe {limit} times in a row"
         _violation_limit(core, Cause("max_consecutive_safety_replan", reason, lane.name), now_s)
         return
     lane.resend_after_s = now_s + 1 / (lane.component.freq_hz or 1)
-    action = max(fallback(lane.component.fallback), FallbackAction.STOP_AND_RESEND)
     fall_back(core, lane, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
 
 
 def fall_back(
     core: Mission, lane: Lane, action: FallbackAction, cause: str, reason: str, now_s: float
 ) -> None:
-    """Do what the component's fallback says."""
-    if core.state not in SUPERVISED:
+    """Do what the component's fallback says. On the way to a human only what calls one at once counts."""
+    calls_human = action is FallbackAction.STOP_AND_CALL_HUMAN
+    if core.state not in SUPERVISED and not (core.state is State.CLEARING and calls_human):
         return
     if action is FallbackAction.USE_LAST_PLAN:
-        if core.plan is not None or lane.name != SYSTEM2:
+        if core.plan is not None:
             if lane.name == SYSTEM2:
                 core.plan_credit = max(0.0, core.plan_credit - 1)
             core.note(action.key, cause, f"{reason}; the last plan stays", lane.name)
             return
-        action, reason = FallbackAction.STOP_AND_RESEND, f"{reason}; there is no plan yet"
-    if action is FallbackAction.STOP_AND_CALL_HUMAN:
+        action, reason = FallbackAction.STOP_AND_RESEND, f"{reason}; there is no plan"
+    if calls_human:
         escalate(core, Cause(cause, f"{lane.name}: {reason}", lane.name), now_s)
         return
     if action >= FallbackAction.STOP_AND_REPLAN:
@@ -158,7 +168,7 @@ def _violation_limit(core: Mission, why: Cause, now_s: float) -> None:
 def limit_reached(core: Mission, policy: str, why: Cause, now_s: float) -> None:
     """What the task's `on_max_...` policy says: call a human here, or at the safe pose, or give the task up.
 
-    On the way to the safe pose nobody asks safety, so a robot that must stand in a danger calls from where it is.
+    A robot that must stand in a danger calls from where it is.
     """
     if policy == ABORT:
         finish(core, "failed", why.cause, why.reason, now_s)
@@ -177,6 +187,8 @@ def clear_the_cell(core: Mission, event: Event, why: Cause, now_s: float) -> Non
     core.go(event, now_s)
     _let_go_of_everything(core, now_s)
     core.call_human_for = why
+    for lane in core.lanes.values():
+        lane.due_s = now_s  # safety looks at this way from its beginning
     core.move(TO_SAFETY, now_s)
 
 

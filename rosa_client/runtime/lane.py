@@ -37,7 +37,7 @@ class Lane:
     missed: int = 0
     cancelled: int = 0
     late_discarded: int = 0
-    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))  # of used results
     _overdue: set[int] = field(default_factory=set)
 
     @property
@@ -56,7 +56,8 @@ class Lane:
         self.sent += 1
         if self.component.freq_hz is not None:
             # Calls missed while the robot was busy are skipped, not made up for.
-            self.due_s = max(self.due_s + 1 / self.component.freq_hz, now_s)
+            # One that a hold asks for before its turn takes that turn, and moves no later one away.
+            self.due_s = max(min(self.due_s, now_s) + 1 / self.component.freq_hz, now_s)
 
     def answer(self, request_id: int, now_s: float) -> Ending:
         """An answer to `request_id` arrives now, after `miss` was called for whatever is overdue.
@@ -69,13 +70,13 @@ class Lane:
             return Ending.LATE
         if request_id != self.request_id:
             return Ending.UNKNOWN
-        self.latencies_ms.append((now_s - self.sent_s) * 1000)
         return Ending.IN_TIME
 
     def succeed(self, now_s: float) -> CallEnded:
         """The call in flight ended in time with a usable answer."""
         self.in_time += 1
         self.consecutive_missed = 0
+        self.latencies_ms.append((now_s - self.sent_s) * 1000)
         return self._end("in_time", now_s)
 
     def overdue(self, now_s: float) -> bool:

@@ -17,7 +17,7 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.route import TO_SAFETY, Leg
-from rosa_client.runtime.task_machine import MAY_MOVE, Event, State, advance
+from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, Event, State, advance
 from rosa_contract.config import GOAL_COUPLED, SAFETY, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.robot import RobotSpec
@@ -99,6 +99,7 @@ class Mission:
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
         self.verdicts: dict[str, deque[str]] = {}
+        self.looked = False  # safety has said safe in this attempt: no motion begins before
         # the arm
         self.sequence = 0
         self.last_order: Order | None = None
@@ -113,6 +114,7 @@ class Mission:
         self.holds: dict[str, Held] = {}
         self.unsafe_in_a_row = 0
         self.cut_short_in_a_row = 0
+        self.blind_in_a_row = 0  # stops for a sensor since the last chunk that was carried out
         self.failures = 0  # failed attempts since the start or an operator's decision
         # people
         self.alert: Alert | None = None
@@ -147,12 +149,12 @@ class Mission:
 
     @property
     def must_stand(self) -> bool:
-        """The last verdict of safety is unsafe, and its fallback is to stand still."""
+        """The last verdict of safety is unsafe, and its fallback is to stand still, not to drive to the safe pose."""
         lane = self.lanes.get(SAFETY)
         return (
             self.unsafe_in_a_row > 0
             and lane is not None
-            and fallback(lane.component.fallback) < FallbackAction.RETURN_TO_SAFE_STATE
+            and fallback(lane.component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
         )
 
     @property
@@ -170,7 +172,9 @@ class Mission:
 
     def go(self, event: Event, now_s: float) -> None:
         """Follow the transition table; raises `IllegalEvent` before anything has changed."""
-        self.state = advance(self.state, event)
+        before, self.state = self.state, advance(self.state, event)
+        if before in NOT_TIMED and self.deadline_s is not None:
+            self.deadline_s += now_s - self.entered_s
         self.entered_s = now_s
 
     def note(self, action: str, cause: str, reason: str, component: str = "") -> None:
@@ -228,6 +232,7 @@ class Mission:
         self.cancel_calls(now_s)
         self.verdicts.clear()
         self.fresh_after_s = now_s
+        self.looked = SAFETY not in self.lanes
         for lane in self.lanes.values():
             lane.due_s = now_s
             lane.resend_after_s = now_s

@@ -11,7 +11,7 @@ from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SYSTEM1, SYSTEM2
+from rosa_contract.config import GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
 
 ASK_ARM_EVERY_S = 1.0
 
@@ -57,6 +57,8 @@ def inferring(core: Mission, now_s: float) -> None:
             reason = f"the arm does not come to rest within {core.timeouts.move_s:g} s after its chunk"
             escalate(core, Cause("move_timeout", reason), now_s)
         return
+    if not core.looked:
+        return  # its first question is on its way
     planner, actor = core.lanes.get(SYSTEM2), core.lanes[SYSTEM1]
     if planner is not None and core.plan_credit >= 1 - 1e-9:
         send(core, planner, planner.component.prompt, now_s)
@@ -66,7 +68,7 @@ def inferring(core: Mission, now_s: float) -> None:
 
 def executing(core: Mission, now_s: float) -> None:
     if now_s >= core.play_until_s:
-        core.cut_short_in_a_row = 0
+        core.cut_short_in_a_row = core.blind_in_a_row = 0
         if SYSTEM2 in core.lanes:
             core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
         core.fresh_after_s = now_s
@@ -130,13 +132,18 @@ def _arrived(core: Mission, now_s: float) -> None:
 
 
 def send_obligations(core: Mission, now_s: float) -> None:
-    """Periodic components, whatever System 1 and 2 do. Progress means nothing while the robot is being reset."""
-    if core.state not in SUPERVISED:
-        return
+    """Periodic components, whatever System 1 and 2 do."""
     for lane in core.lanes.values():
         due = lane.component.freq_hz is not None and (now_s >= lane.due_s or lane.name in core.holds)
-        if due and not (core.state is State.RESETTING and lane.name == MONITOR):
+        if due and _is_asked(core.state, lane.name):
             send(core, lane, lane.component.prompt, now_s)
+
+
+def _is_asked(state: State, component: str) -> bool:
+    """Progress means nothing while the robot is being reset; on the way to a human only danger counts."""
+    if state is State.CLEARING:
+        return component == SAFETY
+    return state in SUPERVISED and not (state is State.RESETTING and component == MONITOR)
 
 
 def send(core: Mission, lane: Lane, prompt: str, now_s: float) -> None:

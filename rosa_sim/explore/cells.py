@@ -1,6 +1,6 @@
 """The cells that are searched: every component has every fallback in one of them, and every policy is in one.
 
-Limits are small, so that each is reached: two misses in a row, two unsafe verdicts, one retry.
+Limits are small, so that each is reached: two misses in a row, two unsafe verdicts, one retry; one of each `AT_ONCE`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ t:
   pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {policy}}}
   safety_and_slo_violation:
-    {{max_consecutive_safety_replan: 2, max_consecutive_slo_violation: 2, on_max_violation: {policy}}}
+    {{max_consecutive_safety_replan: {limit}, max_consecutive_slo_violation: {limit}, on_max_violation: {policy}}}
   components:
 {components}
 """
 
 NO_PLACE_TO_PUT_DOWN = ("planned strictly",)
+AT_ONCE = ("strict",)  # the first violation reaches the limit, and its own fallback at the same time
 
 RESEND, PLAN, REPLAN = "stop_and_resend", "use_last_plan", "stop_and_replan"
 RETURN, HUMAN, ABORT = "return_to_safe_state", "stop_and_call_human", "abort"
@@ -70,6 +71,7 @@ def core_of(name: str) -> RobotRuntime:
         f"    {key}: {{model: m_{key}, slo_ms: 200, fallback: {fallback}{periodic.get(key, ', freq_hz: 1')}}}"
         for key, fallback in fallbacks.items()
     ]
-    text = TASK.format(policy=policy, ratio=ratio, components="\n".join(lines))
+    limit = 1 if name in AT_ONCE else 2
+    text = TASK.format(policy=policy, limit=limit, ratio=ratio, components="\n".join(lines))
     robot = replace(ROBOT, drop_rad=None) if name in NO_PLACE_TO_PUT_DOWN else ROBOT
     return RobotRuntime("robot", parse_factory(text, name).tasks["t"], robot)

@@ -13,7 +13,7 @@ from rosa_sim.explore.events import AFTER_DEADLINE
 from rosa_sim.explore.harmless import remembered
 from rosa_sim.explore.world import MOVES, World
 
-QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN, State.CLEARING)
+QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN)
 CALLED = (State.WAITING_FOR_HUMAN, State.CLEARING, State.IDLE)  # a human, or the task was given up
 AT_REST = (State.IDLE, State.CONNECTING, State.HOLDING, State.WAITING_FOR_HUMAN)
 LAST_ORDER = {
@@ -117,7 +117,7 @@ def _fell_back(before: World, after: World) -> Iterator[str]:
     missed = [c.component for c in after.commands if isinstance(c, CallEnded) and c.ending == "missed"]
     actions = {fallback(was.lanes[name].component.fallback): name for name in missed}
     worst = max(actions, default=FallbackAction.USE_LAST_PLAN)
-    if worst is FallbackAction.STOP_AND_CALL_HUMAN and core.state not in CALLED:
+    if worst is FallbackAction.STOP_AND_CALL_HUMAN and core.state is not State.WAITING_FOR_HUMAN:
         yield f"is {core.state.value} instead of calling a human for {actions[worst]}"
     elif worst is FallbackAction.RETURN_TO_SAFE_STATE and core.state not in (State.RETURNING, *CALLED):
         held = was.holds.get(actions[worst])
@@ -156,6 +156,9 @@ def _calls(before: World, after: World) -> Iterator[str]:
         yield f"open were {open_before}, sent {sent}, ended {ended}, but open are {open_now}"
     if after.core.state in QUIET and open_now:
         yield f"is {after.core.state.value}, but waits for {open_now}"
+    others = [lane.name for lane in after.core.lanes.values() if lane.in_flight and lane.name != SAFETY]
+    if after.core.state is State.CLEARING and others:
+        yield f"is on its way to a human, but waits for {others}"
     chain = [name for name in GOAL_COUPLED if name in after.core.lanes]
     if after.core.state is not State.INFERRING and any(after.core.lanes[name].in_flight for name in chain):
         yield f"is {after.core.state.value}, but waits for {chain} about an old picture"
@@ -172,16 +175,19 @@ def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
     if core.return_pending and core.state is not State.HOLDING:
         yield f"is {core.state.value} although its move to the safe pose was interrupted"
     limit = core.task.safety_and_slo_violation
+    if core.state is State.EXECUTING and not core.looked:
+        yield "carries out a chunk before safety has looked"
     if core.unsafe_in_a_row and SAFETY not in core.holds and core.state in (State.EXECUTING, State.RESETTING):
         yield "moves although the last safety verdict is unsafe"
     for lane in core.lanes.values():
-        if core.state not in QUIET and lane.consecutive_missed >= limit.max_consecutive_slo_violation:
+        counts = core.state not in (*QUIET, State.CLEARING)  # which ends with a human in any case
+        if counts and lane.consecutive_missed >= limit.max_consecutive_slo_violation:
             yield f"goes on after {lane.consecutive_missed} misses of {lane.name} in a row"
 
 
 def stands_when_unsafe(core: Mission) -> bool:
-    """Whether the fallback of safety is milder than the move to the safe pose."""
-    return fallback(core.lanes[SAFETY].component.fallback) < FallbackAction.RETURN_TO_SAFE_STATE
+    """Whether the fallback of safety is anything but the move to the safe pose."""
+    return fallback(core.lanes[SAFETY].component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
 
 
 def finished(world: World) -> bool:

@@ -150,7 +150,10 @@ class World:
         if core.state is State.WAITING_FOR_HUMAN:
             return (core.state, told, self._arm(), self._refused(), core.alert is not None)
         if core.state is State.CLEARING:
-            return (core.state, told, self._arm(), self._refused(), core.leg, core.stay_until_s is not None)
+            asked = tuple(lane.in_flight for lane in core.lanes.values())
+            danger = core.unsafe_in_a_row > 0
+            stays = core.stay_until_s is not None
+            return (core.state, told, self._arm(), self._refused(), asked, danger, core.leg, stays)
         moves = core.state in MOVES
         return (
             core.state,
@@ -160,7 +163,7 @@ class World:
             tuple((lane.in_flight, lane.consecutive_missed) for lane in core.lanes.values()),
             tuple(sorted((key, held.action.value) for key, held in core.holds.items())),
             (core.plan is not None, round(core.plan_credit, 3)),
-            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.failures),
+            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures, core.looked),
             tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
             (core.leg, core.stay_until_s is not None) if moves else None,
             (core.reset_pending, core.return_pending, self.reset_owed, self.retried),

@@ -40,7 +40,10 @@ robot_fleet: [{{task: pick, num_robots: 1}}]
 pick:
   pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {on_retries}}}
-  safety_and_slo_violation: {{on_max_violation: {on_violation}, max_consecutive_safety_replan: {unsafe}}}
+  safety_and_slo_violation:
+    max_consecutive_safety_replan: {unsafe}
+    max_consecutive_slo_violation: {misses}
+    on_max_violation: {on_violation}
   components:
     system1: {{model: a, slo_ms: 200, prompt: default, fallback: {system1}}}
 {more}
@@ -60,6 +63,7 @@ class Stage:
         on_violation: str = "stop_and_call_human",
         on_retries: str = "stop_and_call_human",
         unsafe: int = 10,
+        misses: int = 3,
         system1: str = "stop_and_resend",
         robot: RobotSpec = ROBOT,
         first_alert: int = 1,
@@ -69,6 +73,7 @@ class Stage:
             on_violation=on_violation,
             on_retries=on_retries,
             unsafe=unsafe,
+            misses=misses,
             system1=system1,
             more="\n".join(components),
         )

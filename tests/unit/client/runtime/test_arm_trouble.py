@@ -192,3 +192,32 @@ def test_a_robot_that_was_away_itself_gives_its_sensors_time() -> None:
     assert stage.core.state is State.HOLDING
     stage.run_until(Play, limit_s=1)
     assert not stage.of(Alert)
+
+
+def test_a_sensor_that_comes_and_goes_calls_a_human_when_nothing_is_carried_out_between() -> None:
+    stage = Stage()
+    stage.start()
+    stage.late_s = {"front": 0.4}
+    stage.run(0.05)
+    for _ in range(20):  # each look ends before its answer can come
+        stage.silent = {"front"}
+        stage.run(0.26)
+        stage.silent = set()
+        stage.run(0.04)
+        if stage.of(Alert):
+            break
+    alert = stage.of(Alert)[-1]
+    assert alert.cause == "sensor_silent"
+    assert "4 stops for a sensor in a row, with no motion carried out between" in alert.reason
+
+
+def test_a_chunk_that_was_carried_out_forgives_the_stops_before_it() -> None:
+    stage = Stage()
+    stage.good["system1"] = ""
+    stage.start()
+    for _ in range(8):
+        stage.run(1.0)
+        stage.silent = {"front"}
+        stage.run(0.7)
+        stage.silent = set()
+    assert not stage.of(Alert)

@@ -6,7 +6,7 @@ Here are the smaller cells; `make prove` searches them all.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import pytest
@@ -162,7 +162,29 @@ def trusts_the_arm(core: Mission, now_s: float) -> None:
     """Takes a chunk that the arm cut short as played."""
 
 
+def limits_first(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s: float) -> None:
+    """Gives the task up at a limit although a component that missed calls a human."""
+    if any(lane.consecutive_missed >= 1 for lane, _ in missed):
+        ladder._violation_limit(core, mission.Cause("max_consecutive_slo_violation", "too many"), now_s)
+
+
+def drives_in_danger(core: Mission, lane: Lane, now_s: float) -> None:
+    """Hears of a danger on the way to a human, and drives on."""
+    if core.state is State.CLEARING:
+        core.unsafe_in_a_row += 1
+    else:
+        real_unsafe(core, lane, now_s)
+
+
+def moves_before_it_looked(core: Mission, now_s: float) -> None:
+    """Asks for actions, and carries them out, as if safety had said safe already."""
+    looked, core.looked = core.looked, True
+    steps.inferring(core, now_s)
+    core.looked = looked
+
+
 real_check_arm = checks.check_arm
+real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
 real_answer = Lane.answer
 
@@ -180,6 +202,9 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
+    ("strict", checks, "violate", limits_first),
+    ("guarded, stands still", answers, "unsafe", drives_in_danger),
+    ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),  # type: ignore[list-item]
 ]
 
 

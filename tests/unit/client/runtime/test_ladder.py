@@ -175,6 +175,70 @@ def test_unsafe_again_and_again_calls_a_human_and_safe_counts_anew() -> None:
     assert stage.of(Alert)[-1].cause == "max_consecutive_safety_replan"
 
 
+@pytest.mark.parametrize("policy", ["return_to_safe_state", "abort"])
+def test_a_component_that_calls_a_human_does_so_although_another_reaches_its_limit(policy: str) -> None:
+    stage = Stage(component("safety", "stop_and_call_human"), on_violation=policy, misses=1)
+    stage.good["safety"] = "safe"
+    stage.start()
+    stage.send_of("system1")
+    del stage.good["safety"]
+    stage.core.lanes["safety"].deadline_s = stage.core.lanes["system1"].deadline_s
+    asked = stage.send_of("safety")
+    stage.core.lanes["safety"].deadline_s = stage.core.lanes["system1"].deadline_s
+    alert = stage.run_until(Alert, limit_s=1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "slo_missed"
+    assert alert.reason.startswith("safety: ")
+    assert asked.component == "safety"
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+    assert not stage.of(MoveTo)
+
+
+def test_unsafe_calls_a_human_where_that_is_the_fallback_although_the_limit_would_give_up() -> None:
+    stage = Stage(component("safety", "stop_and_call_human"), on_violation="abort", unsafe=1)
+    stage.good.update(system1="", safety="unsafe")
+    stage.start()
+    alert = stage.run_until(Alert, limit_s=1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "unsafe"
+
+
+def test_without_a_plan_there_is_nothing_to_go_on_with_whoever_missed() -> None:
+    """Rung 1 of any component goes on with the plan; before the first plan it stops."""
+    stage = Stage(SYSTEM2, component("monitor", "use_last_plan"))
+    stage.start()
+    stage.send_of("monitor")
+    stage.run(0.21)
+    assert ("stop_and_resend", "slo_missed") in stage.actions_taken
+    assert ("use_last_plan", "slo_missed") not in stage.actions_taken
+
+
+def test_no_motion_begins_before_safety_has_looked() -> None:
+    stage = Stage(component("safety", "stop_and_resend"))
+    stage.good["system1"] = ""
+    stage.start()
+    asked = stage.send_of("safety")
+    assert not [c for c in stage.run(0.15) if isinstance(c, Play)]
+    stage.answer(asked, verdict="safe")
+    stage.run_until(Play, limit_s=0.5)
+
+
+def test_after_a_decision_safety_looks_again_before_anything_moves() -> None:
+    stage = Stage(component("safety", "stop_and_resend"), unsafe=3)
+    stage.good.update(system1="", safety="safe")
+    stage.start()
+    stage.run_until(Play)
+    stage.good["safety"] = "unsafe"
+    stage.run_until(Alert)
+    stage.decide("resume")
+    assert not [c for c in stage.run(1.0) if isinstance(c, Play)]
+
+
+def test_confirmations_are_the_monitors() -> None:
+    with pytest.raises(ConfigError, match=r"safety\.confirmations: expected 1, got 3: only the monitor"):
+        Stage("    safety: {model: s, slo_ms: 200, freq_hz: 5, confirmations: 3}")
+
+
 # -- what limits lead to ----------------------------------------------------------------------------------------------
 
 
@@ -194,7 +258,6 @@ def test_a_limit_may_clear_the_cell_before_it_calls_a_human() -> None:
 
 @pytest.mark.parametrize("limit", [1, 3])
 def test_a_robot_in_danger_calls_its_human_from_where_it_stands(limit: int) -> None:
-    """Nobody asks safety on the way to the safe pose, so a robot that safety stops does not begin it."""
     stage = Stage(component("safety", "stop_and_replan"), on_violation="return_to_safe_state", unsafe=limit)
     stage.good.update(system1="", safety="unsafe")
     stage.start()
@@ -214,6 +277,65 @@ def test_another_limit_does_not_move_a_robot_in_danger_either() -> None:
     assert isinstance(alert, Alert)
     assert alert.cause == "max_consecutive_slo_violation"
     assert not stage.of(MoveTo)
+
+
+def clearing(safety: str) -> Stage:
+    """A robot that drives to the safe pose because a limit was reached, to call its human there."""
+    guard, watch = component("safety", safety), component("monitor", "stop_and_resend")
+    stage = Stage(guard, watch, on_violation="return_to_safe_state")
+    stage.good.update(safety="safe", system1="")
+    stage.start()
+    stage.run_until(MoveTo)
+    stage.arm_stuck = True  # under way
+    assert stage.core.state is State.CLEARING
+    return stage
+
+
+@pytest.mark.parametrize("safety", ["stop_and_resend", "stop_and_replan", "stop_and_call_human"])
+def test_a_danger_on_the_way_to_a_human_stops_the_robot_at_once(safety: str) -> None:
+    stage = clearing(safety)
+    stage.good["safety"] = "unsafe"
+    alert = stage.run_until(Alert, limit_s=1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "unsafe"
+    assert "on the way to the safe pose because of max_consecutive_slo_violation" in alert.reason
+    assert isinstance(stage.core.last_order, Hold)
+    assert len(stage.of(MoveTo)) == 1
+
+
+def test_where_the_safe_pose_is_the_answer_to_danger_the_way_to_a_human_goes_on() -> None:
+    stage = clearing("return_to_safe_state")
+    stage.good["safety"] = "unsafe"
+    stage.run(2)
+    assert stage.core.unsafe_in_a_row > 1
+    assert stage.core.state is State.CLEARING
+
+
+def test_safety_is_asked_from_the_beginning_of_the_way_to_a_human() -> None:
+    guard = "    safety: {model: s, slo_ms: 200, freq_hz: 0.2}"
+    stage = Stage(guard, component("monitor", "stop_and_resend"), on_violation="return_to_safe_state")
+    stage.good.update(safety="safe", system1="")
+    stage.start()
+    stage.run_until(MoveTo)
+    assert stage.core.lanes["safety"].sent_s == pytest.approx(stage.now_s, abs=2 * PERIOD_S)
+
+
+def test_on_the_way_to_a_human_a_miss_calls_him_at_once_where_that_is_the_fallback() -> None:
+    stage = clearing("stop_and_call_human")
+    del stage.good["safety"]
+    alert = stage.run_until(Alert, limit_s=1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "slo_missed"
+
+
+def test_on_the_way_to_a_human_only_danger_counts() -> None:
+    stage = clearing("stop_and_resend")
+    first = len(stage.events)
+    del stage.good["safety"]  # no answer any more
+    stage.run(2)
+    asked = {c.component for _, c in stage.events[first:] if isinstance(c, Send)}
+    assert asked == {"safety"}
+    assert stage.core.state is State.CLEARING
 
 
 def test_a_human_is_called_although_the_way_to_the_safe_pose_failed() -> None:
@@ -284,6 +406,31 @@ def test_every_call_is_told_of_when_it_ends() -> None:
     assert ("cancelled", last.request_id) in [(c.ending, c.request_id) for c in stage.of(CallEnded)]
     sent, ended = stage.of(Send), stage.of(CallEnded)
     assert sorted(c.request_id for c in ended) == [c.request_id for c in sent]
+
+
+def test_questions_of_a_hold_do_not_put_off_the_next_turn() -> None:
+    """While a component holds the robot it is asked more often; its own rhythm goes on afterwards."""
+    stage = Stage("    safety: {model: s, slo_ms: 100, freq_hz: 1}", misses=30)
+    stage.good.update(system1="", safety="safe")
+    stage.start()
+    stage.run(1.5)
+    del stage.good["safety"]
+    stage.send_of("safety")
+    stage.run(2.2)
+    stage.good["safety"] = "safe"
+    stage.send_of("safety")
+    began_s = stage.now_s
+    stage.send_of("safety")
+    assert stage.now_s - began_s <= 1 + 2 * PERIOD_S
+
+
+def test_only_used_results_count_as_latency() -> None:
+    """A server that refuses at once must not look fast."""
+    stage = Stage()
+    stage.start()
+    stage.refuse(stage.send_of("system1"), "overloaded")
+    stage.run(0.3)
+    assert not stage.core.lanes["system1"].latencies_ms
 
 
 def test_periodic_components_keep_their_own_time() -> None:

@@ -89,3 +89,17 @@ def test_a_button_from_before_a_restart_does_not_answer_the_new_alert() -> None:
 
 def test_numbers_of_alerts_have_six_digits_at_most_and_are_never_0() -> None:
     assert [first_alert(wall_s) for wall_s in (999_998.9, 999_999.0, 1_000_000.5)] == [999_999, 1, 2]
+
+
+@pytest.mark.parametrize("choice", ["resume", "retry"])
+def test_the_time_for_which_a_human_was_waited_for_is_not_the_tasks(choice: str) -> None:
+    stage = Stage()
+    stage.start(timeout_s=20)
+    stage.run_until(Alert)
+    stage.run(60)
+    stage.decide(choice)
+    stage.good["system1"] = ""
+    stage.run(10)
+    assert not stage.of(TaskEnded)
+    ended = stage.run_until(TaskEnded, limit_s=11)
+    assert "within its time" in ended.reason
