@@ -25,9 +25,7 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
-SAY_AFTER_S = (
-    0.3  # a picture that was under way for a moment shows the arm where it was, and no more than that
-)
+SAY_AFTER_S = 0.3  # a picture that was under way for a moment shows only where the arm was
 
 
 class Sensors:
@@ -45,6 +43,7 @@ class Sensors:
         self._wall_ns = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
+        self._width_m: float | None = None
         self._warn = node.get_logger().warning
         self.subscriptions: list[Any] = [
             node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
@@ -66,14 +65,17 @@ class Sensors:
             return self._times.taken_s()
 
     def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
-        """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera."""
+        """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera.
+
+        A model gets the width 0 of a robot without finger joints; `gripper_width_m` says that it is unknown.
+        """
         with self._lock:
             return dict(self._state), dict(self._images)
 
-    def gripper_width_m(self) -> float:
+    def gripper_width_m(self) -> float | None:
+        """Distance between the fingers in the newest joint state; None when it tells of none, or there is none yet."""
         with self._lock:
-            width = self._state.get("gripper_width")
-        return float(width[0]) if width is not None else self._robot.gripper.max_m
+            return self._width_m
 
     def _on_joints(self, message: JointState) -> None:
         at = dict(zip(message.name, message.position, strict=False))
@@ -85,7 +87,14 @@ class Sensors:
             return
         fingers = [value for name, value in at.items() if FINGER in name and math.isfinite(value)]
         width = sum(fingers) * (2 if len(fingers) == 1 else 1)
+        if not fingers:
+            self._warn(
+                f"joint_states: no finite position of a joint named *{FINGER}*, so how far the gripper is open is"
+                " unknown; it counts as holding something",
+                throttle_duration_sec=10.0,
+            )
         with self._lock:
+            self._width_m = width if fingers else None
             self._state = {
                 "joint_position": np.array([at[name] for name in self._robot.joints], np.float32),
                 "gripper_width": np.array([width], np.float32),
@@ -109,9 +118,11 @@ class Sensors:
 
     def _keep_raw(self, name: str) -> Callable[[Any], None]:
         def keep(message: Image) -> None:
-            if message.encoding != "rgb8" or message.step != message.width * 3:
+            packed = message.step == message.width * 3 and len(message.data) == message.height * message.step
+            if message.encoding != "rgb8" or not packed or not message.data:
                 self._warn(
-                    f"{name}: expected packed rgb8, got {message.encoding} step {message.step}",
+                    f"{name}: expected packed rgb8, got {message.encoding}, {message.width}x{message.height},"
+                    f" step {message.step}, {len(message.data)} bytes",
                     throttle_duration_sec=1.0,
                 )
                 return

@@ -1,4 +1,4 @@
-"""Is something between the fingers? They were told to be narrower than they are, and they are neither shut nor open."""
+"""Is something between the fingers? They were told to be narrower than they are, and they are not shut."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rosa_client.runtime.commands import OPEN, MoveTo, Order, Play
 from rosa_contract.robot import GripperSpec
 
 SHUT_M = 0.005  # fingers closer than this hold nothing
-OPEN_SHARE = 0.9  # fingers wider than this share of the full opening hold nothing
+OPEN_SHARE = 0.9  # fingers wider than this share of the full opening, and told nobody knows what, hold nothing
 SQUEEZED_M = 0.003  # what they were told is at least this much narrower than what they hold
 
 
@@ -34,9 +34,17 @@ class Grasp:
         row = int(min((now_s - begun_s) * self._scale, play.duration_s) / play.step_s)
         return float(play.actions[min(max(row, 0), len(play.actions) - 1), -1])
 
-    def holds(self, measured_m: float, now_s: float) -> bool:
-        """Whether the fingers are `measured_m` apart because something is between them. Unknown counts as held."""
+    def holds(self, measured_m: float | None, now_s: float) -> bool:
+        """Whether the fingers are `measured_m` apart because something is between them.
+
+        A width that nobody knows (None) counts as held: opening would drop it. So do half open fingers of which nobody
+        knows what they were told.
+        """
+        if measured_m is None:
+            return True
+        if measured_m - self._gripper.min_m <= SHUT_M:
+            return False
         told_m = self.told_m(now_s)
-        squeezed = told_m is None or told_m < measured_m - SQUEEZED_M
-        between = measured_m - self._gripper.min_m > SHUT_M and measured_m < OPEN_SHARE * self._gripper.max_m
-        return squeezed and between
+        if told_m is None:
+            return measured_m < OPEN_SHARE * self._gripper.max_m
+        return told_m < measured_m - SQUEEZED_M

@@ -72,6 +72,18 @@ def test_joints_come_in_the_robots_order_and_the_fingers_make_the_width(bench: B
     assert np.allclose(state["gripper_width"], [0.04])
 
 
+def test_how_far_a_gripper_without_finger_joints_is_open_is_unknown(bench: Bench) -> None:
+    assert bench.sensors.gripper_width_m() is None, "nothing was heard"
+    bare = bench.joint_state()
+    bare.name, bare.position = bare.name[:7], bare.position[:7]
+    bench.until(lambda: "joint_state" in bench.sensors.stamps(), lambda: bench.joints.publish(bare))
+    assert bench.sensors.gripper_width_m() is None
+    assert bench.sensors.newest()[0]["gripper_width"].shape == (1,)
+    whole = bench.joint_state()
+    bench.until(lambda: bench.sensors.gripper_width_m() is not None, lambda: bench.joints.publish(whole))
+    assert bench.sensors.gripper_width_m() == pytest.approx(0.04)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_joint_that_is_not_a_number_is_not_taken_so_that_the_state_grows_stale(
     bench: Bench, bad: float

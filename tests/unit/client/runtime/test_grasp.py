@@ -20,7 +20,7 @@ def closing(step_s: float = 0.1) -> Play:
 
 
 @pytest.mark.parametrize(
-    ("measured_m", "held"), [(0.04, True), (0.0215, False), (0.003, False), (0.079, False)]
+    ("measured_m", "held"), [(0.04, True), (0.0215, False), (0.003, False), (0.075, True), (0.079, True)]
 )
 def test_a_cube_keeps_the_fingers_apart(measured_m: float, held: bool) -> None:
     grasp = Grasp(PANDA)
@@ -52,6 +52,16 @@ def test_a_move_keeps_or_opens() -> None:
     assert not grasp.holds(0.04, 3.0)
 
 
+def test_something_as_wide_as_the_gripper_is_held_by_fingers_that_were_told_to_close() -> None:
+    grasp = Grasp(PANDA)
+    grasp.order(Play(1, np.array([[0.0, 0.0, 0.05]]), 0.1, 0.1, 1), 0.0)
+    assert grasp.holds(0.075, 1.0)
+
+
 def test_what_nobody_knows_counts_as_held() -> None:
-    assert Grasp(PANDA).holds(0.04, 0.0)
-    assert not Grasp(PANDA).holds(0.08, 0.0)
+    assert Grasp(PANDA).holds(0.04, 0.0), "what were they told?"
+    assert not Grasp(PANDA).holds(0.08, 0.0), "wide open"
+    assert Grasp(PANDA).holds(None, 0.0), "how far apart are they?"
+    opened = Grasp(PANDA)
+    opened.order(MoveTo(1, "home", OPEN), 0.0)
+    assert opened.holds(None, 1.0), "told to open, but nobody knows whether they did"
