@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
+import logging
 import os
 import signal
 import subprocess
@@ -15,10 +17,13 @@ from pathlib import Path
 
 GRACE_S = 5.0
 SHM = Path("/dev/shm")
+LOCKS = ("_el", "_sl")  # a process of Fast DDS holds an exclusive or a shared one on what it reads
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 GONE = " (deleted)"  # how /proc marks a file that was removed; a new one of that name is another file
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+log = logging.getLogger("rosa.supervisor")
 
 
 class BringupError(Exception):
@@ -128,16 +133,47 @@ def shared_memory() -> set[str]:
 
 
 def remove_shared_memory(before: set[str], spared: int | None = None) -> None:
-    """Remove files that came after `before` and that no process has open or mapped: killed nodes leave theirs.
+    """Remove our files that came after `before` and that no process uses: killed nodes leave theirs.
 
     What only the process `spared` has mapped goes too: Fast DDS keeps the ports of others mapped until a process ends.
+    A process that cannot be looked into, or is in another container that shares /dev/shm, shows by its locks alone.
     """
-    candidates = shared_memory() - before
+    candidates = {name for name in shared_memory() - before if _is_ours(SHM / name)}
     if not candidates:
         return
     used = _open_shared_memory(spared)
+    locked = {_owner(name) for name in candidates if name.endswith(LOCKS) and _is_locked(SHM / name)}
     for name in candidates - used:
-        (SHM / name).unlink(missing_ok=True)
+        if _owner(name) not in locked:
+            try:
+                (SHM / name).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("could not remove what a killed node left: %s", error)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.stat().st_uid == os.geteuid()
+    except OSError:  # it is gone
+        return False
+
+
+def _owner(name: str) -> str:
+    """The segment or port that a file belongs to: its memory, its lock and its semaphore have the same."""
+    stem = name.removeprefix("sem.").removesuffix("_mutex")
+    return stem[: -len(LOCKS[0])] if stem.endswith(LOCKS) else stem
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a living process holds it; the kernel frees the lock of one that ends. In doubt it is held."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _open_shared_memory(spared: int | None) -> set[str]:

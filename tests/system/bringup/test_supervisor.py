@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rosa_client.supervisor import SHM, BringupError, Supervisor
+from rosa_client import supervisor as supervisor_module
+from rosa_client.supervisor import SHM, BringupError, Supervisor, remove_shared_memory
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 PARENT = f"""
@@ -97,6 +99,55 @@ def test_a_child_that_was_killed_can_be_started_again(supervisor: Supervisor, li
 def test_a_command_that_does_not_exist_is_an_error_in_words(supervisor: Supervisor) -> None:
     with pytest.raises(BringupError, match="cannot start /no/such/program: No such file"):
         supervisor.start("nothing", ["/no/such/program"])
+
+
+@pytest.fixture
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that a killed node left, in a shared memory of its own: no process here has it open."""
+    monkeypatch.setattr(supervisor_module, "SHM", tmp_path)
+    path = tmp_path / "fastdds_left"
+    path.write_bytes(b"x")
+    return path
+
+
+def test_what_another_user_left_is_let_alone(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+    remove_shared_memory(set())
+    assert left.exists()
+
+
+def test_a_file_that_cannot_be_removed_does_not_keep_the_others(
+    left: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = left.with_name("fastdds_other")
+    other.write_bytes(b"x")
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == left:
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    remove_shared_memory(set())
+    assert left.exists()
+    assert not other.exists()
+    assert "Operation not permitted" in caplog.text
+
+
+def test_what_a_process_that_cannot_be_seen_has_locked_stays(left: Path) -> None:
+    """Such as a node in another container with the same /dev/shm, or one with more rights than this process."""
+    port = [left.with_name(name) for name in ("fastdds_port7411", "fastdds_port7411_el")]
+    port.append(left.with_name("sem.fastdds_port7411_mutex"))
+    for path in port:
+        path.write_bytes(b"x")
+    with port[1].open("rb") as lock:  # outside /dev/shm, so that the list of open files does not show it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        remove_shared_memory(set())
+        assert all(path.exists() for path in port)
+        assert not left.exists(), "what nobody holds goes"
+    remove_shared_memory(set())
+    assert not any(path.exists() for path in port), "its process has ended"
 
 
 def test_shared_memory_of_killed_children_is_removed_and_that_of_the_living_is_not(
