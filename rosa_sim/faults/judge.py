@@ -16,6 +16,8 @@ IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
 STOP_WITHIN_S = 0.25  # from the decision to an arm that holds, as an observer on ROS topics sees it
 COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
 SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
+STILL_RAD = 2e-3  # an arm of which no joint moves further than this
+STILL_FOR_S = 0.1  # for so long stands still
 BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before the runtime can
 CALL = "stop_and_call_human"
 SLOW = ("slo_missed", "late_result")  # a busy machine makes these by itself, now and then
@@ -32,7 +34,7 @@ class Happened:
     cause: str
     action: str
     holding_s: float  # fault on -> the arm holds
-    stop_s: float  # detection -> the arm holds
+    stop_s: float  # detection -> the arm says that it holds; it may not have come to rest then
     alert: str  # cause of the first alert; empty: none
     alerts: int
     misses: int  # calls that failed while it was on: no answer in time, or an error
@@ -44,6 +46,9 @@ class Happened:
     calls_seen: int
     recovered_s: float  # lifted -> the next chunk plays
     causes_seen: tuple[str, ...] = field(default=())
+    still_s: float = float(
+        "nan"
+    )  # detection -> the joints stand still; NaN: they stood, or moved on as ordered
 
 
 def happened(
@@ -78,6 +83,7 @@ def happened(
         causes_seen=tuple(
             dict.fromkeys(d.cause for d in events.decisions if d.seen_s > on_s and d.cause not in BENIGN)
         ),
+        still_s=_still(events, detected_s) - detected_s,
     )
 
 
@@ -185,6 +191,27 @@ def _holding(events: Events, since_s: float) -> float:
                 return arm.seen_s
         state = arm.state
     return since_s if state == HOLDING else float("nan")
+
+
+def _still(events: Events, since_s: float) -> float:
+    """When the joints that moved at `since_s` first stand still, as far as they were seen to.
+
+    NaN when they stood already, and when the arm was sent on before it had come to rest; the last that was seen of them
+    when they never did.
+    """
+    sent_s = min((play.seen_s for play in events.plays if play.seen_s > since_s), default=float("inf"))
+    seen = [one for one in events.joints if since_s <= one[0] < sent_s]
+    if not seen:
+        return float("nan")
+    at_s = np.array([one[0] for one in seen])
+    rad = np.array([one[1] for one in seen])
+    for first, begin_s in enumerate(at_s):
+        until_s = begin_s + STILL_FOR_S
+        if at_s[-1] < until_s:
+            break
+        if np.ptp(rad[first : np.searchsorted(at_s, until_s, "right")], axis=0).max() <= STILL_RAD:
+            return float(begin_s) if first else float("nan")
+    return float("nan") if np.isfinite(sent_s) else float(at_s[-1])
 
 
 def _waits(alerts: list[Alerted], ended_s: float) -> list[tuple[float, float]]:

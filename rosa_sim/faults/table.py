@@ -135,9 +135,10 @@ FAULTS: dict[str, Fault] = {
     "link_partition_up": Fault(
         LINK,
         "nothing of the robot reaches the server",
-        "every call misses its deadline: the arm stops; the third in a row calls a human",
+        "every call misses its deadline: the arm stops; it goes on by itself when the link is whole again in time,"
+        " the third miss in a row calls a human",
         **_MISSES,
-        seconds=0.6,  # too short for three misses: the robot goes on by itself
+        seconds=0.6,  # too short for three misses: `link_partition_down` is there for the call
         shown_s=5.0,
         settings={"kind": "partition_up"},
     ),
@@ -164,10 +165,11 @@ FAULTS: dict[str, Fault] = {
     "worker_stopped": Fault(
         WORKER,
         "SIGSTOP to the worker of System 1, SIGCONT when it is lifted",
-        "calls miss their deadline: the arm stops; what the worker answers afterwards is discarded",
+        "calls miss their deadline: the arm stops, three in a row call a human; what comes afterwards is discarded",
         causes=("slo_missed", "server_unavailable", "server_failed", "server_expired", SLO),
         alert=SLO,
         calls_within_s=_CALLS,
+        seconds=4.0,  # beyond the three misses that call a human
         returns=False,  # a worker whose batch does not end is killed by the gateway, and started anew
     ),
     "worker_slow": Fault(

@@ -87,6 +87,10 @@ def test_aims_hold_only_when_every_fault_was_tried_often_enough_and_kept_its_pro
     rows = bench.rows_of(entries)
     assert [row["fault"] for row in rows] == list(FAULTS)
     assert all(aim["holds"] for aim in bench.aims_of(rows, 2))
+    part = bench.rows_of([entry("link_drop", number) for number in (1, 2)])
+    assert bench.aims_of(part, 2)[0]["holds"] is None, "nobody can say of a part"
+    bad = bench.rows_of([entry("link_drop", 1, ("the arm held late",)), entry("link_drop", 2)])
+    assert bench.aims_of(bad, 2)[0]["holds"] is False
     assert not bench.aims_of(rows, 3)[0]["holds"], "two of three repetitions"
     assert not bench.aims_of(rows[1:], 2)[0]["holds"], "one fault was not tried"
     entries[0] = entry("link_drop", 1, ("the arm held late",))

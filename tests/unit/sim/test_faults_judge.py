@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -63,6 +64,19 @@ def test_the_arm_that_still_plays_holds_after_the_decision() -> None:
     assert any(
         "the arm held 0.60 s after" in text for text in broken(fault("link_partition_up"), told(events))
     )
+
+
+def test_the_arm_stands_still_when_no_joint_moves_any_more() -> None:
+    events = good_story()
+    assert math.isnan(told(events).still_s), "it stood already when the fault was noticed"
+    # 100 joint states a second; noticed at 10.9 s in mid-motion, at rest 0.15 s later.
+    events.joints = [(10.5 + i / 100, (0.1, min(0.01 * i, 0.55))) for i in range(100)]
+    assert told(events).still_s == pytest.approx(0.15, abs=0.02)
+    events.plays = [play(10.98, 3)]
+    assert math.isnan(told(events).still_s), "it was sent on before it had come to rest"
+    events.plays = []
+    events.joints = [(10.5 + i / 100, (0.1, 0.01 * i)) for i in range(100)]
+    assert told(events).still_s == pytest.approx(0.59), "it never came to rest while it was seen"
 
 
 def test_an_arm_that_never_holds_is_found() -> None:
