@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from datetime import UTC, datetime
@@ -231,6 +232,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="leave out the largest size")
     parser.add_argument("--admission", action="store_true", help="only admission and removal; writes nothing")
     args = parser.parse_args()
+    load = os.getloadavg()[0]  # of other jobs: what wall times here are worth
     solve(made_up(8, 8, 1, 0), LIBRARY)  # profiles are read and OR-Tools is loaded before anything is timed
     sizes = SIZES[1:2] if args.admission else SIZES[:2] if args.small else SIZES
     rows = []
@@ -256,7 +258,7 @@ def main() -> None:
         "name": "scheduler",
         "command": "python benchmarks/scheduler.py",
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, 2 shared cores, one used",
+        "machine": f"{platform.machine()}, 2 shared cores, one used, load {load:.1f} before the run",
         "rows": rows,
         "aims": aims,
     }
