@@ -97,6 +97,8 @@ def test_aims_hold_only_when_every_fault_was_tried_often_enough_and_kept_its_pro
     assert not bench.aims_of(bench.rows_of(entries), 2)[0]["holds"]
     entries[0] = entry("link_drop", 1, late_commands=1)
     assert not bench.aims_of(bench.rows_of(entries), 2)[1]["holds"]
+    entries[0] = entry("link_drop", 1, still_s=0.5)
+    assert [aim["holds"] for aim in bench.aims_of(bench.rows_of(entries), 2)] == [True] * 4 + [False]
     entries[0] = {"fault": "link_drop", "repetition": 1, "problems": ["the run broke off"], "took_s": 1.0}
     assert not any(aim["holds"] for aim in (bench.aims_of(bench.rows_of(entries), 2)[i] for i in (0, 2)))
 
