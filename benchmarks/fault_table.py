@@ -22,9 +22,7 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 STOP_AIM_MS = 100.0
-STILL_AIM_S = (
-    0.3  # docs/local_safety.md: 190 ms; the rest is the way to an observer and back to two equal samples
-)
+STILL_AIM_S = 0.3  # docs/local_safety.md promises 190 ms; the rest is the way of the messages
 
 
 def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
