@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rclpy
@@ -187,11 +188,20 @@ def test_a_panel_that_starts_late_sees_the_open_alert(
         running[0].supervisor.kill(LATE_PANEL)
 
 
+def listed() -> dict[str, dict[str, Any]]:
+    """What `rosa operator list` finds; on a busy machine a first look may miss a robot."""
+    for _ in range(5):
+        found = operator("list", "--json")
+        assert found.returncode == 0, found.stderr
+        robots = {entry["robot"]: entry for entry in json.loads(found.stdout)}
+        if {LATE, EASY} <= set(robots) and robots[LATE]["alert"] is not None:
+            break
+    return robots
+
+
 def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
     number = open_alert(rviz)
-    listed = operator("list", "--json")
-    assert listed.returncode == 0, listed.stderr
-    robots = {entry["robot"]: entry for entry in json.loads(listed.stdout)}
+    robots = listed()
     assert robots[LATE]["alert"]["id"] == number
     assert robots[EASY]["alert"] is None
     said = operator("list")
