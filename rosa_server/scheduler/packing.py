@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 
 from rosa_server.scheduler.catalog import Catalog, Load
+from rosa_server.scheduler.spreading import Bin, balanced, spread
 
-Bin = list[Load]
+__all__ = ["SLACK", "Bin", "Kind", "Packer", "balanced"]
+
 SLACK = 1e-9
 
 
@@ -177,7 +179,7 @@ class Packer:
         """Level packing towards a load per worker for every demand, never beyond its limit; None when it does not fit.
 
         All targets are scaled by one factor, the least that fits. Demands with low targets share workers among
-        themselves first.
+        themselves first. No worker is left over while another holds more than one stream.
         """
         if not self.demands:
             return []
@@ -198,9 +200,17 @@ class Packer:
                     best, high = found, factor
                 else:
                     low = factor
-            return best
+            best = best or filled(inf)
         finally:
             self.limits = caps
+        if best is None:
+            return None
+        wanted = {(d.task, d.component): min(caps[id(d)], goals[id(d)]) for d in self.demands}
+        return spread(
+            best,
+            workers,
+            lambda content: self._used(content) / min(wanted[x.task, x.component] for x in content),
+        )
 
     def _pack_level(self, workers: int) -> list[Bin] | None:
         best = self._filled(1.0)
@@ -249,9 +259,3 @@ class Packer:
                 return None
             bins.append(content)
         return bins
-
-
-def balanced(streams: int, workers: int) -> list[int]:
-    """`streams` on `workers` as evenly as whole numbers allow."""
-    share, rest = divmod(streams, workers)
-    return [share + 1] * rest + [share] * (workers - rest)
