@@ -14,7 +14,7 @@ from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.baselines import BASELINES, solve_baseline
 from rosa_server.scheduler.bound import upper_bound
-from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.exact import solve_exact
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.migration import plan_migration
@@ -150,7 +150,8 @@ def main(args: argparse.Namespace) -> int:
         schedule = exact.schedule if exact else plan(problem, library, options, args.scheduler)
         migration = None
         if older is not None and schedule.feasible:
-            migration = plan_migration(older, schedule, problem.servers)
+            catalog = Catalog(problem, library, options)
+            migration = plan_migration(older, schedule, problem, catalog)
             schedule = migration.schedule
     except ConfigError as error:
         print(error, file=sys.stderr)

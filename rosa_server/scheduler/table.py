@@ -108,13 +108,16 @@ def render_migration(migration: Migration) -> str:
             "stop": f"unload {step.model} from {step.server}, which has no streams any more",
             "drain": f"take {step.server} from {len(step.routes)} streams, which fall back locally until a later step",
         }[step.action]
-        lines.append(f"  {number}. {what}")
+        busy = f"; {names(step.overloads)} cannot keep every SLO from here on" if step.overloads else ""
+        lines.append(f"  {number}. {what}{busy}")
     streams = len(migration.interrupted)
     gap = (
         f"{streams} streams are without a server meanwhile"
         if streams
         else "no stream is without a server meanwhile"
     )
+    if not any(step.overloads for step in migration.steps):
+        gap += ", and every SLO is kept"
     return f"To get there from the older plan ({gap}):\n" + "\n".join(lines)
 
 

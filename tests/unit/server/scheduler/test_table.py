@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.migration import plan_migration
 from rosa_server.scheduler.solve import solve
 from rosa_server.scheduler.table import names, render
@@ -36,7 +37,8 @@ def test_a_row_names_its_servers_and_no_others(servers: set[tuple[str, int]]) ->
 def test_after_a_migration_every_server_stands_in_one_row() -> None:
     old = solve(factory("factory"), LIBRARY)
     problem = factory("factory", 48)
-    schedule = plan_migration(old, solve(problem, LIBRARY), problem.servers).schedule
+    new = solve(problem, LIBRARY)
+    schedule = plan_migration(old, new, problem, Catalog(problem, LIBRARY, Options())).schedule
     printed = render(schedule, problem)
     rows = re.findall(r"^((?:gpu\d+(?: to |, )?)+)  ", printed, re.M)
     named = [server for row in rows for server in _expanded(row)]
