@@ -20,6 +20,7 @@ from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.measure import RATE_SHARES, Progress, UnsteadyMachine, measure_plan, plans
+from rosa_server.scheduler.measured_facts import measured_facts
 from rosa_server.scheduler.profiles import SCHEMA, Configuration, Profile, load_profile, save_profile
 
 BAR = 30
@@ -121,15 +122,18 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         backend.close()
     print(file=sys.stderr)
     widest = max(configurations, key=lambda c: (c.batching == "dynamic", c.batch))
+    memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
+    hardware_memory_mb = given or _memory_mb(args.hardware)
     profile = Profile(
         SCHEMA,
         args.model,
         args.hardware,
         "measured",
-        max(1.0, backend.memory_mb),
-        args.hardware_memory_mb or _memory_mb(args.hardware),
+        memory_mb,
+        hardware_memory_mb,
         tuple(configurations),
         f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}",
+        measured_facts(configurations, args.requests, memory_mb, hardware_memory_mb, bool(given)),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
     )
     save_profile(profile, path)

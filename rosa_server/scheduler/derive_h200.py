@@ -3,8 +3,9 @@
     python -m rosa_server.scheduler.derive_h200 [--out configs/profiles/h200]
 
 Nothing here was measured on an H200 by us. Sources: the ROSA paper ("ROSA 4.3" is its section 4.3), the vendor's data
-sheet of the H200, and the models' published sizes. Fitted only to published latencies and throughputs, never to the
-allocations of ROSA Table 3. Each number goes into the files as a `Fact`.
+sheet of the H200, and the models' published sizes. Fitted to published latencies and throughputs and, where there are
+none (System 1 in batches of 8 and 16), to one choice of ROSA Figure 14: batch 16 at 16 robots and 50 ms. Never fitted
+to the allocations of ROSA Table 3. Each number goes into the files as a `Fact`.
 """
 
 from __future__ import annotations
@@ -31,10 +32,9 @@ def main() -> None:
         vlm(
             big,
             {"system2": plan_tokens(big), "monitor": VERDICT_TOKENS["monitor"]},
-            24_000.0,
             args.requests // 5,
         ),
-        vlm(small, {"safety": VERDICT_TOKENS["safety"]}, 12_000.0, args.requests // 2),
+        vlm(small, {"safety": VERDICT_TOKENS["safety"]}, args.requests // 2),
     )
     for profile in profiles:
         path = args.out / file_name(profile.model)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, log, sqrt
 
-from rosa_server.scheduler.h200 import COMMAND, GPU_MEMORY_MB, HARDWARE, RATE_SHARES, seed_of
+from rosa_server.scheduler.h200 import (
+    COMMAND,
+    GPU_MEMORY_MB,
+    HARDWARE,
+    HARDWARE_MEMORY,
+    RATE_SHARES,
+    seed_of,
+)
 from rosa_server.scheduler.profiles import (
     DYNAMIC,
     SCHEMA,
@@ -25,8 +32,11 @@ DEDICATED_HZ = 7.4 / 2  # 4.2: one GPU per model, 2 robots, P4: 7.4 actions/s, n
 EQUAL_32 = (16, 0.5345)  # 4.3: 32 robots on 2 System 1 servers, batch one, saturated: median 534.5 ms
 WEIGHTED_16 = (16, 0.5208)  # 4.3: 16 robots on 1 System 1 server, batch one, saturated: median 520.8 ms
 UNCAPPED_64_HZ = 145.5 / 4  # 4.3: 64 robots uncapped on 4 System 1 servers (Table 3): 145.5 raw actions/s
-BATCH_16_GAIN = 4.0  # Figure 13: "roughly 3-4x" over batch one; the upper end, which Figure 14's 2.46x needs
-BATCH_8_MS = 150.0  # see the fact in `system1_facts`
+BATCH_16_GAIN = (
+    4.0  # Figure 13: "roughly 3-4x" over batch one; the upper end is fitted, Figure 14's 2.46x needs it
+)
+BATCH_8_MS = 150.0  # fitted to Figure 14, see the fact in `system1_facts`
+MEMORY_MB = 9_000.0
 
 
 def system1_service_ms() -> tuple[dict[int, float], float]:
@@ -84,16 +94,16 @@ def system1(requests: int) -> Profile:
         "nvidia/GR00T-N1.6-3B",
         HARDWARE,
         "derived",
-        9_000.0,
+        MEMORY_MB,
         GPU_MEMORY_MB,
         tuple(configurations),
         COMMAND,
-        system1_facts(table, plan_ms),
+        system1_facts(table, plan_ms, requests),
         {str(size): ms for size, ms in table.items()},
     )
 
 
-def system1_facts(table: dict[int, float], plan_ms: float) -> tuple[Fact, ...]:
+def system1_facts(table: dict[int, float], plan_ms: float, requests: int) -> tuple[Fact, ...]:
     return (
         Fact(
             "one run, batch 1",
@@ -118,15 +128,16 @@ def system1_facts(table: dict[int, float], plan_ms: float) -> tuple[Fact, ...]:
         Fact(
             "one run, batch 16",
             f"{table[16]:.0f} ms",
-            "published",
-            "ROSA Figure 13: throughput rises 'roughly 3-4x' at batch 16; 4x taken, as Figure 14's 2.46x needs it",
+            "derived",
+            "fitted: ROSA Figure 13 publishes a range, throughput 'roughly 3-4x' that of batch one; 4x is chosen"
+            " because Figure 14's 2.46x at 16 robots and 50 ms needs it",
         ),
         Fact(
             "one run, batch 8",
             f"{table[8]:.0f} ms",
             "derived",
-            "no published point; about the least for which batch 16 beats batch 8 at 16 robots and 50 ms, as in ROSA"
-            " Figure 14. A power law between 2 and 16 would say 125 ms, and batch 8 would then be chosen there",
+            "fitted: no published point; about the least for which batch 16 beats batch 8 at 16 robots and 50 ms, as in"
+            " ROSA Figure 14. A power law between 2 and 16 would say 125 ms, and batch 8 would then be chosen there",
         ),
         Fact("one run, batch 4", f"{table[4]:.0f} ms", "derived", "geometric mean of batch 2 and batch 8"),
         Fact(
@@ -143,12 +154,13 @@ def system1_facts(table: dict[int, float], plan_ms: float) -> tuple[Fact, ...]:
             "latency under load",
             "per rate",
             "derived",
-            "simulation: Poisson arrivals, one worker (queueing.py)",
+            f"simulation of {requests} requests: Poisson arrivals, one worker (queueing.py)",
         ),
         Fact(
             "memory",
-            "9 GB",
-            "derived",
-            "3.3 G parameters in 16 bit and 2.4 GB of graphs and buffers (assumed)",
+            f"{MEMORY_MB:g} MB",
+            "assumed",
+            "3.3 G parameters in 16 bit are 6.6 GB; the rest is for graphs and buffers",
         ),
+        HARDWARE_MEMORY,
     )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from rosa_server.scheduler.h200 import COMMAND, GPU_MEMORY_MB, HARDWARE, RATE_SHARES, seed_of
+from rosa_server.scheduler.h200 import (
+    COMMAND,
+    GPU_MEMORY_MB,
+    HARDWARE,
+    HARDWARE_MEMORY,
+    RATE_SHARES,
+    seed_of,
+)
 from rosa_server.scheduler.h200_system1 import system1_service_ms
 from rosa_server.scheduler.profiles import (
     CONTINUOUS,
@@ -19,10 +26,13 @@ from rosa_server.scheduler.queueing import TokenModel, continuous_latencies_ms, 
 TFLOPS, EFFICIENCY_COMPUTE = 989.0, 0.4
 BANDWIDTH_GB_S, EFFICIENCY_BANDWIDTH = 4800.0, 0.7
 STEP_OVERHEAD_MS = 1.0  # vLLM's own time per iteration
+STEP_PER_REQUEST_MS = 0.03  # more per running request: its KV cache is read, a token is sampled
+MAX_RUNNING = 64  # requests in one iteration
 REQUEST_OVERHEAD_MS = 10.0  # image preprocessing, tokenizer, HTTP
 IMAGE_TOKENS, PROMPT_TOKENS = 391, 60  # one 640x480 image: 23 x 17 tokens of 28 x 28 pixels
 VISION_PARAMETERS_G = 0.675  # Qwen2.5-VL technical report: the same ViT in 3B and 7B, 4 patches a token
 LANGUAGE_PARAMETERS_G = {"Qwen2.5-VL-7B-Instruct": 7.6, "Qwen2.5-VL-3B-Instruct": 3.09}
+MEMORY_MB = {"Qwen2.5-VL-7B-Instruct": 24_000.0, "Qwen2.5-VL-3B-Instruct": 12_000.0}
 VERDICT_TOKENS = {"monitor": 3, "safety": 2}
 
 
@@ -33,7 +43,9 @@ def token_model(model: str, tokens: int, spread: float) -> TokenModel:
     gflop = 2 * language * length + 2 * VISION_PARAMETERS_G * 4 * IMAGE_TOKENS
     prefill_ms = gflop / (TFLOPS * EFFICIENCY_COMPUTE)
     step_ms = 2 * language / (BANDWIDTH_GB_S * EFFICIENCY_BANDWIDTH) * 1000 + STEP_OVERHEAD_MS
-    return TokenModel(prefill_ms, step_ms, 0.03, REQUEST_OVERHEAD_MS, tokens, spread, 64)
+    return TokenModel(
+        prefill_ms, step_ms, STEP_PER_REQUEST_MS, REQUEST_OVERHEAD_MS, tokens, spread, MAX_RUNNING
+    )
 
 
 def plan_tokens(model: str) -> int:
@@ -43,7 +55,7 @@ def plan_tokens(model: str) -> int:
     return round((alone_ms - base.alone_ms()) / (base.step_ms + base.step_per_request_ms))
 
 
-def vlm(model: str, tokens: dict[str, int], memory_mb: float, requests: int) -> Profile:
+def vlm(model: str, tokens: dict[str, int], requests: int) -> Profile:
     configurations = []
     facts: list[Fact] = []
     for component, count in tokens.items():
@@ -55,7 +67,9 @@ def vlm(model: str, tokens: dict[str, int], memory_mb: float, requests: int) -> 
             seed = seed_of(model, component, share)
             points.append(summarise(rate, continuous_latencies_ms(rate, worker, requests, seed)))
         service = tuple(ServiceTime(size, worker.alone_ms(size)) for size in (1, 2, 4, 8, 16, 32))
-        configurations.append(Configuration(CONTINUOUS, 64, maximum_hz, tuple(points), service, (component,)))
+        configurations.append(
+            Configuration(CONTINUOUS, MAX_RUNNING, maximum_hz, tuple(points), service, (component,))
+        )
         source = (
             "fitted: the length that gives System 2 its published latency alone (ROSA 4.2, see the System 1 profile)"
             if component == "system2"
@@ -101,15 +115,30 @@ def vlm(model: str, tokens: dict[str, int], memory_mb: float, requests: int) -> 
             "latency under load",
             "per rate",
             "derived",
-            "simulation of continuous batching, Poisson (queueing.py)",
+            f"simulation of {requests} requests: continuous batching, Poisson arrivals (queueing.py)",
         ),
+        Fact(
+            "more per running request in an iteration",
+            f"{STEP_PER_REQUEST_MS:g} ms",
+            "assumed",
+            f"its KV cache of {IMAGE_TOKENS + PROMPT_TOKENS} tokens is read in about 0.01 ms; the rest is sampling",
+        ),
+        Fact("running requests", f"{MAX_RUNNING} at most", "assumed", "as vLLM's max_num_seqs would be set"),
+        Fact(
+            "memory",
+            f"{MEMORY_MB[model]:g} MB",
+            "assumed",
+            f"{LANGUAGE_PARAMETERS_G[model] + VISION_PARAMETERS_G:g} G parameters in 16 bit are"
+            f" {2 * (LANGUAGE_PARAMETERS_G[model] + VISION_PARAMETERS_G):.1f} GB; the rest is for KV cache and buffers",
+        ),
+        HARDWARE_MEMORY,
     ]
     return Profile(
         SCHEMA,
         model,
         HARDWARE,
         "derived",
-        memory_mb,
+        MEMORY_MB[model],
         GPU_MEMORY_MB,
         tuple(configurations),
         COMMAND,

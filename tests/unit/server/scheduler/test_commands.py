@@ -241,6 +241,9 @@ def test_profile_writes_a_file_that_plan_can_read(
     profile = load_profile(path)
     assert profile.origin == "measured"
     assert [c.label for c in profile.configurations] == ["b1", "b2", "b<=2"]
+    latency = next(fact for fact in profile.facts if fact.name == "latency under load")
+    assert "50 Poisson arrivals at each rate" in latency.source
+    assert "practically their maximum" in latency.source
     assert path.with_suffix(".png").exists()
     assert not path.with_suffix(".partial.json").exists()
     assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path)) == 2

@@ -14,12 +14,13 @@ from rosa_server.scheduler.measure import (
     Plan,
     Progress,
     UnsteadyMachine,
+    disturbed,
     measure_plan,
     open_loop,
     plans,
     random_input,
 )
-from rosa_server.scheduler.profiles import STATIC, Configuration, load_profile
+from rosa_server.scheduler.profiles import STATIC, Configuration, LatencyPoint, load_profile
 from tests.unit.server.scheduler.factories import CONFIGS
 
 
@@ -63,6 +64,17 @@ class BusyUntil(Machine):
 
     def run_s(self) -> float:
         return 0.050 if len(self.sizes) < self.end else 0.010
+
+
+class Stalls(Machine):
+    """Takes 0.3 s for a run now and then while runs `begin` to `end` are made."""
+
+    def __init__(self, begin: int, end: int) -> None:
+        super().__init__()
+        self.begin, self.end = begin, end
+
+    def run_s(self) -> float:
+        return 0.300 if self.begin <= len(self.sizes) < self.end and len(self.sizes) % 10 == 0 else 0.010
 
 
 class Erratic(Machine):
@@ -117,9 +129,10 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(tmp_path: Path) -> 
     for _ in range(4):
         next(steps)
     progress.save(file)
-    runs = len(machine.sizes)
     measured(machine, Progress.load(file))
-    assert len(machine.sizes) - runs == 6 * 100, "six rates are left, and service times are known"
+    without_a_break = Machine()
+    measured(without_a_break)
+    assert len(machine.sizes) == len(without_a_break.sizes), "nothing is measured twice"
 
 
 def test_a_damaged_file_of_an_interrupted_measurement_is_started_over(tmp_path: Path) -> None:
@@ -152,6 +165,42 @@ def test_a_machine_that_never_becomes_steady_is_refused_in_words() -> None:
     words = str(refused.value)
     assert f"not steady, {ATTEMPTS} times: at 10 req/s a run took 5 times its service time" in words
     assert "Stop what else runs on it" in words
+
+
+def point(p99_ms: float) -> LatencyPoint:
+    return LatencyPoint(1.0, *[min(50.0, p99_ms)] * 4, p99_ms, p99_ms)
+
+
+@pytest.mark.parametrize(
+    ("p99s_ms", "again"),
+    [
+        ([126, 159, 739, 390, 249, 352, 447, 406, 373, 1208], [0.3, 0.4]),  # flow policy, static 1
+        ([10, 14, 12, 15], []),  # as much as a p99 of few requests varies
+        ([100, 90, 80, 70, 60], [0.1]),  # each is near the next, the first is far above the last
+        ([50, 500, 5000], []),
+    ],
+)
+def test_a_point_far_above_one_of_a_higher_rate_was_disturbed(
+    p99s_ms: list[float], again: list[float]
+) -> None:
+    points = {(index + 1) / 10: point(p99_ms) for index, p99_ms in enumerate(p99s_ms)}
+    assert disturbed(points) == again
+
+
+def test_a_disturbed_point_is_measured_again() -> None:
+    calm, busy = Machine(), Stalls(begin=206, end=306)
+    configuration = measured(busy)
+    assert len(busy.sizes) > 306, "during the third rate"
+    undisturbed = measured(calm)
+    for found, expected in zip(configuration.latency, undisturbed.latency, strict=True):
+        assert found.p99_ms == pytest.approx(expected.p99_ms, rel=1e-3), "nothing of the stalls is left"
+
+
+def test_a_point_that_stays_disturbed_keeps_its_least_disturbed_measurement() -> None:
+    machine = Stalls(begin=206, end=10**9)
+    configuration = measured(machine)
+    assert len(configuration.latency) == 10
+    assert len(machine.sizes) <= 6 + ATTEMPTS * 10 * 100, "it ends"
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "profiles").glob("*/*.yaml")), ids=lambda path: path.stem)

@@ -20,7 +20,7 @@ from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles import STATISTICS, load_profile, profile_from, save_profile
 from rosa_server.scheduler.queueing import batch_latencies_ms, closed_loop_latencies_ms
 from rosa_server.scheduler.solve import solve
-from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL
+from tests.unit.server.scheduler.factories import BIG, CONFIGS, GR00T, LIBRARY, SMALL
 
 H200 = "NVIDIA H200"
 
@@ -37,6 +37,26 @@ def test_every_shipped_profile_says_where_its_numbers_come_from() -> None:
             assert configuration.latency[-1].rate_hz == pytest.approx(
                 configuration.max_throughput_hz, rel=1e-3
             )
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "profiles").glob("*/*.yaml")), ids=lambda path: path.stem)
+def test_every_number_of_a_shipped_profile_has_a_fact_and_none_a_comment(path: Path) -> None:
+    profile = load_profile(path)
+    facts = {fact.name: fact for fact in profile.facts}
+    assert facts["memory"].value == f"{profile.memory_mb:g} MB"
+    of_hardware = facts.get("memory of the hardware") or facts["memory of the GPU"]
+    assert of_hardware.value == f"{profile.hardware_memory_mb:.0f} MB"
+    assert "latency under load" in facts
+    assert "#" not in path.read_text(), "a comment is lost when the file is written anew"
+    if any(configuration.batching == "continuous" for configuration in profile.configurations):
+        most = max(configuration.batch for configuration in profile.configurations)
+        assert facts["running requests"].value == f"{most} at most"
+
+
+def test_a_number_that_was_chosen_is_not_called_published() -> None:
+    [batch_16] = [fact for fact in LIBRARY.get(GR00T, H200).facts if fact.name == "one run, batch 16"]
+    assert batch_16.kind == "derived"
+    assert "fitted" in batch_16.source
 
 
 @given(st.floats(0, 200), st.floats(0, 200), st.sampled_from(STATISTICS), st.integers(0, 8))
