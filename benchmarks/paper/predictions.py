@@ -11,6 +11,7 @@ from paper.published import (
     OTHER_HZ,
     P4_HZ,
     PERIODS_MS,
+    SECTIONS,
     TABLE_3,
     UNCAPPED,
     Row,
@@ -45,6 +46,7 @@ def rate_rows() -> list[Row]:
     rows: list[Row] = []
     for name, robots, published in points:
         row: Row = {"Table 3, 4.2, 4.3, actions/s": f"{name.upper()}, {robots} robots", "paper": published}
+        row["published in"] = SECTIONS[name, robots]
         for statistic in STATISTICS:
             schedule = solve(workload(name, robots), LIBRARY, Options.paper(loop_statistic=statistic))
             row[f"ours, {statistic} round"] = schedule.action_throughput_hz

@@ -15,10 +15,18 @@ Row = dict[str, object]
 
 ORDER = ("system1", "system2", "safety", "monitor")
 TABLE_3 = {8: "5:1:1:1", 16: "5:1:1:1", 32: "5:1:1:1", 64: "4:1:2:1"}
-# Actions/s. 8, 32, 64: sections 4.2 and 4.3. 16 is not published: 1.26 (Figure 12) times the best static allocation,
-# which is bound by its two System 1 servers, as at 32 robots, where it is 89.4 / 2.20.
+# Actions/s. 16 is not published: 1.26 (4.3, Figure 12) times the best static allocation, which is bound by its two
+# System 1 servers, as at 32 robots, where it is 89.4 / 2.20.
 P4_HZ = {8: 23.9, 16: 1.26 * 89.4 / 2.20, 32: 89.4, 64: 78.8}
 OTHER_HZ = {("p2", 32): 106.9, ("p3", 32): 106.9}
+INFERRED = "inferred: 1.26 x 89.4 / 2.20"
+SECTIONS = {
+    ("p4", 8): "4.2",
+    ("p4", 16): INFERRED,
+    ("p4", 32): "4.2",
+    ("p4", 64): "4.3",
+    **dict.fromkeys(OTHER_HZ, "4.2"),
+}
 DEDICATED_HZ = 7.4  # 4.2: one GPU per model, two robots on P4
 FIGURE_11 = {"equal_partition": 5.5, "weighted_partition": 8.6}  # "up to": times the servers of ROSA
 FIGURE_12 = {8: "similar", 16: "1.26", 32: "2.20", 64: "-"}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from paper.published import P4_HZ, Row
+from paper.published import INFERRED, P4_HZ, Row
 
 COMMENTS = (
-    "Profiles: `configs/profiles/h200/`, derived and fitted to latencies and throughputs of sections 4.2 and 4.3, not"
-    " to Table 3; nothing here was measured on an H200.",
+    "Profiles: `configs/profiles/h200/`, derived and fitted to latencies and throughputs of sections 4.2 and 4.3,"
+    " and in batches of 8 and 16 to Figure 14 at 16 robots and 50 ms, not to Table 3; nothing here was measured on an"
+    " H200.",
+    "The paper publishes no rate of P4 at 16 robots: it is inferred from Figure 12, whose best static allocation is"
+    " bound by its two System 1 servers at 16 robots as at 32.",
     "Figure 11 has no numbers in the paper's text but `up to 5.5x` (equal) and `up to 8.6x` (weighted partition).",
     "Bound: what no schedule exceeds with one component per server, by static or dynamic batching. A baseline of 0"
     " actions/s is not SLO-qualified.",
@@ -45,7 +48,11 @@ def plot(rates: Sequence[Row], path: Path) -> None:
     for offset, key in enumerate(("paper", "ours, mean round", "ours, p99 round")):
         places = [i + 0.27 * (offset - 1) for i in range(len(p4))]
         axes.bar(places, [float(str(row[key])) for row in p4], 0.25, label=key)
-    labels = [f"{n} robots\n{row['S1:S2:safety:monitor']}" for n, row in zip(P4_HZ, p4, strict=True)]
+    inferred = ["\npaper: inferred" if row["published in"] == INFERRED else "" for row in p4]
+    labels = [
+        f"{n} robots\n{row['S1:S2:safety:monitor']}{mark}"
+        for n, row, mark in zip(P4_HZ, p4, inferred, strict=True)
+    ]
     axes.set_xticks(range(len(p4)), labels)
     axes.set_ylabel("actions/s")
     axes.set_title("P4 on 8 servers, allocation S1:S2:safety:monitor", fontsize=9)
