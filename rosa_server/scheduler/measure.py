@@ -171,7 +171,7 @@ def slowdown(runs: Sequence[tuple[int, float]], service_ms: dict[int, float]) ->
 
 
 def disturbed(points: Mapping[float, LatencyPoint]) -> list[float]:
-    """The loads (shares or rates) whose p99 is over `DISTURBED` times that of a higher one; less load means less wait."""
+    """The loads (shares or rates) whose p99 is over `DISTURBED` times that of a higher one: less load waits less."""
     found: list[float] = []
     least_ms = inf
     for load in sorted(points, reverse=True):
