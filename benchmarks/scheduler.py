@@ -4,8 +4,10 @@
     python benchmarks/scheduler.py --admission      # admission and removal at 1,000 robots only; writes nothing
 
 Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms,
-weights of 1 to 4, all on the derived H200 profiles. The gap is to the relaxation of
-`rosa_server/scheduler/bound.py`, an upper bound, under the same floors; the true gap is smaller.
+weights of 1 to 4, all on the derived H200 profiles. `rosa` is `rosa plan` with its defaults; `rosa, fair_share=0` gives
+no task a share of its own, only min_action_rate_hz; `paper` is the scheduler as published. The gap is to the
+relaxation of `rosa_server/scheduler/bound.py`, an upper bound that knows minimum rates and no fair shares: the true gap
+is smaller, and with the defaults part of it is what fair shares cost.
 After the solve robots are admitted one by one, class after class, and leave in the order in which they came; the same
 robots several times, which tells the work from the machine's noise. `_ms` are wall times over all that: the median,
 the 99th percentile, the worst. `cpu_ms_max` is the worst CPU time of the thread, and `cpu_ms_each_max` that of the most
@@ -40,6 +42,12 @@ from rosa_server.scheduler.solve import solve
 
 RESULT = Path(__file__).resolve().parent / "results" / "scheduler"
 LIBRARY = ProfileLibrary()
+VARIANTS = {"rosa": Options(), "rosa, fair_share=0": Options(fair_share=0.0), "paper": Options.paper()}
+NOTE = (
+    "`rosa` is `rosa plan` with its defaults, `rosa, fair_share=0` the same without fair shares, `paper` the scheduler"
+    " as published. The bound knows minimum rates and no fair shares, so part of the gap of `rosa` is what these cost."
+)
+OURS = ("rosa", "rosa, fair_share=0")
 SIZES = ((8, 64, 1, 0.2), (64, 1000, 10, 2.0), (256, 5000, 20, 20.0))  # servers, robots, classes, aim in s
 ADMISSION_AIM_MS, GAP_AIM = 5.0, 0.05
 ADMISSIONS, REPEATS = 50, 5
@@ -159,7 +167,7 @@ class Timed:
 
 def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     aims: list[dict[str, object]] = []
-    ours = [row for row in rows if row["scheduler"] == "rosa"]
+    ours = [row for row in rows if row["scheduler"] in OURS]
     for servers, robots, classes, aim_s in SIZES:
         mine = [row for row in ours if row["servers"] == servers]
         if not mine:
@@ -169,10 +177,10 @@ def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
         aims.append(
             {"aim": f"{size}: solved in {aim_s:g} s", "value": f"{slowest:.3f} s", "holds": slowest <= aim_s}
         )
-        gap = max(float(str(row.get("gap", 1.0))) for row in mine)
-        aims.append(
-            {"aim": f"{size}: gap to the bound under 5 %", "value": f"{gap:.1%}", "holds": gap < GAP_AIM}
-        )
+        for name in OURS:
+            gap = max(float(str(row.get("gap", 1.0))) for row in mine if row["scheduler"] == name)
+            aim = f"{size}, {name}: gap to the bound under 5 %"
+            aims.append({"aim": aim, "value": f"{gap:.1%}", "holds": gap < GAP_AIM})
         if robots == 1000:
             for name, key, words in (
                 ("admission", "ms_p50", "median wall time"),
@@ -238,7 +246,7 @@ def main() -> None:
     rows = []
     for servers, robots, classes, aim_s in sizes:
         for seed in range(args.repeat):
-            for name, options in (("rosa", Options(fair_share=0.0)), ("paper", Options.paper())):
+            for name, options in VARIANTS.items():
                 if args.admission:
                     problem = made_up(servers, robots, classes, seed)
                     schedule = solve(problem, LIBRARY, options)
@@ -259,6 +267,7 @@ def main() -> None:
         "command": "python benchmarks/scheduler.py",
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, 2 shared cores, one used, load {load:.1f} before the run",
+        "notes": [NOTE],
         "rows": rows,
         "aims": aims,
     }
