@@ -83,7 +83,7 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise ConfigError(source, [_one_line(error)]) from None
+        raise ConfigError(source, [_syntax(error)]) from None
     except (ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, ConfigError):
             raise
@@ -124,6 +124,21 @@ def _bound(root: yaml.Node, source: str) -> None:
                 stack += [(key, depth + 1), (value, depth + 1)]
         elif isinstance(node, yaml.SequenceNode):
             stack += [(value, depth + 1) for value in node.value]
+
+
+def _syntax(error: yaml.YAMLError) -> str:
+    """What is wrong and where; PyYAML would add a name of its own for the text, and a picture of several lines."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return (
+            _one_line(error).replace('"<byte string>"', "the file").replace('"<unicode string>"', "the text")
+        )
+    parts = ((error.problem, error.problem_mark), (error.context, error.context_mark))
+    places = [
+        text + (f" (line {mark.line + 1}, column {mark.column + 1})" if mark else "")
+        for text, mark in parts
+        if text
+    ]
+    return ", ".join(places) or _one_line(error)
 
 
 def _one_line(error: BaseException) -> str:

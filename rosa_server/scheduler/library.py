@@ -63,8 +63,12 @@ class ProfileLibrary:
         known = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.yaml"))]
         if not known:
             folders = sorted(path.name for path in self.root.glob("*") if path.is_dir())
-            hint = nearest(folder.name, folders)
-            return f"no profiles for gpu_type {gpu_type!r}{hint}; profiled: {', '.join(folders) or 'nothing'}"
+            digits = re.sub(r"\D", "", folder.name)  # h100 and h200 are two GPUs, not two spellings of one
+            hint = nearest(folder.name, [name for name in folders if re.sub(r"\D", "", name) == digits])
+            return (
+                f"no profiles for gpu_type {gpu_type!r}{hint}; profiled: {', '.join(folders) or 'nothing'};"
+                " make one with `rosa profile` on that hardware"
+            )
         return (
             f"no profile of {model!r} on {gpu_type!r}{nearest(model, known)}; profiled there: {', '.join(known)};"
             f" make one with `rosa profile` on that hardware"

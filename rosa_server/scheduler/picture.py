@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
-from rosa_server.scheduler.table import alike, counted, names
+from rosa_server.scheduler.table import alike, counted, names, served
 
 COLOURS = {"system1": "#3b75af", "system2": "#c2722b", "safety": "#b03a3a", "monitor": "#4b8b4b"}
 OTHER, STANDBY = "#7a6a9a", "#bbbbbb"
@@ -39,7 +39,7 @@ def draw(schedule: Schedule, path: str | Path) -> None:
     _flows(axes, groups, task_y, group_y)
     standby = sum(server.standby for server in schedule.servers)
     axes.set_title(
-        f"{counted(sum(schedule.robots.values()), 'robot')}, {len(schedule.servers)} x {schedule.gpu_type}"
+        f"{served(schedule)}, {len(schedule.servers)} x {schedule.gpu_type}"
         + (f" ({standby} standby)" if standby else "")
         + f", {schedule.action_throughput_hz:.1f} actions/s. Filled: share of maximum throughput. On a line: robots",
         fontsize=9,

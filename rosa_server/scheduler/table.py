@@ -24,7 +24,7 @@ def as_table(rows: Sequence[Sequence[str]]) -> str:
 
 def render(schedule: Schedule, problem: Problem) -> str:
     """The whole schedule of `problem`, or the refusal."""
-    robots = counted(sum(schedule.robots.values()), "robot")
+    robots = served(schedule)
     if not schedule.feasible and not schedule.servers:
         lines = [f"NOT FEASIBLE: {robots} on {schedule.gpu_type}"]
         return "\n".join(lines + [f"  - {reason}" for reason in schedule.reasons])
@@ -67,6 +67,12 @@ def render(schedule: Schedule, problem: Problem) -> str:
 def counted(count: int, thing: str) -> str:
     """`1 robot`, `2 robots`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def served(schedule: Schedule) -> str:
+    """`32 robots`, or `8 of 32 robots` for a baseline whose servers do not suffice for all."""
+    count, asked = sum(schedule.robots.values()), len(schedule.routing)
+    return counted(count, "robot") if asked <= count else f"{count} of {counted(asked, 'robot')}"
 
 
 def alike(servers: Sequence[ServerPlan]) -> list[list[ServerPlan]]:

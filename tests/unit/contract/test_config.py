@@ -106,6 +106,25 @@ def test_a_recursive_alias_is_refused() -> None:
     assert "nested deeper" in problems("a: &a [*a]")[0]
 
 
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b"robot_fleet:\n  - {task: pick\npick: 3\n", "(line 3, column 5)"),
+        (b"a: 'never closed\n", "(line 2, column 1)"),
+        (b"a: \xff\n", "in the file, position 3"),
+    ],
+)
+def test_a_mistake_of_syntax_names_the_file_and_the_line(raw: bytes, place: str, tmp_path: Path) -> None:
+    path = tmp_path / "factory.yaml"
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError) as refused:
+        load_factory(path)
+    [problem] = refused.value.problems
+    assert place in problem
+    assert str(refused.value).startswith(str(path))
+    assert " string>" not in problem, "PyYAML's own name for what it reads"
+
+
 def test_a_missing_file_says_so() -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load_factory("/nowhere/factory.yaml")

@@ -164,6 +164,15 @@ def test_a_baseline_that_breaks_an_slo_shows_its_placement_and_says_so_first(
     assert "assemble_kit.system1: p99 549 ms against slo_ms 200" in printed
 
 
+@pytest.mark.parametrize(("baseline", "count"), [("gpu_per_robot", 8), ("gpu_per_model", 2)])
+def test_a_baseline_that_serves_some_of_the_robots_says_of_how_many(
+    baseline: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    p4 = str(CONFIGS / "paper" / "p4.yaml")
+    assert rosa(cli_plan, "plan", p4, "--scheduler", baseline) == cli_plan.INFEASIBLE
+    assert capsys.readouterr().out.startswith(f"NOT FEASIBLE: {count} of 32 robots on 8 x NVIDIA H200")
+
+
 def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]

@@ -124,8 +124,10 @@ def test_rates_out_of_order_are_refused() -> None:
 def test_a_missing_profile_says_what_there_is_and_how_to_make_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'nvidia/GR00T-N1\.6-3B'.*rosa profile"):
         ProfileLibrary().get("nvidia/GR00T-N1.5-3B", H200)
-    with pytest.raises(ConfigError, match="no profiles for gpu_type 'NVIDIA H100'"):
+    with pytest.raises(ConfigError, match="no profiles for gpu_type 'NVIDIA H100'; profiled: cpu, h200"):
         ProfileLibrary().get(GR00T, "NVIDIA H100")
+    with pytest.raises(ConfigError, match=r"gpu_type 'NVIDIA HI200' \(did you mean 'h200'\?\)"):
+        ProfileLibrary().get(GR00T, "NVIDIA HI200")
 
 
 def test_names_become_safe_files() -> None:
