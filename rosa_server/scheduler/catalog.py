@@ -8,6 +8,7 @@ by its own maximum throughput, add up, and each component must keep its SLO at t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import inf
@@ -90,6 +91,12 @@ class Catalog:
         self._caps: dict[
             tuple[int, float], float
         ] = {}  # by identity: hashing a configuration costs more than the look-up
+
+    def packed(self, packing: str) -> Catalog:
+        """The same profiles, with another packing."""
+        other = copy(self)
+        other.options = replace(self.options, packing=packing)
+        return other
 
     def _check_batches(self) -> None:
         for model, most in self._max_batch.items():

@@ -18,7 +18,7 @@ from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.exact import solve_exact
 from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.migration import plan_migration
-from rosa_server.scheduler.needed import servers_needed
+from rosa_server.scheduler.needed import Needed, servers_needed
 from rosa_server.scheduler.picture import draw
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.schedule import Schedule, load_schedule
@@ -239,24 +239,34 @@ def _gap(schedule: Schedule, bound: float | None) -> str:
 def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as_json: bool) -> int:
     steps = (0.0, 0.5, 0.9, 0.95)
     needed = {share: servers_needed(problem, library, options, share) for share in steps}
-    if needed[0.0] is None:
+    fewest = needed[0.0]
+    if fewest is None:
         print("\n".join(solve(problem, library, options).reasons), file=sys.stderr)
         return INFEASIBLE
     if as_json:
+        enough = {str(share): found and found.servers for share, found in needed.items()}
+        least = {str(share): found and found.least for share, found in needed.items()}
         print(
             json.dumps(
-                {"min_servers": needed[0.0], "for_share_of_fastest": {str(k): v for k, v in needed.items()}}
+                {"min_servers": fewest.servers, "for_share_of_fastest": enough, "proved_at_least": least}
             )
         )
         return 0
     robots = counted(problem.robots, "robot")
-    print(f"{counted(needed[0.0], 'server')} will keep every SLO and minimum rate of {robots}.")
+    print(
+        f"{counted(fewest.servers, 'server')} will keep every SLO and minimum rate of {robots}; {_proof(fewest)}."
+    )
     if options.standby:
         print(
             f"{options.standby} of them, here and below, {'is' if options.standby == 1 else 'are'} kept as standby."
         )
     for share in steps[1:]:
-        count = needed[share]
-        servers = "No number of servers" if count is None else counted(count, "server")
-        print(f"{servers} will let every robot act at {share:.0%} of its fastest rate.")
+        found = needed[share]
+        servers = "No number of servers" if found is None else counted(found.servers, "server")
+        proof = "" if found is None else f"; {_proof(found)}"
+        print(f"{servers} will let every robot act at {share:.0%} of its fastest rate{proof}.")
     return 0
+
+
+def _proof(found: Needed) -> str:
+    return "fewer cannot" if found.proved else f"fewer than {found.least} cannot"

@@ -20,9 +20,8 @@ from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.contents import Program, contents_of
 from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
-from rosa_server.scheduler.packing import Packer
-from rosa_server.scheduler.placement import Worker, demands_of, workers_of
+from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds, provision_obligations
+from rosa_server.scheduler.placement import Worker, workers_of
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.reasons import impossible
 from rosa_server.scheduler.schedule import Schedule
@@ -123,17 +122,15 @@ def _check(problem: Problem, options: Options) -> None:
 
 def fewest_obligations(catalog: Catalog, problem: Problem) -> list[Worker] | None:
     """Obligations on the fewest servers possible; None when an SLO cannot be kept at all."""
-    workers: list[Worker] = []
+    workers = provision_obligations(catalog, problem)
+    if workers is None:
+        return None
     for kind in obligation_kinds(catalog, problem):
-        packer = Packer(catalog, kind, demands_of(problem, kind, {}))
-        fewest = packer.fewest()
-        bins = None if fewest == inf else packer.pack(int(fewest))
-        if bins is None:
-            return None
-        if len(bins) > least_servers(catalog, problem, kind):
+        others = [worker for worker in workers if worker.kind != kind]
+        if len(workers) - len(others) > least_servers(catalog, problem, kind):
             program = Program(catalog, [contents_of(problem, kind)], {}, inf)
             program.solver.Minimize(program.used)
             if program.solve(PROGRAM_S) == pywraplp.Solver.OPTIMAL:
                 bins = [c.bin(index, {}) for c, index, number in program.held() for _ in range(number)]
-        workers += workers_of(catalog, kind, bins) or []
+                workers = others + (workers_of(catalog, kind, bins) or [])
     return workers

@@ -27,6 +27,7 @@ from rosa_server.scheduler.polish import polish
 from rosa_server.scheduler.problem import Problem
 
 Rates = dict[str, float]
+FRONTIER_TOO = 16  # servers up to which the paper's search is tried too, with either packing
 SCALES = (1.0, 0.97, 0.94, 0.9)  # of the relaxation's rates: whole streams may not fit all of them
 
 
@@ -85,6 +86,12 @@ def rounded(
     if sum(least.values()) > servers:
         return None
     counts = whole_servers(ideal, least, servers)
+    most = {kind: sum(demand.streams for demand in packer.demands) for kind, packer in packers.items()}
+    spare = sum(max(0, counts[kind] - most[kind]) for kind in kinds)  # with a server for every stream already
+    counts = {kind: min(counts[kind], most[kind]) for kind in kinds}
+    while spare > 0 and (short := [kind for kind in kinds if counts[kind] < most[kind]]):
+        counts[min(short, key=lambda kind: counts[kind] / ideal.servers[kind])] += 1
+        spare -= 1
     workers: list[Worker] = []
     for kind, packer in packers.items():
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rosa_server.scheduler.carry import carry
 from rosa_server.scheduler.catalog import Catalog
-from rosa_server.scheduler.guided import objective, solve_guided
+from rosa_server.scheduler.guided import FRONTIER_TOO, objective, solve_guided
 from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, place_goals
 from rosa_server.scheduler.polish import polish
@@ -20,7 +21,6 @@ from rosa_server.scheduler.problem import Problem
 
 Rates = dict[str, float]
 Oracle = Callable[[Mapping[str, float]], list[Worker] | None]
-FRONTIER_TOO = 16  # servers up to which a guided search also tries the paper's search, with either packing
 
 
 def solve_heterogeneous(
@@ -42,7 +42,7 @@ def solve_heterogeneous(
         best = solve_guided(catalog, problem, kinds, servers, lambda: clock() < deadline)
         if best is not None and servers > FRONTIER_TOO:
             return best
-    workers = oracle(floors)
+    workers = carry(catalog, problem, kinds, floors, servers)
     if workers is None:
         return best
     if catalog.options.fair_share > 0:

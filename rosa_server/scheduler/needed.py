@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from rosa_server.scheduler.bound import least_servers, relax
+from rosa_server.scheduler.carry import carry
 from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.homogeneous import place_at
 from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.obligations import goal_kinds, provision_obligations
-from rosa_server.scheduler.packing import Kind, Packer
-from rosa_server.scheduler.placement import demands_of, fastest_rate_hz, place_goals
+from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds, provision_obligations
+from rosa_server.scheduler.placement import fastest_rate_hz
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.reasons import impossible
+from rosa_server.scheduler.reasons import floored, impossible
 
 STEPS = 10  # of a bisection over a share of the rates
 
 
+@dataclass(frozen=True)
+class Needed:
+    """Servers that do, and servers below which nothing does: no schedule at all, whoever solves it."""
+
+    servers: int
+    least: int
+
+    @property
+    def proved(self) -> bool:
+        return self.servers == self.least
+
+
 def servers_needed(
     problem: Problem, library: ProfileLibrary, options: Options | None = None, share_of_fastest: float = 0.0
-) -> int | None:
-    """Fewest servers for every SLO and minimum rate, or for `share_of_fastest` of every class's fastest rate.
+) -> Needed | None:
+    """Servers for every SLO and minimum rate, or for `share_of_fastest` of every class's fastest rate.
 
     Standby comes on top. None when no number suffices.
     """
@@ -32,56 +45,76 @@ def servers_needed(
         for cls in problem.classes
     }
     active = servers_for(catalog, problem, rates)
-    return None if active is None else active + options.standby
+    return (
+        None if active is None else Needed(active.servers + options.standby, active.least + options.standby)
+    )
 
 
-def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float]) -> int | None:
-    """Fewest active servers that carry these action rates; None when not even a server per stream does."""
+def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float]) -> Needed | None:
+    """Active servers that carry these action rates; None when not even a server per stream does.
+
+    Counting begins where the relaxation first has a solution, which proves that fewer do not do.
+    """
     obligations = provision_obligations(catalog, problem)
     if obligations is None:
         return None
     kinds = goal_kinds(catalog, problem)
-    least = sum(Packer(catalog, kind, demands_of(problem, kind, rates_hz)).least() for kind in kinds)
     most = 2 * problem.robots * len(kinds)
-    if least > most:
+
+    def relaxed(servers: int) -> bool:
+        return relax(catalog, problem, kinds, servers, rates_hz, ceilings_hz=rates_hz) is not None
+
+    def carried(servers: int) -> bool:
+        return carry(catalog, problem, kinds, rates_hz, servers) is not None
+
+    least = _first(relaxed, len(kinds), most)
+    found = None if least is None else _first(carried, least, most)
+    if least is None or found is None:
         return None
-    low = high = max(len(kinds), int(least))
-    while not _carry(catalog, problem, kinds, rates_hz, high):
+    while found > least and carried(found - 1):  # more servers are not always better for a packing
+        found -= 1
+    fewest = sum(int(least_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
+    return Needed(found + len(obligations), least + fewest)
+
+
+def _first(enough: Callable[[int], bool], low: int, most: int) -> int | None:
+    """The least number from `low` to `most` that is enough, if every larger one is; None when `most` is not."""
+    step, high = 1, low
+    while not enough(high):
         if high >= most:
             return None
-        low, high = high + 1, min(most, 2 * high)
+        low, high, step = high + 1, min(most, high + step), 2 * step
     while low < high:
         middle = (low + high) // 2
-        if _carry(catalog, problem, kinds, rates_hz, middle):
+        if enough(middle):
             high = middle
         else:
             low = middle + 1
-    return high + len(obligations)
+    return high
 
 
-def reachable_share(catalog: Catalog, problem: Problem, servers: int) -> float | None:
-    """The largest common share of the minimum rates that `servers` active servers carry; None when they carry none."""
+def reachable_rates(catalog: Catalog, problem: Problem, servers: int) -> dict[str, float] | None:
+    """One share of all minimum rates, the largest that `servers` active servers carry, each rate with two decimals.
+
+    None when they carry none.
+    """
     obligations = provision_obligations(catalog, problem)
     kinds = goal_kinds(catalog, problem)
     left = servers - len(obligations) if obligations is not None else 0
-    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    if left < len(kinds) or not _carry(catalog, problem, kinds, dict.fromkeys(floors, 0.0), left):
+
+    def at(share: float) -> dict[str, float]:
+        return {cls.name: float(floored(share * cls.min_rate_hz)) for cls in problem.classes}
+
+    def carried(rates_hz: Mapping[str, float]) -> bool:
+        return carry(catalog, problem, kinds, rates_hz, left) is not None
+
+    if left < len(kinds) or not carried(at(0.0)):
         return None
     low, high = 0.0, 1.0
     for _ in range(STEPS):
         share = (low + high) / 2
-        if _carry(catalog, problem, kinds, {name: share * rate for name, rate in floors.items()}, left):
+        if carried(at(share)):
             low = share
         else:
             high = share
-    return low
-
-
-def _carry(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], rates_hz: Mapping[str, float], servers: int
-) -> bool:
-    """As the solvers decide it: by the ILP for one class, by packing for several."""
-    cls = problem.classes[0]
-    if len(problem.classes) == 1 and not catalog.options.share_components and rates_hz[cls.name] > 0:
-        return place_at(catalog, cls, rates_hz[cls.name], servers) is not None
-    return place_goals(catalog, problem, kinds, rates_hz, servers) is not None
+    return at(low)

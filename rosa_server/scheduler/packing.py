@@ -98,7 +98,7 @@ class Packer:
             return inf
         if self.catalog.options.packing == "isolated":
             return len(self.compacted())
-        return len(self._filled(1.0) or [])
+        return min(len(self._filled(1.0) or []), len(self.compacted()))
 
     def pack(self, workers: int) -> list[Bin] | None:
         """The streams on at most `workers` workers, or None."""
@@ -106,11 +106,8 @@ class Packer:
             return []
         if self.least() > workers:
             return None
-        return (
-            self._pack_isolated(workers)
-            if self.catalog.options.packing == "isolated"
-            else self._pack_level(workers)
-        )
+        found = None if self.catalog.options.packing == "isolated" else self._pack_level(workers)
+        return found or self._pack_isolated(workers)
 
     # --- the paper's: each class by itself, then merge what fits together
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rosa_server.scheduler.catalog import Catalog, Load
+from rosa_server.scheduler.catalog import Catalog
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, loop_rate_hz
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Need, Problem
 
 PASSES, STEPS = 2, 7
 Sums = dict[tuple[str, str], float]
+Needs = dict[tuple[str, str], Need]
 
 
 def polish(
@@ -22,8 +23,9 @@ def polish(
     the workers that the class uses are assessed again, and equation (4) is checked for every class on them.
     """
     classes = {cls.name: cls for cls in problem.classes}
+    needs = {(cls.name, need.component): need for cls in problem.classes for need in cls.needs}
     rates = dict(rates_hz)
-    state = [_at(catalog, problem, worker, rates) for worker in workers]
+    state = [_at(catalog, needs, worker, rates) for worker in workers]
     assert all(worker is not None for worker in state), (
         "rates below those of the placement cannot break an SLO"
     )
@@ -40,7 +42,7 @@ def polish(
                 if high - low < 1e-3 * high:
                     break
                 trial = {**rates, cls.name: (low + high) / 2}
-                moved = [_at(catalog, problem, current[i], trial) for i in uses[cls.name]]
+                moved = [_at(catalog, needs, current[i], trial) for i in uses[cls.name]]
                 found = [worker for worker in moved if worker is not None]
                 if len(found) < len(moved):
                     high = trial[cls.name]
@@ -56,28 +58,13 @@ def polish(
     return rates, current
 
 
-def _at(catalog: Catalog, problem: Problem, worker: Worker, rates: dict[str, float]) -> Worker | None:
-    needs = _needs(problem)
-    loads: list[Load] = []
-    for load in worker.loads:
-        need = needs[(load.task, load.component)]
-        loads.append(replace(load, rate_hz=need[0] * rates[load.task] + need[1]))
+def _at(catalog: Catalog, needs: Needs, worker: Worker, rates: dict[str, float]) -> Worker | None:
+    loads = [
+        replace(load, rate_hz=needs[(load.task, load.component)].rate_hz(rates[load.task]))
+        for load in worker.loads
+    ]
     state = catalog.assess(worker.kind.model, loads)
     return None if state is None else Worker(worker.kind, tuple(loads), state)
-
-
-_cache: dict[int, tuple[Problem, dict[tuple[str, str], tuple[float, float]]]] = {}
-
-
-def _needs(problem: Problem) -> dict[tuple[str, str], tuple[float, float]]:
-    """(task, component) -> (calls per action, fixed rate); kept for the last problem only."""
-    held = _cache.get(0)
-    if held is None or held[0] is not problem:
-        table = {
-            (c.name, n.component): (n.calls_per_action, n.freq_hz) for c in problem.classes for n in c.needs
-        }
-        held = _cache[0] = (problem, table)
-    return held[1]
 
 
 def _waiting(workers: Sequence[Worker]) -> Sums:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rosa_server.scheduler.catalog import Catalog
-from rosa_server.scheduler.needed import reachable_share, servers_for
+from rosa_server.scheduler.needed import Needed, reachable_rates, servers_for
 from rosa_server.scheduler.packing import Packer
 from rosa_server.scheduler.placement import demands_of, fastest_rate_hz, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
-from rosa_server.scheduler.reasons import floored, impossible
+from rosa_server.scheduler.reasons import impossible
 
 
 def refusal(catalog: Catalog, problem: Problem) -> tuple[str, ...]:
@@ -32,29 +32,36 @@ def refusal(catalog: Catalog, problem: Problem) -> tuple[str, ...]:
         lines.append(_reached(catalog, problem, active, demanding))
     if busy > active:
         lines += [_need_line(catalog, problem, packer) for packer in packers]
-    if demanding and (enough is None or enough > busy):
+    if demanding and (enough is None or enough.servers > busy):
         tightest = max(demanding, key=lambda cls: cls.min_rate_hz / fastest_rate_hz(catalog, cls))
         lines.append(_waiting(catalog, tightest, int(busy)))
     return tuple(lines)
 
 
-def _conclusion(problem: Problem, enough: int | None, standby: int) -> str:
+def _conclusion(problem: Problem, enough: Needed | None, standby: int) -> str:
     here = f"{problem.servers} {'is' if problem.servers == 1 else 'are'} there"
     if enough is None:
         return (
             f"no number of servers would do, {here}: robots wait too long even with a server for each of them"
         )
-    reserved = f" ({enough} to serve, {standby} standby)" if standby else ""
-    return f"{_servers(enough + standby)} would do{reserved}, {here}"
+    reserved = f" ({enough.servers} to serve, {standby} standby)" if standby else ""
+    would = f"{_servers(enough.servers + standby)} would do{reserved}, {here}"
+    if enough.proved:
+        return would
+    least = enough.least + standby
+    if least > problem.servers:
+        return f"{would}; fewer than {least} cannot"
+    return f"{would}; for fewer no schedule was found, and from {least} on none is ruled out"
 
 
 def _reached(catalog: Catalog, problem: Problem, active: int, demanding: list[TaskClass]) -> str:
-    share = reachable_share(catalog, problem, active)
-    if share is None:
+    reached = reachable_rates(catalog, problem, active)
+    if reached is None:
         return (
             "these servers do not suffice at any action rate; a lower min_action_rate_hz alone does not help"
         )
-    rates = ", ".join(f"{cls.name} {floored(share * cls.min_rate_hz)} Hz" for cls in demanding)
+    rates = ", ".join(f"{cls.name} {reached[cls.name]:g} Hz" for cls in demanding)
+    share = max(reached[cls.name] / cls.min_rate_hz for cls in demanding)
     of_them = "" if len(demanding) == 1 else f" ({share:.0%} of each)"
     return f"with these servers min_action_rate_hz can be {rates}{of_them}"
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.heterogeneous import FRONTIER_TOO, solve_heterogeneous
+from rosa_server.scheduler.guided import FRONTIER_TOO
+from rosa_server.scheduler.heterogeneous import solve_heterogeneous
 from rosa_server.scheduler.homogeneous import solve_homogeneous
 from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.obligations import goal_kinds, provision_obligations

@@ -70,3 +70,18 @@ def test_packing_towards_a_load_uses_every_worker(
 )
 def test_no_server_stands_by_while_others_are_shared(problem: Problem) -> None:
     assert solve(problem, LIBRARY).idle_servers == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 40), st.floats(0.2, 4.0), st.sampled_from([200.0, 300.0, 600.0])),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_level_packing_needs_no_more_workers_than_the_papers(demands: list[tuple[int, float, float]]) -> None:
+    ours = packer(*demands)
+    papers = Packer(CATALOG.packed("isolated"), SYSTEM1, ours.demands)
+    assert ours.fewest() <= papers.fewest()
+    assert ours.pack(int(papers.fewest())) is not None

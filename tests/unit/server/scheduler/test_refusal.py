@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.bound import upper_bound
+from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.needed import servers_needed
+from rosa_server.scheduler.placement import fastest_rate_hz
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.solve import solve
-from tests.unit.server.scheduler.factories import LIBRARY, pool, task
+from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
 
 FULL = pool(8, task("kit", 64, "12sm", min_rate_hz=2.0))
 WAITING = pool(8, task("kit", 16, "12sm", min_rate_hz=3.6))
@@ -28,7 +31,9 @@ def reasons(problem: Problem, options: Options | None = None) -> tuple[str, ...]
 @REFUSED
 def test_the_servers_that_would_do_do(problem: Problem) -> None:
     first = reasons(problem)[0]
-    found = re.fullmatch(rf"(\d+) servers would do, {problem.servers} are there", first)
+    found = re.fullmatch(
+        rf"(\d+) servers would do, {problem.servers} are there(; fewer than \d+ cannot)?", first
+    )
     assert found, first
     assert solve(problem.with_servers(int(found[1])), LIBRARY).feasible
 
@@ -88,3 +93,39 @@ def test_what_no_server_repairs_says_what_to_change() -> None:
     assert solve(pool(8, task("kit", 4, "1", slo_ms=float(least[1]) + 1)), LIBRARY).feasible
     eager = pool(8, task("kit", 4, "1", min_rate_hz=4.5))
     assert "cannot be reached by any number of servers" in reasons(eager)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "most"),
+    [("factory", 0.9, 16), ("factory", 0.95, 29), ("paper/mix4", 0.9, 19), ("paper/mix4", 0.95, 34)],
+)
+def test_as_few_servers_do_as_any_packing_of_ours_finds(name: str, share: float, most: int) -> None:
+    problem = factory(name, 64)
+    needed = servers_needed(problem, LIBRARY, share_of_fastest=share)
+    assert needed is not None
+    assert needed.least <= needed.servers <= most
+    eager = _eager(name, 64, share)
+    assert solve(eager.with_servers(needed.servers), LIBRARY).feasible
+    below = upper_bound(eager.with_servers(needed.least - 1), LIBRARY, Options())
+    assert below is None, "no schedule of fewer servers exists"
+
+
+def test_a_factory_that_fits_is_not_refused_above_the_size_of_the_papers_search() -> None:
+    mix2 = factory("paper/mix2", 32, servers=18)
+    rates = {"pick_and_place_simple": 3.81, "assemble_kit": 3.45}
+    eager = replace(mix2, classes=tuple(replace(c, min_rate_hz=rates[c.name]) for c in mix2.classes))
+    assert solve(eager, LIBRARY).feasible
+
+
+def test_what_is_not_proved_is_said() -> None:
+    (first, *_) = reasons(_eager("factory", 64, 0.95).with_servers(20))
+    assert re.fullmatch(r"\d+ servers would do, 20 are there; fewer than \d+ cannot", first), first
+    (first, *_) = reasons(_eager("factory", 64, 0.95).with_servers(26))
+    assert "; for fewer no schedule was found, and from 26 on none is ruled out" in first
+
+
+def _eager(name: str, robots: int, share: float) -> Problem:
+    problem = factory(name, robots)
+    catalog = Catalog(problem, LIBRARY, Options())
+    classes = (replace(c, min_rate_hz=share * fastest_rate_hz(catalog, c)) for c in problem.classes)
+    return replace(problem, classes=tuple(classes))

@@ -224,8 +224,9 @@ def test_the_fewest_servers_are_feasible_and_one_less_is_not() -> None:
     problem = factory("paper/p4", 64)
     needed = servers_needed(problem, LIBRARY)
     assert needed is not None
-    assert solve(problem.with_servers(needed), LIBRARY).feasible
-    assert not solve(problem.with_servers(needed - 1), LIBRARY).feasible
+    assert needed.proved
+    assert solve(problem.with_servers(needed.servers), LIBRARY).feasible
+    assert not solve(problem.with_servers(needed.servers - 1), LIBRARY).feasible
     assert servers_needed(pool(1, task("fast", 4, "1", slo_ms=50.0)), LIBRARY) is None
 
 
