@@ -106,7 +106,9 @@ class Task:
     task_retry: TaskRetry = setting("retries of a failed task", TaskRetry)
     safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)
     value_weight: float = setting("value of one action of this task, v_c of equation (1)", 1.0, above=0)
-    min_action_rate_hz: float = setting("least action rate per robot, equation (1)", 0.0, at_least=0)
+    min_action_rate_hz: float = setting(
+        "least action rate of a robot, equation (1), as a mean over the task's robots", 0.0, at_least=0
+    )
 
 
 @dataclass(frozen=True)

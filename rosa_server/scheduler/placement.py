@@ -5,7 +5,7 @@ every class.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
@@ -35,14 +35,6 @@ class Worker:
     def tightest_ms(self) -> float:
         """The lowest SLO of all streams."""
         return min((load.slo_ms for load in self.loads), default=inf)
-
-
-@dataclass
-class Placement:
-    """All workers and the action rate of each class, Hz per robot."""
-
-    workers: list[Worker]
-    rates_hz: dict[str, float] = field(default_factory=dict)
 
 
 def kinds_of(problem: Problem, share_components: bool) -> list[Kind]:

@@ -49,7 +49,9 @@ class Schedule:
     servers: tuple[ServerPlan, ...] = setting("one per GPU in use", tuple)
     robots: Mapping[str, int] = setting("task -> robots", dict, at_least=0)
     rates_hz: Mapping[str, Mapping[str, float]] = setting(
-        "task -> component -> calls per second of a robot", dict, at_least=0
+        "task -> component -> calls per second of a robot at most; a mean over the task's robots reaches it",
+        dict,
+        at_least=0,
     )
     routing: Mapping[str, Mapping[str, str]] = setting("robot -> component -> server", dict)
     capped: bool = setting("robots keep to rates_hz; false: they send as fast as they can", True)
