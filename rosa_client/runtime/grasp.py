@@ -6,7 +6,7 @@ from rosa_client.runtime.commands import OPEN, MoveTo, Order, Play
 from rosa_contract.robot import GripperSpec
 
 SHUT_M = 0.005  # fingers closer than this hold nothing
-OPEN_SHARE = 0.9  # fingers wider than this share of the full opening, and told nobody knows what, hold nothing
+OPEN_SHARE = 0.9  # of the full opening: fingers wider than this, and told nobody knows what, hold nothing
 SQUEEZED_M = 0.003  # what they were told is at least this much narrower than what they hold
 
 

@@ -16,7 +16,7 @@ high (`levels`); so the bound is strict, up to the tolerance of the solver (TOLE
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, inf
@@ -35,6 +35,7 @@ PARTS = 8  # tangents per piece of a latency curve: the points lie at most 0.1 %
 TOLERANCE = 1e-9  # of the linear solver; packing and equation (4) allow themselves SLACK, which is counted in
 WHOLE_SERVERS_UP_TO = 32  # above, a fraction of a server no longer matters and integers only cost time
 SOLVER_MS = 3000
+LIFT = 0.01  # share of a class's fastest rate, to see which classes could be faster than a common share
 Levels = list[tuple[float, float]]  # (load in Hz, requests held), by rising load
 
 
@@ -86,12 +87,14 @@ def relax(
     kinds: Sequence[Kind],
     servers: int,
     floors_hz: Mapping[str, float],
-    fair: bool = False,
+    fair: Collection[str] = (),
     ceilings_hz: Mapping[str, float] | None = None,
+    at_least: float = 0.0,
 ) -> Relaxation | None:
     """Maximise equation (1) with rates from floors to ceilings, or None when even the relaxation is infeasible.
 
-    With `fair`, the common share of every class's fastest rate is maximised instead; `objective` is that share.
+    With `fair`, the common share that these classes have of their fastest rates is maximised instead; `objective` is
+    that share. Those that can have LIFT more than the others have it. Equation (1) keeps `at_least`.
     """
     whole = servers <= WHOLE_SERVERS_UP_TO
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
@@ -101,7 +104,7 @@ def relax(
     tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)
     tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, 0.0)
     share = solver.NumVar(0, 1, "share")
-    rates, waiting = {}, {}
+    rates, waiting, lifts = {}, {}, []
     for cls in problem.classes:
         top, least = fastest_rate_hz(catalog, cls) * (1 + SLACK), floors_hz.get(cls.name, 0.0)
         top = min(top, (ceilings_hz or {}).get(cls.name, top))
@@ -109,8 +112,10 @@ def relax(
             return None
         rates[cls.name] = solver.NumVar(least, top, cls.name)
         waiting[cls.name] = cls.robots * cls.action_s * rates[cls.name]
-        if fair:
-            solver.Add(rates[cls.name] >= share * top)
+        if cls.name in fair:
+            lift = solver.NumVar(0, LIFT, "")
+            lifts.append(lift)
+            solver.Add(rates[cls.name] >= (share + lift) * top)
     counts = {}
     used_levels: dict[tuple[str, str], list[tuple[object, float]]] = {}
     curves: dict[tuple[str, str, float], Levels] = {}
@@ -148,12 +153,16 @@ def relax(
     solver.Add(solver.Sum(list(counts.values())) <= servers)
     for cls in problem.classes:
         solver.Add(waiting[cls.name] <= cls.robots * (1 + SLACK))
-    solver.Maximize(
-        share if fair else solver.Sum([c.weight * c.robots * rates[c.name] for c in problem.classes])
-    )
+    gained = solver.Sum([cls.weight * cls.robots * rates[cls.name] for cls in problem.classes])
+    if at_least > 0:
+        solver.Add(gained >= at_least)
+    solver.Maximize(share + LIFT * solver.Sum(lifts) if fair else gained)
     if solver.Solve(tolerances) not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
-    value = solver.Objective().BestBound() if whole else solver.Objective().Value()
+    if fair:
+        value = share.solution_value()
+    else:
+        value = solver.Objective().BestBound() if whole else solver.Objective().Value()
     mean_levels = {}
     for pair, entries in used_levels.items():
         shares_sum = sum(n.solution_value() for n, _ in entries)  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 from rosa_server.scheduler.bound import relax
 from rosa_server.scheduler.catalog import Catalog
 from rosa_server.scheduler.contents import Contents, Held, Program
-from rosa_server.scheduler.guided import objective
+from rosa_server.scheduler.even import objective
 from rosa_server.scheduler.packing import SLACK
 from rosa_server.scheduler.placement import (
     Worker,

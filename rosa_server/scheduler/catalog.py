@@ -35,7 +35,7 @@ class Options:
     network_ms: float = (
         0.0  # taken from every SLO and added to every round for the way to the server and back
     )
-    tolerance: float = 0.005  # relative to the objective
+    tolerance: float = 0.005  # of the objective: less is not searched for, and even rates may cost as much
     time_budget_s: float = 20.0
     standby: int = 0  # servers kept as hot standby
 

@@ -10,10 +10,11 @@ as its servers allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from rosa_server.scheduler.bound import Relaxation, relax, whole_servers
+from rosa_server.scheduler.bound import LIFT, Relaxation, relax, whole_servers
 from rosa_server.scheduler.catalog import Catalog, Load
+from rosa_server.scheduler.even import Found, Rates, objective
 from rosa_server.scheduler.packing import Kind, Packer
 from rosa_server.scheduler.placement import (
     Worker,
@@ -26,21 +27,49 @@ from rosa_server.scheduler.placement import (
 from rosa_server.scheduler.polish import polish
 from rosa_server.scheduler.problem import Problem
 
-Rates = dict[str, float]
-FRONTIER_TOO = 16  # servers up to which the paper's search is tried too, with either packing
 SCALES = (1.0, 0.97, 0.94, 0.9)  # of the relaxation's rates: whole streams may not fit all of them
+FRONTIER_TOO = 16  # servers up to which the paper's search is tried too, with either packing
+SLIGHTLY = 1e-6  # less than a linear program found, so that the next one is feasible whatever it rounds
 
 
-def solve_guided(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, has_time: Callable[[], bool]
-) -> tuple[Rates, list[Worker]] | None:
-    """Class rates and goal-coupled workers near the relaxation's optimum; None when rounding finds no schedule."""
+def ideals(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int) -> list[Relaxation]:
+    """The relaxation's optimum and, with fair shares, the even solution as good as that; none when infeasible.
+
+    A linear program ends at a corner: of two tasks that are alike one gets everything, whichever it is. So the common
+    share of all is raised as far as it goes, then that of those that can have more, until none can.
+    """
     minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
     floors = fair_floors(catalog, problem, kinds, servers, minimum)
-    ideal = relax(catalog, problem, kinds, servers, floors)
-    if ideal is None:
-        return None
-    best: tuple[Rates, list[Worker]] | None = None
+    best = relax(catalog, problem, kinds, servers, floors)
+    if best is None or catalog.options.fair_share <= 0 or len(problem.classes) == 1:
+        return [] if best is None else [best]
+    at_least = best.objective * (1 - catalog.options.tolerance)
+    top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
+    even, rising = best, set(top)
+    while rising:
+        found = relax(catalog, problem, kinds, servers, floors, fair=rising, at_least=at_least)
+        if found is None:
+            break
+        even, share = found, found.objective * (1 - SLIGHTLY)
+        floors = {k: max(rate, share * top[k]) if k in rising else rate for k, rate in floors.items()}
+        can = {name for name in rising if found.rates_hz[name] >= (share + LIFT / 2) * top[name]}
+        if can == rising:
+            break
+        rising = can
+    return [best] if even is best else [best, even]
+
+
+def near(
+    catalog: Catalog,
+    problem: Problem,
+    kinds: Sequence[Kind],
+    servers: int,
+    ideal: Relaxation,
+    has_time: Callable[[], bool],
+) -> list[Found]:
+    """Schedules near a solution of the relaxation; none when rounding finds none."""
+    minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    every: list[Found] = []
     for scale in SCALES:
         rates = {name: max(minimum[name], scale * rate) for name, rate in ideal.rates_hz.items()}
         found = rounded(catalog, problem, kinds, servers, ideal, rates)
@@ -48,18 +77,12 @@ def solve_guided(
             continue
         rates, workers = polish(catalog, problem, *found)
         if all(rates[name] >= minimum[name] * (1 - 1e-9) for name in rates):
-            if best is None or objective(problem, rates) > objective(problem, best[0]):
-                best = rates, workers
-            if objective(problem, best[0]) >= 0.99 * ideal.objective:
+            every.append((rates, workers))
+            if objective(problem, rates) >= 0.99 * objective(problem, ideal.rates_hz):
                 break
         if not has_time():
             break
-    return best
-
-
-def objective(problem: Problem, rates: Mapping[str, float]) -> float:
-    """Equation (1)."""
-    return sum(cls.weight * cls.robots * rates[cls.name] for cls in problem.classes)
+    return every
 
 
 def fair_floors(
@@ -68,7 +91,7 @@ def fair_floors(
     """Floors so that no class starves: `fair_share` of its rate when all run at one common part of their fastest."""
     if catalog.options.fair_share <= 0:
         return minimum
-    fair = relax(catalog, problem, kinds, servers, minimum, fair=True)
+    fair = relax(catalog, problem, kinds, servers, minimum, fair=list(minimum))
     if fair is None:
         return minimum
     share = catalog.options.fair_share * fair.objective

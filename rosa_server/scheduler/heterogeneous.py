@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rosa_server.scheduler.bound import Relaxation
 from rosa_server.scheduler.carry import carry
 from rosa_server.scheduler.catalog import Catalog
-from rosa_server.scheduler.guided import FRONTIER_TOO, objective, solve_guided
+from rosa_server.scheduler.even import Found, Rates, chosen, is_even, objective
+from rosa_server.scheduler.guided import FRONTIER_TOO, ideals, near
 from rosa_server.scheduler.packing import Kind
 from rosa_server.scheduler.placement import Worker, fastest_rate_hz, place_goals
 from rosa_server.scheduler.polish import polish
 from rosa_server.scheduler.problem import Problem
 
-Rates = dict[str, float]
 Oracle = Callable[[Mapping[str, float]], list[Worker] | None]
+EVEN_WORK = 30_000  # placements tried for even rates, times classes squared and servers: a second or less
+CALLS_PER_CLASS = 4  # of a search that raises every class at least a little
+EVEN_FROM, EVEN_STEPS = 0.8, 5  # of the relaxation's even rates: where to look for what packing allows
+EVEN_PARTS = (1.0, 0.95, 0.9)  # of that: where the search begins
 
 
 def solve_heterogeneous(
@@ -32,29 +37,99 @@ def solve_heterogeneous(
     """
     deadline = clock() + catalog.options.time_budget_s
 
+    def has_time() -> bool:
+        return clock() < deadline
+
+    ways = [catalog]
+    every: list[Found] = []
+    relaxed: list[Relaxation] = []
+    if catalog.options.search == "guided":
+        if catalog.options.packing == "level" and servers <= FRONTIER_TOO:
+            ways.append(catalog.packed("isolated"))
+        relaxed = ideals(catalog, problem, kinds, servers)
+        for ideal in relaxed:
+            every += near(catalog, problem, kinds, servers, ideal, has_time)
+    if not every or servers <= FRONTIER_TOO:
+        for way in ways:
+            every += searched(way, problem, kinds, servers, has_time)
+    best = chosen(catalog, problem, every)
+    if len(relaxed) < 2 or is_even(catalog, problem, best, relaxed[-1].rates_hz):
+        return best
+    for way in ways:
+        every += evened(way, problem, kinds, servers, relaxed[-1].rates_hz, has_time)
+    return chosen(catalog, problem, every)
+
+
+def searched(
+    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, has_time: Callable[[], bool]
+) -> list[Found]:
+    """The schedule at the frontier that the paper's search ends at; none when the floors are infeasible."""
+
     def oracle(rates: Mapping[str, float]) -> list[Worker] | None:
         return place_goals(catalog, problem, kinds, rates, servers)
 
     top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
     floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    best: tuple[Rates, list[Worker]] | None = None
-    if catalog.options.search == "guided":
-        best = solve_guided(catalog, problem, kinds, servers, lambda: clock() < deadline)
-        if best is not None and servers > FRONTIER_TOO:
-            return best
     workers = carry(catalog, problem, kinds, floors, servers)
     if workers is None:
-        return best
+        return []
     if catalog.options.fair_share > 0:
         floors, workers = raised_floors(catalog, problem, floors, top, oracle, workers)
-    found = frontier(
-        problem, (floors, workers), top, oracle, catalog.options.tolerance, lambda: clock() < deadline
+    found = frontier(problem, (floors, workers), top, oracle, catalog.options.tolerance, has_time)
+    return [_finished(catalog, problem, kinds, servers, found)]
+
+
+def evened(
+    catalog: Catalog,
+    problem: Problem,
+    kinds: Sequence[Kind],
+    servers: int,
+    even: Mapping[str, float],
+    has_time: Callable[[], bool],
+) -> list[Found]:
+    """Schedules at the frontier near even rates: as far towards them as packing allows, and from there, and from parts
+    of that, wherever the search goes.
+
+    Whole streams seldom fill servers at exactly even rates: what is left is free for some class. How much is tried
+    depends on the size of the problem alone.
+    """
+    left = EVEN_WORK // (len(problem.classes) ** 2 * max(servers, FRONTIER_TOO))
+    if left < EVEN_STEPS + CALLS_PER_CLASS * len(problem.classes):
+        return []
+
+    def oracle(rates: Mapping[str, float]) -> list[Worker] | None:
+        nonlocal left
+        left -= 1
+        return place_goals(catalog, problem, kinds, rates, servers)
+
+    def goes_on() -> bool:
+        return left > 0 and has_time()
+
+    top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
+    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    every: list[Found] = []
+    low, high = EVEN_FROM, 1.0
+    for _ in range(EVEN_STEPS):
+        part = (low + high) / 2
+        if oracle({name: max(floors[name], part * even[name]) for name in floors}) is None:
+            high = part
+        else:
+            low = part
+    for part in EVEN_PARTS:
+        rates = {name: max(floors[name], part * low * even[name]) for name in floors}
+        workers = oracle(rates) if goes_on() else None
+        if workers is not None:
+            found = frontier(problem, (rates, workers), top, oracle, catalog.options.tolerance, goes_on)
+            every.append(_finished(catalog, problem, kinds, servers, found))
+    return every
+
+
+def _finished(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, found: Found) -> Found:
+    """With servers that are left over, and every rate as high as its servers allow."""
+    rates, workers = found
+    return polish(
+        catalog, problem, rates, place_goals(catalog, problem, kinds, rates, servers, use_all=True) or workers
     )
-    final = place_goals(catalog, problem, kinds, found[0], servers, use_all=True)
-    found = polish(catalog, problem, found[0], final or found[1])
-    if best is not None and objective(problem, best[0]) >= objective(problem, found[0]):
-        return best
-    return found
 
 
 def raised_floors(

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from rosa_server.scheduler.build import build_schedule
 from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.guided import FRONTIER_TOO
 from rosa_server.scheduler.heterogeneous import solve_heterogeneous
 from rosa_server.scheduler.homogeneous import solve_homogeneous
 from rosa_server.scheduler.library import ProfileLibrary
@@ -47,9 +46,6 @@ def _narrower(problem: Problem, options: Options) -> list[Options]:
     found = []
     if options.share_components:  # sharing is allowed, not imposed
         found.append(replace(options, share_components=False))
-    guided = options.search == "guided" and options.packing == "level"
-    if guided and len(problem.classes) > 1 and problem.servers <= FRONTIER_TOO:
-        found += [replace(o, search="frontier", packing="isolated") for o in (options, *found)]
     return found
 
 

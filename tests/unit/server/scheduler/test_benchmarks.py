@@ -1,0 +1,53 @@
+"""What the scheduler's benchmarks print names the options and the source of each number."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rosa_server.scheduler.catalog import Options
+
+BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+
+
+@pytest.fixture
+def bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scheduler_benchmark", BENCHMARKS / "scheduler.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def row(scheduler: str, gap: float) -> dict[str, object]:
+    return {"scheduler": scheduler, "servers": 8, "robots": 64, "classes": 1, "solve_s": 0.1, "gap": gap}
+
+
+def test_the_defaults_are_measured_and_their_miss_is_not_hidden_by_other_options(bench: ModuleType) -> None:
+    assert bench.VARIANTS["rosa"] == Options(), "what `rosa plan` does without options"
+    for name, options in bench.VARIANTS.items():
+        assert name in ("rosa", "paper") or all(f"{k}={v:g}" in name for k, v in options.changes().items())
+    rows = [row("rosa", 0.06), row("rosa, fair_share=0", 0.02), row("paper", 0.5)]
+    gaps = {aim["aim"]: (aim["value"], aim["holds"]) for aim in bench.aims_of(rows) if "gap" in aim["aim"]}
+    assert gaps == {
+        "8 servers, 64 robots, 1 classes, rosa: gap to the bound under 5 %": ("6.0%", False),
+        "8 servers, 64 robots, 1 classes, rosa, fair_share=0: gap to the bound under 5 %": ("2.0%", True),
+    }
+
+
+def test_a_rate_that_the_paper_does_not_publish_says_how_it_was_inferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    predictions = importlib.import_module("paper.predictions")
+    monkeypatch.setattr(predictions, "P4_HZ", {8: 23.9, 16: predictions.P4_HZ[16]})
+    monkeypatch.setattr(predictions, "OTHER_HZ", {})
+    published, inferred = predictions.rate_rows()
+    assert published["published in"] == "4.2"
+    assert inferred["published in"] == "inferred: 1.26 x 89.4 / 2.20"
+    assert inferred["paper"] == pytest.approx(1.26 * 89.4 / 2.20)
