@@ -7,7 +7,8 @@ Factories are made up: classes with 1 to 4 components, action periods of 100 to 
 weights of 1 to 4, all on the derived H200 profiles. `rosa` is `rosa plan` with its defaults; `rosa, fair_share=0` gives
 no task a share of its own, only min_action_rate_hz; `paper` is the scheduler as published. The gap is to the
 relaxation of `rosa_server/scheduler/bound.py`, an upper bound that knows minimum rates and no fair shares: the true gap
-is smaller, and with the defaults part of it is what fair shares and even rates cost.
+is smaller, and with the defaults part of it is what fair shares and even rates cost. `fair_gap` is the bound's own loss
+when every task has its fair share as a minimum rate too.
 After the solve robots are admitted one by one, class after class, and leave in the order in which they came; the same
 robots several times, which tells the work from the machine's noise. `_ms` are wall times over all that: the median,
 the 99th percentile, the worst. `cpu_ms_max` is the worst CPU time of the thread, and `cpu_ms_each_max` that of the most
@@ -24,6 +25,7 @@ import json
 import os
 import platform
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -31,10 +33,12 @@ from random import Random
 from statistics import median
 
 from rosa_server.scheduler.admission import admit
-from rosa_server.scheduler.bound import upper_bound
+from rosa_server.scheduler.bound import least_servers, upper_bound
 from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.deployment import audit, deploy
+from rosa_server.scheduler.guided import fair_floors
 from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
 from rosa_server.scheduler.packing import balanced
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.removal import remove
@@ -106,7 +110,21 @@ def measure(
     row["bound_s"] = time.perf_counter() - begin
     row["objective"], row["bound"] = schedule.objective, bound
     row["gap"] = 1 - schedule.objective / bound
+    row["fair_gap"] = 1 - fair_bound(problem, options) / bound
     return {**row, **come_and_go(problem, schedule, options)}
+
+
+def fair_bound(problem: Problem, options: Options) -> float:
+    """The upper bound where every task has its fair share as a minimum rate too."""
+    catalog = Catalog(problem, LIBRARY, options)
+    taken = sum(int(least_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
+    minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
+    kinds = goal_kinds(catalog, problem)
+    floors = fair_floors(catalog, problem, kinds, problem.servers - taken, minimum)
+    classes = tuple(replace(cls, min_rate_hz=floors[cls.name]) for cls in problem.classes)
+    bound = upper_bound(replace(problem, classes=classes), LIBRARY, options)
+    assert bound is not None
+    return bound
 
 
 def come_and_go(problem: Problem, schedule: Schedule, options: Options) -> dict[str, object]:
@@ -182,9 +200,14 @@ def aims_of(rows: list[dict[str, object]]) -> list[dict[str, object]]:
             {"aim": f"{size}: solved in {aim_s:g} s", "value": f"{slowest:.3f} s", "holds": slowest <= aim_s}
         )
         for name in OURS:
-            gap = max(float(str(row.get("gap", 1.0))) for row in mine if row["scheduler"] == name)
+            gap, fair = max(
+                (float(str(row.get("gap", 1.0))), float(str(row.get("fair_gap", 0.0))))
+                for row in mine
+                if row["scheduler"] == name
+            )
             aim = f"{size}, {name}: gap to the bound under 5 %"
-            aims.append({"aim": aim, "value": f"{gap:.1%}", "holds": gap < GAP_AIM})
+            asked = f", {fair:.1%} asked for by fair shares" if fair >= 0.001 else ""
+            aims.append({"aim": aim, "value": f"{gap:.1%}{asked}", "holds": gap < GAP_AIM})
         if robots == 1000:
             for name, key, words in (
                 ("admission", "ms_p50", "median wall time"),
