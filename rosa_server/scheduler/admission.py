@@ -243,7 +243,7 @@ class _Joining:
         other = {name for name, rate in rates.items() if rate != self._full[name]}
         changed = self._joined | at_other_rates(deployment, everything, rates, other)
         everything |= changed
-        latency = latencies_ms([w for w in everything.values() if not beside.isdisjoint(w.tasks)])
+        latency = latencies_ms(everything.values(), beside)
         longer = set()
         for name in beside:
             loop_hz = loop_rate_hz(self._classes[name], latency)

@@ -52,14 +52,15 @@ def server_plan(server_id: str, worker: Worker) -> ServerPlan:
     for load in worker.loads:
         key = f"{load.task}/{load.component}"
         streams[key] = streams.get(key, 0) + load.streams
+    used = {load.component for load in worker.loads}
     return ServerPlan(
         id=server_id,
         models=(worker.kind.model,),
-        components=tuple(c for c in worker.kind.components if c in {load.component for load in worker.loads}),
+        components=tuple(c for c in worker.kind.components if c in used),
         batching=state.configuration.batching,
         batch=state.configuration.batch,
         streams=streams,
-        rate_hz=sum(load.streams * load.rate_hz for load in worker.loads),
+        rate_hz=worker.rate_hz,
         utilisation=state.utilisation,
         mean_ms=state.mean_ms,
         p99_ms=state.p99_ms,

@@ -193,10 +193,7 @@ class Catalog:
             extra = self.options.network_ms
             return {k: c.latency_ms(statistic, used * c.max_throughput_hz) + extra for k, c in chosen.items()}
 
-        return Assessment(
-            next(iter(chosen.values())),
-            used,
-            at("mean"),
-            at(self.options.loop_statistic),
-            at(self.options.slo_statistic),
-        )
+        mean_ms = at("mean")
+        loop_ms = mean_ms if self.options.loop_statistic == "mean" else at(self.options.loop_statistic)
+        p99_ms = at(self.options.slo_statistic)
+        return Assessment(next(iter(chosen.values())), used, mean_ms, loop_ms, p99_ms)

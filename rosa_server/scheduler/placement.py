@@ -4,7 +4,7 @@ every class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -82,12 +82,16 @@ def workers_of(catalog: Catalog, kind: Kind, bins: Sequence[Bin]) -> list[Worker
     return workers
 
 
-def latencies_ms(workers: Sequence[Worker]) -> dict[tuple[str, str], float]:
-    """(task, component) -> loop latency, mean over the class's streams."""
+def latencies_ms(
+    workers: Iterable[Worker], tasks: Container[str] | None = None
+) -> dict[tuple[str, str], float]:
+    """(task, component) -> loop latency, mean over the class's streams; of these tasks only, or of all."""
     total: dict[tuple[str, str], float] = {}
     streams: dict[tuple[str, str], int] = {}
     for worker in workers:
         for load in worker.loads:
+            if tasks is not None and load.task not in tasks:
+                continue
             key = (load.task, load.component)
             total[key] = total.get(key, 0.0) + load.streams * worker.state.loop_ms[load.component]
             streams[key] = streams.get(key, 0) + load.streams

@@ -63,8 +63,8 @@ def _without(
 
 def _keeps(deployment: Deployment, cls: TaskClass, workers: Workers, fewer: Workers) -> bool:
     """Whether equation (4) holds for a class at its rate after a change of workers."""
-    those = [w for w in {**workers, **fewer}.values() if cls.name in w.tasks]
-    return deployment.rates_hz[cls.name] <= loop_rate_hz(cls, latencies_ms(those)) * (1 + 1e-9)
+    latency = latencies_ms({**workers, **fewer}.values(), {cls.name})
+    return deployment.rates_hz[cls.name] <= loop_rate_hz(cls, latency) * (1 + 1e-9)
 
 
 def _leaving(deployment: Deployment, workers: Workers, cls: TaskClass, component: str, own: str) -> list[str]:
