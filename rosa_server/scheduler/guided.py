@@ -88,16 +88,16 @@ def near(
 def fair_floors(
     catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, minimum: Rates
 ) -> Rates:
-    """Floors so that no class starves: `fair_share` of its rate when all run at one common part of their fastest."""
-    if catalog.options.fair_share <= 0:
+    """Floors so that no class starves: `fair_share` of its rate when all run at one common part of their fastest. A
+    class with a minimum rate has only that: whoever wrote it has said what is enough.
+    """
+    if catalog.options.fair_share <= 0 or all(minimum.values()):
         return minimum
     fair = relax(catalog, problem, kinds, servers, minimum, fair=list(minimum))
     if fair is None:
         return minimum
     share = catalog.options.fair_share * fair.objective
-    return {
-        cls.name: max(minimum[cls.name], share * fastest_rate_hz(catalog, cls)) for cls in problem.classes
-    }
+    return {cls.name: minimum[cls.name] or share * fastest_rate_hz(catalog, cls) for cls in problem.classes}
 
 
 def rounded(

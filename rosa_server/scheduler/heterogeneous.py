@@ -73,7 +73,7 @@ def searched(
     workers = carry(catalog, problem, kinds, floors, servers)
     if workers is None:
         return []
-    if catalog.options.fair_share > 0:
+    if catalog.options.fair_share > 0 and not all(floors.values()):
         floors, workers = raised_floors(catalog, problem, floors, top, oracle, workers)
     found = frontier(problem, (floors, workers), top, oracle, catalog.options.tolerance, has_time)
     return [_finished(catalog, problem, kinds, servers, found)]
@@ -135,8 +135,8 @@ def _finished(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers
 def raised_floors(
     catalog: Catalog, problem: Problem, floors: Rates, top: Rates, oracle: Oracle, workers: list[Worker]
 ) -> tuple[Rates, list[Worker]]:
-    """Floors so that no class starves: `fair_share` of the rate it has when all run at one fraction of their
-    fastest.
+    """Floors so that no class without a minimum rate starves: `fair_share` of the rate it has when all run at one
+    fraction of their fastest.
     """
     low, high = 0.0, 1.0
     for _ in range(8):
@@ -146,7 +146,7 @@ def raised_floors(
         else:
             low = share
     share = low * catalog.options.fair_share
-    raised = {name: max(floors[name], share * top[name]) for name in floors}
+    raised = {name: floor or share * top[name] for name, floor in floors.items()}
     found = oracle(raised)
     return (floors, workers) if found is None else (raised, found)
 

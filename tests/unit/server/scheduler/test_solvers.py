@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -188,6 +190,15 @@ def test_fair_share_keeps_a_cheap_task_from_starving() -> None:
     greedy = solve(problem, LIBRARY, Options(fair_share=0.0))
     fair = solve(problem, LIBRARY, Options())
     assert fair.rates_hz["poor"]["system1"] > max(0.2, greedy.rates_hz["poor"]["system1"])
+
+
+def test_a_task_with_a_minimum_rate_has_no_fair_share_beyond_it() -> None:
+    rich, poor = task("rich", 60, "1", weight=50.0), task("poor", 10, "1", weight=0.1)
+    content = replace(poor, min_rate_hz=0.3)
+    fair = solve(pool(3, rich, poor), LIBRARY, Options())
+    enough = solve(pool(3, rich, content), LIBRARY, Options())
+    assert 0.3 <= enough.rates_hz["poor"]["system1"] < fair.rates_hz["poor"]["system1"]
+    assert enough.rates_hz["rich"]["system1"] > fair.rates_hz["rich"]["system1"]
 
 
 def test_dynamic_batching_never_plans_less() -> None:
