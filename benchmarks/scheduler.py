@@ -3,10 +3,10 @@
     python benchmarks/scheduler.py [--repeat 3] [--small]
     python benchmarks/scheduler.py --admission      # admission and removal at 1,000 robots only; writes nothing
 
-Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of 200 to 600 ms,
-weights of 1 to 4, all on the derived H200 profiles; every task has a minimum rate of 0.2 Hz. `rosa` is `rosa plan` with
-its defaults, `paper` the scheduler as published. `rosa, no minimum rates` is `rosa` on the same factories without
-min_action_rate_hz, where every task has a fair share instead. The gap is to the relaxation of
+Factories are made up: classes with 1 to 4 components, action periods of 100 to 800 ms, SLOs of System 1 of 200 to
+600 ms, weights of 1 to 4, all on the derived H200 profiles; every task has a minimum rate of 0.2 Hz. `rosa` is `rosa
+plan` with its defaults, `paper` the scheduler as published. `rosa, no minimum rates` is `rosa` on the same factories
+without min_action_rate_hz, where every task has a fair share instead. The gap is to the relaxation of
 `rosa_server/scheduler/bound.py`, an upper bound that knows minimum rates and no fair shares: the true gap is smaller.
 `fair_gap` is what the bound itself loses when every fair share is a minimum rate too.
 After the solve robots are admitted one by one, class after class, and leave in the order in which they came; the same

@@ -98,7 +98,8 @@ def relax(
     """
     whole = servers <= WHOLE_SERVERS_UP_TO
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
-    if ceilings_hz is None:  # a proof has ceilings, and must not take a lack of time for a lack of schedules
+    # A proof has ceilings, and must not take a lack of time for a lack of schedules; without integers it ends anyway.
+    if whole and ceilings_hz is None:
         solver.SetTimeLimit(SOLVER_MS)
     tolerances = pywraplp.MPSolverParameters()
     tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)

@@ -94,8 +94,15 @@ class Catalog:
 
     def packed(self, packing: str) -> Catalog:
         """The same profiles, with another packing."""
+        return self._under(replace(self.options, packing=packing))
+
+    def apart(self) -> Catalog:
+        """The same profiles, with a server for each component."""
+        return self._under(replace(self.options, share_components=False))
+
+    def _under(self, options: Options) -> Catalog:
         other = copy(self)
-        other.options = replace(self.options, packing=packing)
+        other.options = options
         return other
 
     def _check_batches(self) -> None:

@@ -90,7 +90,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--scheduler",
         choices=("rosa", "paper", *BASELINES),
         default="rosa",
-        help="rosa: all of ours; paper: as published; others: the paper's baselines",
+        help="rosa: ours, with its defaults; paper: as published; others: the paper's baselines",
     )
     parser.add_argument(
         "--dynamic-batching", action="store_true", help="workers run what waits, up to a batch"
@@ -264,7 +264,7 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
         found = needed[share]
         servers = "No number of servers" if found is None else counted(found.servers, "server")
         proof = "" if found is None else f"; {_proof(found)}"
-        print(f"{servers} will let every robot act at {share:.0%} of its fastest rate{proof}.")
+        print(f"{servers} will let robots act at {share:.0%} of their task's fastest rate on average{proof}.")
     return 0
 
 

@@ -32,7 +32,7 @@ def shares(catalog: Catalog, problem: Problem, rates: Mapping[str, float]) -> li
 
 
 def chosen(catalog: Catalog, problem: Problem, every: Sequence[Found]) -> Found | None:
-    """The best one, or with fair shares the most even one of those that are as good; None when there is none."""
+    """The best one, or unless `fair_share` is 0 the most even one of those as good; None when there is none."""
     if not every:
         return None
     value = [objective(problem, rates) for rates, _ in every]

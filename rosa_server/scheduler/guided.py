@@ -33,7 +33,7 @@ SLIGHTLY = 1e-6  # less than a linear program found, so that the next one is fea
 
 
 def ideals(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int) -> list[Relaxation]:
-    """The relaxation's optimum and, with fair shares, the even solution as good as that; none when infeasible.
+    """The relaxation's optimum and, unless `fair_share` is 0, the even solution as good as that; none when infeasible.
 
     A linear program ends at a corner: of two tasks that are alike one gets everything, whichever it is. So the common
     share of all is raised as far as it goes, then that of those that can have more, until none can.

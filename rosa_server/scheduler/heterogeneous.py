@@ -74,7 +74,7 @@ def searched(
     if workers is None:
         return []
     if catalog.options.fair_share > 0 and not all(floors.values()):
-        floors, workers = raised_floors(catalog, problem, floors, top, oracle, workers)
+        floors, workers = raised_floors(catalog, floors, top, oracle, workers)
     found = frontier(problem, (floors, workers), top, oracle, catalog.options.tolerance, has_time)
     return [_finished(catalog, problem, kinds, servers, found)]
 
@@ -91,7 +91,7 @@ def evened(
     of that, wherever the search goes.
 
     Whole streams seldom fill servers at exactly even rates: what is left is free for some class. How much is tried
-    depends on the size of the problem alone.
+    depends on the size of the problem, unless the time runs out.
     """
     left = EVEN_WORK // (len(problem.classes) ** 2 * max(servers, FRONTIER_TOO))
     if left < EVEN_STEPS + CALLS_PER_CLASS * len(problem.classes):
@@ -133,7 +133,7 @@ def _finished(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers
 
 
 def raised_floors(
-    catalog: Catalog, problem: Problem, floors: Rates, top: Rates, oracle: Oracle, workers: list[Worker]
+    catalog: Catalog, floors: Rates, top: Rates, oracle: Oracle, workers: list[Worker]
 ) -> tuple[Rates, list[Worker]]:
     """Floors so that no class without a minimum rate starves: `fair_share` of the rate it has when all run at one
     fraction of their fastest.

@@ -49,7 +49,7 @@ def plan_migration(old: Schedule, new: Schedule, problem: Problem, catalog: Cata
     stream loses its server only where no server is free to warm up and no other server of its new model has room, as
     when a component gets another model.
     """
-    new = renamed(old, new)
+    new = renamed(old, new, problem.servers)
     return Migration(_Steps(old, new, problem, catalog).found(), new)
 
 
@@ -156,8 +156,8 @@ class _Steps:
         self._add(Step("drain", victim, _joined(self.hosted[victim]), tuple(routes)))
 
 
-def renamed(old: Schedule, new: Schedule) -> Schedule:
-    """`new` with server names such that as many servers as possible keep model and role, and then routes."""
+def renamed(old: Schedule, new: Schedule, servers: int) -> Schedule:
+    """`new` with server names such that as many of the `servers` as possible keep model and role, and then routes."""
     shared: dict[tuple[str, str], int] = {}
     for robot, routes in new.routing.items():
         for component, target in routes.items():
@@ -179,10 +179,10 @@ def renamed(old: Schedule, new: Schedule) -> Schedule:
     taken = set(names.values()) | {server.id for server in old.servers}
     number = 0
     reusable = list(left)
-    for server in new.servers:
-        if server.id in names:
-            continue
-        if len(taken) >= len(old.servers) + old.idle_servers and reusable:
+    hosted = {server.models for server in old.servers}
+    rest = [server for server in new.servers if server.id not in names]
+    for server in sorted(rest, key=lambda each: each.models in hosted):  # models that are new cannot wait
+        if len(taken) >= servers and reusable:
             name = reusable.pop(0)  # no unused server: one of the old ones changes its model
         else:
             while f"gpu{number}" in taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rosa_server.scheduler.bound import least_servers, relax
 from rosa_server.scheduler.carry import carry
@@ -37,6 +37,19 @@ def servers_needed(
     Standby comes on top. None when no number suffices.
     """
     options = options or Options()
+    found = _needed(problem, library, options, share_of_fastest)
+    if options.share_components:  # sharing is allowed, not imposed
+        apart = _needed(problem, library, replace(options, share_components=False), share_of_fastest)
+        if found is None or apart is None:
+            return found or apart
+        found = Needed(min(found.servers, apart.servers), min(found.least, apart.least))
+    return found
+
+
+def _needed(
+    problem: Problem, library: ProfileLibrary, options: Options, share_of_fastest: float
+) -> Needed | None:
+    """The same with components shared, or all of them apart, as `options` say."""
     catalog = Catalog(problem, library, options)
     if impossible(catalog, problem):
         return None

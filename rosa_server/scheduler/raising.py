@@ -40,9 +40,9 @@ class _Trial:
 def raised(deployment: Deployment, workers: dict[str, Worker]) -> tuple[dict[str, float], dict[str, Worker]]:
     """Rates from those of now up to the planned ones, as SLOs and equation (4) allow, and the workers under them.
 
-    All planned rates at once if they fit, as they do when only planned robots are left. Else class by class, the one
-    that has lost most of its plan first, until that was work enough: the gateway waits. `workers` are those of the
-    deployment after a change, at its rates.
+    All planned rates at once if they fit, as they do when only planned robots are left, where they were planned. Else
+    class by class, the one that has lost most of its plan first, until that was work enough: the gateway waits.
+    `workers` are those of the deployment after a change, at its rates.
     """
     planned = deployment.planned.rates_hz
     rates = deployment.rates_hz

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from rosa_server.scheduler.catalog import Catalog
 from rosa_server.scheduler.needed import Needed, reachable_rates, servers_for
 from rosa_server.scheduler.packing import Packer
@@ -22,9 +24,9 @@ def refusal(catalog: Catalog, problem: Problem) -> tuple[str, ...]:
         Packer(catalog, kind, demands_of(problem, kind, rates))
         for kind in kinds_of(problem, catalog.options.share_components)
     ]
-    busy = sum(
-        packer.fewest() for packer in packers
-    )  # servers that carry the requests, however long robots wait
+    busy = sum(packer.fewest() for packer in packers)  # they carry the requests, however long robots wait
+    if busy == inf:  # components that may share a server cannot
+        return refusal(catalog.apart(), problem)
     enough = servers_for(catalog, problem, rates)
     lines = [_conclusion(problem, enough, standby)]
     demanding = [cls for cls in problem.classes if cls.min_rate_hz > 0]
@@ -82,7 +84,7 @@ def _waiting(catalog: Catalog, cls: TaskClass, busy: int) -> str:
 
 
 def _need_line(catalog: Catalog, problem: Problem, packer: Packer) -> str:
-    """`safety needs 2 servers at 64 robots: 128 req/s at p99 500 ms, one NVIDIA H200 serves 92`."""
+    """`safety needs 2 servers at 64 robots: 128 req/s at p99 500 ms, one NVIDIA H200 serves 65.9`."""
     demands, names = packer.demands, "+".join(packer.kind.components)
     rate = sum(d.streams * d.rate_hz for d in demands)
     needs = f"{names} needs {_servers(int(packer.fewest()))}"

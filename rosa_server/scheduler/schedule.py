@@ -21,7 +21,7 @@ class ServerPlan:
     """One server: what it hosts and what it is expected to do."""
 
     id: str = setting("server name")
-    models: tuple[str, ...] = setting("hosted models; one, except on a standby and in two baselines")
+    models: tuple[str, ...] = setting("hosted models; one, except on a standby and in one baseline")
     components: tuple[str, ...] = setting("components it answers")
     batching: str = setting("static, dynamic or continuous", "static", choices=BATCHING)
     batch: int = setting("largest batch", 1, at_least=1)

@@ -34,19 +34,11 @@ def solve(
     """
     options = options or Options()
     found = _solve(problem, library, options, clock)
-    for narrower in _narrower(problem, options):
-        other = _solve(problem, library, narrower, clock)
-        if other.feasible and other.objective > found.objective:
-            found = other
-    return replace(found, options=options.changes())
-
-
-def _narrower(problem: Problem, options: Options) -> list[Options]:
-    """Options that only leave something out, and whose schedules a search that is no proof may yet miss."""
-    found = []
     if options.share_components:  # sharing is allowed, not imposed
-        found.append(replace(options, share_components=False))
-    return found
+        apart = _solve(problem, library, replace(options, share_components=False), clock)
+        if apart.feasible and apart.objective > found.objective:
+            found = apart
+    return replace(found, options=options.changes())
 
 
 def _solve(

@@ -20,8 +20,9 @@ class Move(NamedTuple):
 class Traffic:
     """Routes at given action rates, and the servers that cannot keep every SLO under them.
 
-    `hosted`: server -> models that it runs now; the caller keeps it up to date. A stream of a model that the new
-    factory file no longer names counts as no load: there is nothing to judge it by.
+    `hosted`: server -> models that it runs now; the caller keeps it up to date. A stream whose component gets another
+    model is judged by the one that still answers it; where the new factory file no longer names that, it counts as no
+    load: there is nothing to judge it by.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Traffic:
         hosted: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._needs = {(cls.name, need.component): need for cls in problem.classes for need in cls.needs}
+        self._models = {need.model for need in self._needs.values()}
         self._catalog, self._rates_hz, self._hosted = catalog, rates_hz, hosted
         self.routing = {robot: dict(routes) for robot, routes in routing.items()}
         self._streams: dict[str, dict[tuple[str, str], int]] = {}
@@ -111,11 +113,12 @@ class Traffic:
 
     def _fits(self, server: str, streams: Mapping[str, Mapping[tuple[str, str], int]]) -> bool:
         """Whether the server keeps the SLO of every stream that it would have."""
+        known = [model for model in self._hosted.get(server, ()) if model in self._models]
         by_model: dict[str, list[Load]] = {}
         for key, count in streams.get(server, {}).items():
             need = self._needs.get(key)
-            if need is not None and count > 0 and need.model in self._hosted.get(server, ()):
+            if need is not None and count > 0 and known:
                 rate_hz = need.rate_hz(self._rates_hz[key[0]])
                 load = Load(key[0], key[1], count, rate_hz, need.slo_ms)
-                by_model.setdefault(need.model, []).append(load)
+                by_model.setdefault(need.model if need.model in known else known[0], []).append(load)
         return all(self._catalog.assess(model, loads) is not None for model, loads in by_model.items())

@@ -9,11 +9,12 @@ import pytest
 
 from rosa_server.scheduler.bound import upper_bound
 from rosa_server.scheduler.catalog import Catalog, Options
+from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.needed import servers_needed
 from rosa_server.scheduler.placement import fastest_rate_hz
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.solve import solve
-from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
+from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
 
 FULL = pool(8, task("kit", 64, "12sm", min_rate_hz=2.0))
 WAITING = pool(8, task("kit", 16, "12sm", min_rate_hz=3.6))
@@ -129,3 +130,20 @@ def _eager(name: str, robots: int, share: float) -> Problem:
     catalog = Catalog(problem, LIBRARY, Options())
     classes = (replace(c, min_rate_hz=share * fastest_rate_hz(catalog, c)) for c in problem.classes)
     return replace(problem, classes=tuple(classes))
+
+
+def test_components_that_may_share_a_server_but_cannot_need_as_many_as_apart() -> None:
+    # The checker's SLO allows small batches only, the monitor's rate large ones only.
+    profile = LIBRARY.get(GR00T, "NVIDIA H200")
+    anyone = tuple(replace(c, components=()) for c in profile.configurations)
+    library = ProfileLibrary(profiles=[profile, replace(profile, model="both", configurations=anyone)])
+    needs = (
+        Need("system1", GR00T, 200.0, calls_per_action=1.0),
+        Need("safety", "both", 200.0, freq_hz=1.0),
+        Need("monitor", "both", 600.0, freq_hz=50.0),
+    )
+    problem, sharing = pool(3, TaskClass("kit", 1, 0.2, needs)), Options(share_components=True)
+    assert solve(problem, library, sharing).feasible
+    assert servers_needed(problem, library, sharing) == servers_needed(problem, library)
+    reasons = solve(problem.with_servers(2), library, sharing).reasons
+    assert reasons[0].startswith("3 servers would do"), reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,18 +122,23 @@ def replayed(old: Schedule, migration: Migration, problem: Problem, catalog: Cat
                 routing.setdefault(robot, {})[component] = target
         rates_hz.update(step.rates_hz)
         assert len(running) <= problem.servers
-        assert set(step.overloads) <= too_busy(problem, catalog, routing, rates_hz)
+        busy = too_busy(problem, catalog, routing, rates_hz, running)
+        assert set(step.overloads) <= busy
         if not any(earlier.overloads for earlier in migration.steps):
-            assert not too_busy(problem, catalog, routing, rates_hz), step
+            assert not busy, step
         assert all(target in running for routes in routing.values() for target in routes.values())
     assert routing == migration.schedule.routing
     assert running == hosts
 
 
 def too_busy(
-    problem: Problem, catalog: Catalog, routing: dict[str, dict[str, str]], rates_hz: dict[str, float]
+    problem: Problem,
+    catalog: Catalog,
+    routing: dict[str, dict[str, str]],
+    rates_hz: dict[str, float],
+    running: dict[str, str],
 ) -> set[str]:
-    """Servers that cannot keep every SLO of their streams, from routes and rates alone."""
+    """Servers that cannot keep every SLO of their streams with the model that they run, if it can be judged."""
     needs = {(cls.name, need.component): need for cls in problem.classes for need in cls.needs}
     loads: dict[tuple[str, str], list[Load]] = {}
     for robot, routes in routing.items():
@@ -140,7 +146,8 @@ def too_busy(
         for component, server in routes.items():
             need = needs[name, component]
             load = Load(name, component, 1, need.rate_hz(rates_hz[name]), need.slo_ms)
-            loads.setdefault((server, need.model), []).append(load)
+            if running.get(server) in {each.model for each in needs.values()}:
+                loads.setdefault((server, running[server]), []).append(load)
     return {server for (server, model), of_it in loads.items() if catalog.assess(model, of_it) is None}
 
 
@@ -196,15 +203,58 @@ def test_a_component_with_another_model_and_no_free_server_names_the_streams_it_
             "kit", 4, 0.2, (Need("system1", GR00T, 200.0, 1.0), Need("guard", model, 900.0, 0.0, 1.0))
         )
 
-    anyone = tuple(replace(c, components=()) for c in LIBRARY.get(SMALL, H200).configurations)
-    profiles = [replace(LIBRARY.get(SMALL, H200), model=m, configurations=anyone) for m in ("old", "new")]
-    both = ProfileLibrary(profiles=[LIBRARY.get(GR00T, H200), *profiles])
+    both = library_of("old", "new")
     problem = pool(2, planner("new"))
     old, new = solve(pool(2, planner("old")), both), solve(problem, both)
     catalog = Catalog(problem, both, Options())
     migration = plan_migration(old, new, problem, catalog)
     assert sorted(migration.interrupted) == [(f"kit/{n}", "guard", "gpu1") for n in range(4)]
     assert [step.action for step in migration.steps if step.server == "gpu1"] == ["drain", "stop", "start"]
+    replayed(old, migration, problem, catalog)
+
+
+def watched(robots: int, safety: str) -> TaskClass:
+    """A safety checker of one of two models beside a monitor of the first."""
+    needs = (
+        Need("system1", GR00T, 200.0, calls_per_action=1.0),
+        Need("safety", safety, 500.0, freq_hz=5.0),
+        Need("monitor", "first", 500.0, freq_hz=5.0),
+    )
+    return TaskClass("kit", robots, 1.0, needs)
+
+
+def library_of(*models: str) -> ProfileLibrary:
+    """GR00T and some models that answer any component as fast as the safety checker."""
+    anyone = tuple(replace(c, components=()) for c in LIBRARY.get(SMALL, H200).configurations)
+    profiles = [replace(LIBRARY.get(SMALL, H200), model=m, configurations=anyone) for m in models]
+    return ProfileLibrary(profiles=[LIBRARY.get(GR00T, H200), *profiles])
+
+
+@pytest.mark.parametrize(("before", "after", "servers"), [(10, 20, 6), (13, 26, 9), (20, 10, 8)])
+def test_a_component_that_leaves_its_model_loads_its_old_server_until_it_has_left(
+    before: int, after: int, servers: int
+) -> None:
+    # 13 checkers or monitors fill a server, and one that had checkers is to get monitors.
+    library, problem = library_of("first", "second"), pool(servers, watched(after, "second"))
+    old, new = solve(pool(servers, watched(before, "first")), library), solve(problem, library)
+    assert old.feasible
+    assert new.feasible
+    catalog = Catalog(problem, library, Options())
+    migration = plan_migration(old, new, problem, catalog)
+    assert not any(step.overloads for step in migration.steps)
+    replayed(old, migration, problem, catalog)
+
+
+@pytest.mark.parametrize("robots", [1, 8])
+def test_servers_that_were_added_are_used_before_one_is_emptied(robots: int) -> None:
+    library = library_of("first", "second")
+    problem = pool(6, watched(robots, "second"))
+    old, new = solve(pool(3, watched(robots, "first")), library), solve(problem, library)
+    assert old.feasible
+    assert not old.idle_servers
+    catalog = Catalog(problem, library, Options())
+    migration = plan_migration(old, new, problem, catalog)
+    assert migration.interrupted == ()
     replayed(old, migration, problem, catalog)
 
 
