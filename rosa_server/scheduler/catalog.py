@@ -88,6 +88,7 @@ class Catalog:
         self._check_batches()
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
+        self.choices = lru_cache(maxsize=None)(self._choices)
         self._caps: dict[
             tuple[int, float], float
         ] = {}  # by identity: hashing a configuration costs more than the look-up
@@ -136,6 +137,10 @@ class Catalog:
             self._caps[key] = configuration.capacity_hz(self.options.slo_statistic, limit_ms)
         return self._caps[key]
 
+    def _choices(self, model: str, component: str, slo_ms: float) -> tuple[tuple[Configuration, float], ...]:
+        """The configurations of a component, each with its cap under an SLO: looked up once per server and rate."""
+        return tuple((c, self.cap(c, slo_ms) * (1 + 1e-9)) for c in self.configurations(model, component))
+
     def _capacity_hz(self, model: str, component: str, slo_ms: float) -> float:
         """Highest aggregate rate one worker serves within the SLO under its best batching, Hz."""
         return max((self.cap(c, slo_ms) for c in self.configurations(model, component)), default=0.0)
@@ -166,8 +171,8 @@ class Catalog:
         """
         best: Configuration | None = None
         best_ms = inf
-        for choice in self.configurations(model, component):
-            if rate <= self.cap(choice, slo_ms) * (1 + 1e-9):
+        for choice, most_hz in self.choices(model, component, slo_ms):
+            if rate <= most_hz:
                 latency = choice.latency_ms(self.options.loop_statistic, rate)
                 if latency < best_ms:
                     best, best_ms = choice, latency
