@@ -33,12 +33,12 @@ from random import Random
 from statistics import median
 
 from rosa_server.scheduler.admission import admit
-from rosa_server.scheduler.bound import least_servers, upper_bound
+from rosa_server.scheduler.bound import goal_servers, upper_bound
 from rosa_server.scheduler.catalog import Catalog, Options
 from rosa_server.scheduler.deployment import audit, deploy
 from rosa_server.scheduler.guided import fair_floors
 from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.obligations import goal_kinds, obligation_kinds
+from rosa_server.scheduler.obligations import goal_kinds
 from rosa_server.scheduler.packing import balanced
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.removal import remove
@@ -122,10 +122,10 @@ def measure(size: tuple[int, int, int, float], seed: int, name: str) -> dict[str
 def fair_bound(problem: Problem, options: Options) -> float:
     """The upper bound where every task has its fair share as a minimum rate too."""
     catalog = Catalog(problem, LIBRARY, options)
-    taken = sum(int(least_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
+    servers = goal_servers(catalog, problem)
+    assert servers is not None
     minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    kinds = goal_kinds(catalog, problem)
-    floors = fair_floors(catalog, problem, kinds, problem.servers - taken, minimum)
+    floors = fair_floors(catalog, problem, goal_kinds(catalog, problem), servers, minimum)
     classes = tuple(replace(cls, min_rate_hz=floors[cls.name]) for cls in problem.classes)
     bound = upper_bound(replace(problem, classes=classes), LIBRARY, options)
     assert bound is not None

@@ -54,13 +54,18 @@ class Relaxation:
 def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> float | None:
     """What equation (1) cannot exceed on these servers, whoever solves it; None when nothing is feasible."""
     catalog = Catalog(problem, library, options)
-    taken = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
-    if taken == inf:
+    left = goal_servers(catalog, problem)
+    if left is None:
         return None
-    left = problem.servers - options.standby - int(taken)
     floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
     found = relax(catalog, problem, goal_kinds(catalog, problem), left, floors)
     return None if found is None else found.objective
+
+
+def goal_servers(catalog: Catalog, problem: Problem) -> int | None:
+    """Servers that obligations and standby leave at most; None when an SLO of an obligation cannot be kept."""
+    taken = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
+    return None if taken == inf else problem.servers - catalog.options.standby - int(taken)
 
 
 def least_servers(catalog: Catalog, problem: Problem, kind: Kind) -> float:

@@ -188,7 +188,7 @@ real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
 real_answer = Lane.answer
 
-MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
+MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("pick and place", Mission, "hold", forgetful_hold),
     ("guarded", runtime.checks, "check_arm", deadlines_first),
     ("pick and place", Mission, "cancel_calls", keeps_calls),
@@ -199,12 +199,12 @@ MUTANTS: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("guarded", Lane, "answer", remembers_late_answers),
     ("guarded, stands still", Mission, "stands_in_danger", property(sees_no_danger)),
     ("pick and place", mission, "advance", starts_again),
-    ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),  # type: ignore[list-item]
+    ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
     ("strict", checks, "violate", limits_first),
     ("guarded, stands still", answers, "unsafe", drives_in_danger),
-    ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),  # type: ignore[list-item]
+    ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
 ]
 
 

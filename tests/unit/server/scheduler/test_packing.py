@@ -17,6 +17,11 @@ from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool,
 
 CATALOG = Catalog(pool(1, task("any", 1, "1")), LIBRARY, Options())
 SYSTEM1 = Kind(GR00T, ("system1",))
+DEMANDS = st.lists(
+    st.tuples(st.integers(1, 40), st.floats(0.2, 4.0), st.sampled_from([200.0, 300.0, 600.0])),
+    min_size=1,
+    max_size=4,
+)
 
 
 def packer(*demands: tuple[int, float, float]) -> Packer:
@@ -40,11 +45,7 @@ def test_a_worker_to_spare_parts_the_classes_that_share_one() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(1, 40), st.floats(0.2, 4.0), st.sampled_from([200.0, 300.0, 600.0])),
-        min_size=1,
-        max_size=4,
-    ),
+    DEMANDS,
     st.integers(0, 30),
     st.sampled_from([3.0, 10.0, 22.0, inf]),
 )
@@ -73,13 +74,7 @@ def test_no_server_stands_by_while_others_are_shared(problem: Problem) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 40), st.floats(0.2, 4.0), st.sampled_from([200.0, 300.0, 600.0])),
-        min_size=1,
-        max_size=4,
-    )
-)
+@given(DEMANDS)
 def test_level_packing_needs_no_more_workers_than_the_papers(demands: list[tuple[int, float, float]]) -> None:
     ours = packer(*demands)
     papers = Packer(CATALOG.packed("isolated"), SYSTEM1, ours.demands)
