@@ -56,7 +56,7 @@ setup(
             "arm_node = rosa_client.nodes.arm_node:main",
             "runtime_node = rosa_client.nodes.runtime_node:main",
             "operator_node = rosa_client.nodes.operator_node:main",
-            "recorder_node = rosa_sim.recorder:main",
+            "recorder_node = rosa_client.nodes.recorder_node:main",
         ],
         # Commands of `rosa` that live in rooms the server must not import.
         "rosa.commands": ["operator = rosa_client.operator_cli"],

@@ -28,9 +28,9 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_server.models.emulated import load_profile
-from rosa_server.serving.actions import Answer, Dispatch
-from rosa_server.serving.core import ServingCore
-from rosa_server.serving.placement import Host, Placement
+from rosa_server.serving.core.actions import Answer, Dispatch
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.placement import Host, Placement
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "batching"

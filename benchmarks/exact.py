@@ -18,12 +18,12 @@ from pathlib import Path
 from random import Random
 
 from rosa_contract.config import load_factory
-from rosa_server.scheduler.bound import upper_bound
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.exact import solve_exact
-from rosa_server.scheduler.library import ProfileLibrary
+from rosa_server.scheduler.exact.exact import solve_exact
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
 
 ROOT = Path(__file__).resolve().parent
 RESULT = ROOT / "results" / "exact"

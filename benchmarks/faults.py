@@ -29,10 +29,10 @@ from typing import Any
 import yaml
 from fault_table import aims_of, measured_at, rows_of, show, write
 
-from rosa_client.bringup import BringupError, end_on_signals
-from rosa_client.graph import Robot
+from rosa_client.bringup.bringup import BringupError, end_on_signals
+from rosa_client.bringup.graph import Robot
 from rosa_contract.errors import ContractError
-from rosa_sim.episodes import EpisodeError, episodes
+from rosa_sim.demo.episodes import EpisodeError, episodes
 from rosa_sim.faults.cell import PLACES, FaultyCell, plan
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken

@@ -27,9 +27,9 @@ import psutil
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 
-from rosa_client.bringup import Bringup
-from rosa_client.graph import Robot
-from rosa_sim.episodes import EpisodeRunner, episodes, nobody
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Robot
+from rosa_sim.demo.episodes import EpisodeRunner, episodes, nobody
 from rosa_sim.ports import free_port
 
 mpl.use("Agg")

@@ -7,7 +7,7 @@ Factories are made up: classes with 1 to 4 components, action periods of 100 to 
 600 ms, weights of 1 to 4, all on the derived H200 profiles; every task has a minimum rate of 0.2 Hz. `rosa` is `rosa
 plan` with its defaults, `paper` the scheduler as published. `rosa, no minimum rates` is `rosa` on the same factories
 without min_action_rate_hz, where every task has a fair share instead. The gap is to the relaxation of
-`rosa_server/scheduler/bound.py`, an upper bound that knows minimum rates and no fair shares: the true gap is smaller.
+`search/relaxation.py`, an upper bound that knows minimum rates and no fair shares: the true gap is smaller.
 `fair_gap` is what the bound itself loses when every fair share is a minimum rate too.
 After the solve robots are admitted one by one, class after class, and leave in the order in which they came; the same
 robots several times, which tells the work from the machine's noise. `_ms` are wall times over all that: the median,
@@ -32,18 +32,18 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from rosa_server.scheduler.admission import admit
-from rosa_server.scheduler.bound import goal_servers, upper_bound
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.deployment import audit, deploy
-from rosa_server.scheduler.guided import fair_floors
-from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.obligations import goal_kinds
-from rosa_server.scheduler.packing import balanced
+from rosa_server.scheduler.placement.obligations import goal_kinds
+from rosa_server.scheduler.placement.packing import balanced
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.removal import remove
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.admission import admit
+from rosa_server.scheduler.running.deployment import audit, deploy
+from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.search.relaxation import goal_servers, upper_bound
+from rosa_server.scheduler.search.rounding import fair_floors
+from rosa_server.scheduler.search.solve import solve
 
 RESULT = Path(__file__).resolve().parent / "results" / "scheduler"
 LIBRARY = ProfileLibrary()

@@ -1,9 +1,9 @@
-"""Pandas that pick and place: the nodes of `rosa_client/graph.py`, brought up, on an installed ROS 2.
+"""Pandas that pick and place: the nodes of `rosa_client/bringup/graph.py`, brought up, on an installed ROS 2.
 
 ros2 launch rosa_client pick_place.launch.py --show-args
 
 One robot, or with `fleet:=true` all of the factory file; `panel:=true` adds the operator panel, `rviz:=true` RViz too.
-What the end of a process means is in `rosa_client/roles.py`; the launch ends with 1 when a robot was lost.
+What the end of a process means is in `rosa_client/bringup/roles.py`; the launch ends with 1 when a robot was lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
-from rosa_client.graph import (
+from rosa_client.bringup.graph import (
     DRIVERS,
     PACKAGE,
     Cell,
@@ -47,8 +47,8 @@ from rosa_client.graph import (
     robot_graph,
     robots_of,
 )
+from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.operator.rviz import rviz_config
-from rosa_client.roles import Roles, roles_of
 from rosa_contract.robot import load_robot
 
 SHARE = Path(get_package_share_directory(PACKAGE))

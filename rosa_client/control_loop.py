@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rosa_client.drivers.arms import ArmDriver, ArmState
-from rosa_client.runtime.arm_orders import Order, OrderId
-from rosa_client.runtime.chunk_player import ChunkPlayer
+from rosa_client.motion.arm_orders import Order, OrderId
+from rosa_client.motion.chunk_player import ChunkPlayer
 
 SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time

@@ -18,7 +18,7 @@ from rosa_contract.errors import ConfigError, ContractError
 from rosa_contract.robot import RobotSpec, load_robot
 from rosa_contract.strict import read_yaml
 
-PLUGINS = ("rosa_server.scheduler.cli_plan", "rosa_server.scheduler.cli_profile")
+PLUGINS = ("rosa_server.scheduler.commands.plan", "rosa_server.scheduler.commands.profile")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,8 +69,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     factory, plan = load_factory(arguments.config), None
     if arguments.schedule:
-        from rosa_server.scheduler.handover import hand_over
-        from rosa_server.scheduler.library import DEFAULT_ROOT, ProfileLibrary
+        from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+        from rosa_server.scheduler.running.handover import hand_over
         from rosa_server.scheduler.schedule import load_schedule
 
         library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)

@@ -268,7 +268,7 @@ def check_interfaces(python: Path) -> None:
 
 def scene_cache(python: Path) -> None:
     env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
-    run([python, "-m", "rosa_sim.scene"], "scene", env=env)
+    run([python, "-m", "rosa_sim.cell.scene"], "scene", env=env)
 
 
 def main() -> int:
@@ -306,7 +306,7 @@ def main() -> int:
             "installing the ROSA packages in place",
             lambda: install_rosa(python),
         )
-        scene = [ROOT / "rosa_sim" / "scene.py", ROOT / "hardware"]
+        scene = [ROOT / "rosa_sim" / "cell" / "scene.py", ROOT / "hardware"]
         steps.step(
             "scene",
             digest(*scene, REQUIREMENTS),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
-from rosa_server.scheduler.baselines import WEIGHTS, partition_counts
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.packing import Kind, Packer
-from rosa_server.scheduler.placement import demands_of, kinds_of, latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.placement.packing import Kind, Packer
+from rosa_server.scheduler.placement.placement import (
+    demands_of,
+    kinds_of,
+    latencies_ms,
+    loop_rate_hz,
+    workers_of,
+)
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.search.solve import solve
+
+from paper.baselines import WEIGHTS, partition_counts
+from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 
 MOST_SERVERS = 400
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
+
+from paper.baselines import solve_baseline
 from paper.published import (
     BASELINES,
     FLEETS,
@@ -18,13 +25,7 @@ from paper.published import (
     allocation,
     workload,
 )
-from rosa_server.scheduler.baselines import solve_baseline
-from rosa_server.scheduler.bound import upper_bound
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.solve import solve
-from rosa_server.scheduler.uncapped import uncapped
+from paper.uncapped import uncapped
 
 STATISTICS = ("mean", "p99")  # of the latency in equation (4)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rosa_contract.config import load_factory
-from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parents[2]

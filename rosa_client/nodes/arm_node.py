@@ -28,11 +28,11 @@ from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, create_arm
+from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.emergency_stop import EmergencyStopPort
 from rosa_client.nodes.shell import declare, run_node
-from rosa_client.runtime.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play
-from rosa_client.runtime.chunk_player import ChunkPlayer
-from rosa_client.runtime.limits import MotionLimits, pose_problems
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 

@@ -16,8 +16,8 @@ from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.nodes.qos import AUDITS
-from rosa_client.runtime.chunk_player import ChunkPlayer
 
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
 # A reader that wants reliable delivery does not hear a best-effort button, and the other one may lose a message.

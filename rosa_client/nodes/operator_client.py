@@ -15,7 +15,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool
 
-from rosa_client.bringup import prepare_environment
+from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.operator.choices import STOP, Click
 from rosa_client.operator.robot_view import AlertView, OperatorError, namespace_of

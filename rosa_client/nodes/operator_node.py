@@ -16,6 +16,7 @@ from std_msgs.msg import Bool
 from visualization_msgs.msg import InteractiveMarkerFeedback, InteractiveMarkerUpdate, MarkerArray
 from visualization_msgs.srv import GetInteractiveMarkers
 
+from rosa_client.motion.kinematics import Chain
 from rosa_client.nodes.panel_messages import deletion, interactive_marker, marker
 from rosa_client.nodes.qos import LATEST
 from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
@@ -24,7 +25,6 @@ from rosa_client.operator.bases import Bases, parse_bases
 from rosa_client.operator.choices import RELEASE, STOP, Click, parse_click
 from rosa_client.operator.layout import Board, board, plain, scene, stop_all_board
 from rosa_client.operator.marker_book import MarkerBook, MenuEntries
-from rosa_client.runtime.kinematics import Chain
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import load_robot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from rosa_client.runtime.chunk_check import BadChunk, check_chunk
+from rosa_client.motion.chunk_check import BadChunk, check_chunk
 from rosa_client.runtime.commands import Answer, Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
 from rosa_client.runtime.lane import Lane

@@ -7,7 +7,7 @@ import subprocess
 
 from rosa_contract.config import Factory
 from rosa_contract.errors import ContractError
-from rosa_server.serving.placement import Placement
+from rosa_server.serving.core.placement import Placement
 
 QUERY = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 

@@ -14,8 +14,8 @@ from rosa_contract.config import Factory
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
-from rosa_server.serving.lane import LaneWriter
-from rosa_server.serving.placement import Placement
+from rosa_server.serving.core.placement import Placement
+from rosa_server.serving.shared_memory import LaneWriter
 from rosa_server.serving.worker import WorkerSpec
 
 

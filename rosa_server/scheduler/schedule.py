@@ -10,7 +10,7 @@ from typing import Any
 
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, setting
-from rosa_server.scheduler.profiles import BATCHING
+from rosa_server.scheduler.profiles.profile import BATCHING
 
 SCHEMA = 1
 MAX_FILE_BYTES = 64 << 20  # a schedule of 5,000 robots is about 1 MB

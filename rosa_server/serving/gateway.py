@@ -14,10 +14,10 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError, VersionError
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
-from rosa_server.serving.actions import Answer, Dispatch, Kill, Note, Say
-from rosa_server.serving.core import ServingCore
-from rosa_server.serving.lane import LaneWriter
+from rosa_server.serving.core.actions import Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.shared_memory import LaneWriter
 
 NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
 BURST = 32  # messages read from one socket before the other gets its turn

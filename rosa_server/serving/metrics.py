@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from rosa_contract.messages import OK, HealthReport
-from rosa_server.serving.actions import Answer
+from rosa_server.serving.core.actions import Answer
 
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)

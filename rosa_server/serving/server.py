@@ -17,11 +17,11 @@ from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.models import registry
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing, check_bind
-from rosa_server.serving.core import ServingCore
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.placement import Admission, NoAdmission, Placement
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.memory import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
-from rosa_server.serving.placement import Admission, NoAdmission, Placement
 from rosa_server.serving.rundir import SOCKET, make_rundir
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM

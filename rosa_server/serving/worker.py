@@ -25,8 +25,8 @@ from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
 from rosa_server.serving import log
-from rosa_server.serving.lane import LaneReader
 from rosa_server.serving.memory import keep_freed_memory
+from rosa_server.serving.shared_memory import LaneReader
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500

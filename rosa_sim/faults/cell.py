@@ -9,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from rosa_client.bringup import Bringup
-from rosa_client.graph import NodeSpec, Robot, robot_graph
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import NodeSpec, Robot, robot_graph
 from rosa_contract.config import SYSTEM1, Factory, load_factory
 from rosa_contract.errors import ContractError
 from rosa_contract.robot import RobotSpec, load_robot

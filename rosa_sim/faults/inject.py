@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool, String
 
-from rosa_client.supervisor import BringupError
+from rosa_client.bringup.supervisor import BringupError
 from rosa_contract import codec
 from rosa_contract.errors import CodecError
 from rosa_contract.messages import HealthQuery, HealthReport

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from rosa_interfaces.msg import OperatorAlert
 
-from rosa_sim.episodes import RESUMES, EpisodeError, EpisodeRunner, stand_in
+from rosa_sim.demo.episodes import RESUMES, EpisodeError, EpisodeRunner, stand_in
+from rosa_sim.demo.report import Episode
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import Happened, happened
 from rosa_sim.faults.table import fault
 from rosa_sim.faults.watch import Watch
-from rosa_sim.report import Episode
 
 MENDED_WITHIN_S = 60.0  # a server that was started again loads its models
 SETTLE_S = 0.05  # lifted -> everything whole, where nothing has to start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rosa_sim.bag import BagError, read
+from rosa_client.recording.bag import BagError, read
 from rosa_sim.timeline.lanes import TOPICS, robots
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rosa_sim.bag import BagError
+from rosa_client.recording.bag import BagError
 from rosa_sim.timeline import write
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rosa_client.recording.bag import Recorded
 from rosa_contract.fallbacks import FALLBACK_NAMES, FallbackAction
-from rosa_sim.bag import Recorded
 
 TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault")
 SILENT_S = 0.6  # a status that is older than this says nothing about now; it comes at 10 Hz or more

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from rosa_server.models.kinematics import forward, inverse, inverse_path
-from rosa_sim.expert import expert_plan
-from rosa_sim.hardware import cell
-from rosa_sim.render import SceneRenderer
-from rosa_sim.rollout import SynchronousArm
-from rosa_sim.world import World
+from rosa_sim.cell.expert import expert_plan
+from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.rollout import SynchronousArm
+from rosa_sim.cell.world import World
 
 OUTCOMES = ("ongoing", "done", "failed")
 POLICY_CAMERAS = {"front": (96, 96), "wrist": (96, 96)}

@@ -20,10 +20,10 @@ from tqdm import tqdm
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.task_monitor import VERDICTS, TaskMonitorBackend
-from rosa_sim.render import SceneRenderer
-from rosa_sim.rollout import SynchronousArm
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.rollout import SynchronousArm
+from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
-from rosa_sim.world import World
 
 MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2

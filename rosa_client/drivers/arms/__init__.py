@@ -14,7 +14,7 @@ from rosa_contract.robot import RobotSpec
 Array = npt.NDArray[np.float64]
 
 ARM_DRIVERS = {
-    "mujoco": "rosa_client.drivers.arms.mujoco:MujocoArm",
+    "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
     "echo": "rosa_client.drivers.arms.echo:EchoArm",
 }
 

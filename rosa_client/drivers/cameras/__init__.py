@@ -13,7 +13,7 @@ from rosa_client.drivers import load
 from rosa_contract.robot import CameraSpec
 
 CAMERA_DRIVERS = {
-    "mujoco": "rosa_client.drivers.cameras.mujoco:MujocoCameras",
+    "mujoco": "rosa_sim.drivers.cameras.mujoco:MujocoCameras",
     "replay": "rosa_client.drivers.cameras.replay:ReplayCameras",
     "v4l2": "rosa_client.drivers.cameras.v4l2:V4l2Cameras",
 }

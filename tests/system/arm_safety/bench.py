@@ -18,7 +18,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus, OperatorAudit
 from sensor_msgs.msg import JointState
 
-from rosa_client.bringup import prepare_environment
+from rosa_client.bringup.bringup import prepare_environment
 from rosa_contract.robot import load_robot
 
 ROOT = Path(__file__).parents[3]

@@ -17,11 +17,11 @@ import pytest
 import rclpy
 from rosa_interfaces.msg import OperatorAlert
 
-from rosa_client import bringup as bringup_module
-from rosa_client.bringup import Bringup, prepare_environment, watch
-from rosa_client.graph import NodeSpec, Robot
-from rosa_client.supervisor import BringupError
-from rosa_sim.bag import read
+from rosa_client.bringup import bringup as bringup_module
+from rosa_client.bringup.bringup import Bringup, prepare_environment, watch
+from rosa_client.bringup.graph import NodeSpec, Robot
+from rosa_client.bringup.supervisor import BringupError
+from rosa_client.recording.bag import read
 from rosa_sim.ports import free_port
 from tests.system.operator.place import LATEST, ROOT, Floor, begin
 
@@ -149,7 +149,12 @@ class Running:
             "fleet": "true",
             "start_server": "true",
         }
-        command = [sys.executable, "-m", "rosa_client.bringup", *(f"{k}:={v}" for k, v in values.items())]
+        command = [
+            sys.executable,
+            "-m",
+            "rosa_client.bringup",
+            *(f"{k}:={v}" for k, v in values.items()),
+        ]
         with self._log.open("w") as log:
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)

@@ -21,12 +21,12 @@ from rosa_interfaces.srv import ResetScene
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from std_srvs.srv import Trigger
 
-from rosa_client.bringup import Bringup, parse
-from rosa_client.graph import Robot
-from rosa_client.runtime.limits import JOINT_TOLERANCE_RAD
+from rosa_client.bringup.bringup import Bringup, parse
+from rosa_client.bringup.graph import Robot
+from rosa_client.motion.limits import JOINT_TOLERANCE_RAD
 from rosa_contract.images import EncodedImage, decode_image
 from rosa_contract.robot import load_robot
-from rosa_sim.hardware import cell
+from rosa_sim.cell.hardware import cell
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rosa_client import supervisor as supervisor_module
-from rosa_client.supervisor import SHM, BringupError, Supervisor, remove_shared_memory
+from rosa_client.bringup import supervisor as supervisor_module
+from rosa_client.bringup.supervisor import SHM, BringupError, Supervisor, remove_shared_memory
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 PARENT = f"""
 import os, sys, time
-from rosa_client.supervisor import Supervisor
+from rosa_client.bringup.supervisor import Supervisor
 s = Supervisor(lambda name, line: print(s.pid(name), flush=True), os.environ)
 s.start("deaf", [sys.executable, "-c", {DEAF!r}])
 time.sleep(60)

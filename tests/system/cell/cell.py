@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 from rosa_interfaces.msg import RobotStatus
 
-from rosa_client.bringup import Bringup
-from rosa_client.graph import Robot
-from rosa_sim.episodes import EpisodeRunner, Operator, episodes, nobody
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Robot
+from rosa_sim.demo.episodes import EpisodeRunner, Operator, episodes, nobody
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from rosa_interfaces.msg import OperatorAlert, RobotStatus
 
-from rosa_client.bringup import Bringup
-from rosa_sim.episodes import EpisodeRunner, stand_in
-from rosa_sim.report import Episode
+from rosa_client.bringup.bringup import Bringup
+from rosa_sim.demo.episodes import EpisodeRunner, stand_in
+from rosa_sim.demo.report import Episode
 from tests.system.cell.cell import NAMESPACE, cell, workers_of
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rosa_client.supervisor import shared_memory
+from rosa_client.bringup.supervisor import shared_memory
 from tests.system.cell.cell import ROOT, factory_file
 
 pytestmark = pytest.mark.slow

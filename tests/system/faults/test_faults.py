@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rosa_client.graph import Robot
-from rosa_sim.episodes import EpisodeRunner, episodes
+from rosa_client.bringup.graph import Robot
+from rosa_sim.demo.episodes import EpisodeRunner, episodes
 from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, plan
 from rosa_sim.faults.inject import Injector, processes, worker_pid
 from rosa_sim.faults.judge import Happened, wrong

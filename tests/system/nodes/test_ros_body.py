@@ -19,7 +19,7 @@ from rclpy.node import Node
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
 from rosa_interfaces.srv import OperatorDecision
 
-from rosa_client.bringup import prepare_environment
+from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
 from rosa_client.nodes.status_messages import diagnostics
 from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo

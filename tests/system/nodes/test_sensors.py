@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, JointState
 
-from rosa_client.bringup import prepare_environment
+from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.sensors import Sensors
 from rosa_contract.images import encode_image
 from rosa_contract.robot import RobotSpec, load_robot

@@ -26,8 +26,8 @@ from visualization_msgs.msg import (
 )
 from visualization_msgs.srv import GetInteractiveMarkers
 
-from rosa_client.bringup import Bringup
-from rosa_client.graph import Cell, Robot, panel, robots_of
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Cell, Robot, panel, robots_of
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]

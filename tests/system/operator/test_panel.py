@@ -19,8 +19,8 @@ import pytest
 import rclpy
 from rosa_interfaces.srv import OperatorDecision
 
-from rosa_client.bringup import Bringup, node_command
-from rosa_client.graph import NodeSpec
+from rosa_client.bringup.bringup import Bringup, node_command
+from rosa_client.bringup.graph import NodeSpec
 from rosa_client.runtime.choices import ALERT_NUMBERS, first_alert
 from tests.system.operator.place import ROOT, Floor, Rviz, begin, place
 

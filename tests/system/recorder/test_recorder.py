@@ -20,7 +20,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import Call, Decision, OperatorAlert, OperatorAudit
 from std_msgs.msg import Bool, String
 
-from rosa_sim.bag import finish, mend, read
+from rosa_client.recording.bag import finish, mend, read
 
 LATEST = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 WAIT_S = 20.0
@@ -45,7 +45,14 @@ def recorder(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]
     started = []
 
     def start(namespace: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rosa_sim.recorder", "--ros-args", "-r", f"__ns:={namespace}"]
+        command = [
+            sys.executable,
+            "-m",
+            "rosa_client.nodes.recorder_node",
+            "--ros-args",
+            "-r",
+            f"__ns:={namespace}",
+        ]
         command += ["-p", f"path:={tmp_path / 'run.mcap'}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         started.append(process)

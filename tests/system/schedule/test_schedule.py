@@ -17,9 +17,9 @@ import numpy as np
 
 from rosa_contract import messages as m
 from rosa_contract.images import EncodedImage
-from rosa_server.scheduler.library import file_name
-from rosa_server.scheduler.profiles import Configuration, Profile, ServiceTime, save_profile
-from rosa_server.scheduler.queueing import batch_latencies_ms, summarise
+from rosa_server.scheduler.profiles.library import file_name
+from rosa_server.scheduler.profiles.profile import Configuration, Profile, ServiceTime, save_profile
+from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise
 from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
 
 FACTORY = """

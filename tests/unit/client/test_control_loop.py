@@ -15,9 +15,9 @@ from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array, create_arm
 from rosa_client.drivers.arms.echo import EchoArm
-from rosa_client.runtime.arm_orders import MoveTo, OrderId, PlayerState
-from rosa_client.runtime.chunk_player import ChunkPlayer
-from rosa_client.runtime.limits import MotionLimits
+from rosa_client.motion.arm_orders import MoveTo, OrderId, PlayerState
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
 from rosa_contract.robot import RobotSpec, load_robot
 
 SPEC = load_robot(Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml")

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rosa_client.bringup import BringupError, node_command, parse
-from rosa_client.drivers.arms import ARM_DRIVERS
-from rosa_client.drivers.cameras import CAMERA_DRIVERS
-from rosa_client.graph import (
+from rosa_client.bringup.bringup import BringupError, node_command, parse
+from rosa_client.bringup.graph import (
     DRIVERS,
     Cell,
     NodeSpec,
@@ -25,6 +23,8 @@ from rosa_client.graph import (
     robot_graph,
     robots_of,
 )
+from rosa_client.drivers.arms import ARM_DRIVERS
+from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_contract.robot import load_robot
 
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_client.graph import Cell, Robot, panel
-from rosa_client.roles import Roles, how, roles_of
+from rosa_client.bringup.graph import Cell, Robot, panel
+from rosa_client.bringup.roles import Roles, how, roles_of
 
 ROBOTS = [Robot(namespace="left", record="left.mcap"), Robot(namespace="right")]
 KILLED = -9

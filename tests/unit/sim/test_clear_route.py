@@ -10,13 +10,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from rosa_client.runtime.arm_orders import MoveTo, OrderId, PlayerState
-from rosa_client.runtime.chunk_player import ChunkPlayer
-from rosa_client.runtime.limits import MotionLimits
+from rosa_client.motion.arm_orders import MoveTo, OrderId, PlayerState
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
 from rosa_contract.robot import load_robot
 from rosa_server.models.kinematics import forward, inverse
-from rosa_sim.hardware import cell
-from rosa_sim.world import World
+from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.world import World
 
 SPEC = load_robot(Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml")
 HOME = np.array(SPEC.home_rad)

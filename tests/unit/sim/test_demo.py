@@ -8,8 +8,8 @@ import pytest
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
 
-from rosa_sim.bag import BagWriter, read
-from rosa_sim.demo import _bag
+from rosa_client.recording.bag import BagWriter, read
+from rosa_sim.demo.demo import _bag
 
 
 @pytest.fixture

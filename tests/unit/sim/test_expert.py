@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rosa_server.models.kinematics import inverse_path
-from rosa_sim.expert import expert_plan, home_position
-from rosa_sim.rollout import SynchronousArm
-from rosa_sim.world import World
+from rosa_sim.cell.expert import expert_plan, home_position
+from rosa_sim.cell.rollout import SynchronousArm
+from rosa_sim.cell.world import World
 
 
 def solve(world: World, rounds: int) -> str:

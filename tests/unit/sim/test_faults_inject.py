@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import zmq
 
+from rosa_client.bringup.graph import Robot
+from rosa_client.bringup.supervisor import BringupError
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.echo import EchoArm
-from rosa_client.graph import Robot
-from rosa_client.supervisor import BringupError
 from rosa_contract import codec
 from rosa_contract.messages import HealthQuery, HealthReport
 from rosa_contract.robot import load_robot

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.render import SceneRenderer
-from rosa_sim.world import World
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.world import World
 
 
 @pytest.fixture

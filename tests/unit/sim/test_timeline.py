@@ -16,7 +16,7 @@ from rclpy.serialization import serialize_message
 from rosa_interfaces.msg import ArmStatus, Call, Decision, OperatorAlert, OperatorAudit, RobotStatus
 from std_msgs.msg import String
 
-from rosa_sim.bag import BagError, BagWriter, Recorded, read
+from rosa_client.recording.bag import BagError, BagWriter, Recorded, read
 from rosa_sim.timeline import write
 from rosa_sim.timeline.__main__ import newest
 from rosa_sim.timeline.lanes import CallBar, Mark, Robot, Span, robots

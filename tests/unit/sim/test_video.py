@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from rosa_sim import video
-from rosa_sim.video import RATE_HZ, SIZE, Shot, resample, wrap
+from rosa_sim.demo.demo import video
+from rosa_sim.demo.video import RATE_HZ, SIZE, Shot, resample, wrap
 
 
 def shot(time_s: float, **fields: str) -> Shot:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.hardware import cell, panda, panda_limits
-from rosa_sim.variation import Variation
-from rosa_sim.world import World
+from rosa_sim.cell.hardware import cell, panda, panda_limits
+from rosa_sim.cell.variation import Variation
+from rosa_sim.cell.world import World
 
 
 @pytest.fixture(scope="module")

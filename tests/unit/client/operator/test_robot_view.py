@@ -8,8 +8,8 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 
+from rosa_client.motion.kinematics import Chain
 from rosa_client.operator.robot_view import NOTICE_S, OUTCOME_S, RobotView, namespace_of, natural
-from rosa_client.runtime.kinematics import Chain
 from rosa_contract.robot import load_robot
 from tests.unit.client.operator.stage import alert, arm, audit, decision, robot, status, waiting
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.runtime.arm_orders import Hold, MoveTo, Order, OrderId, Play, PlayerState
-from rosa_client.runtime.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
-from rosa_client.runtime.limits import MotionLimits
-from rosa_client.runtime.setpoint_filter import SetpointFilter
+from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, PlayerState
+from rosa_client.motion.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

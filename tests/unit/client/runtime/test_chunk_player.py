@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.runtime.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState
-from rosa_client.runtime.chunk_player import ChunkPlayer
-from rosa_client.runtime.limits import MotionLimits
-from rosa_client.runtime.setpoint_filter import SetpointFilter
+from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.robot import GripperSpec, JointLimits
 
 RATE_HZ = 100.0
@@ -220,7 +220,7 @@ def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Order, int, 
 
 
 def test_the_robot_plays_a_chunk_as_the_evaluation_does(player: ChunkPlayer) -> None:
-    """One waypoint after the other is the filter's target for step_s, then the last one stays (rosa_sim/rollout.py)."""
+    """One waypoint after the other is the filter's target for step_s, then the last one stays (cell/rollout.py)."""
     reference = SetpointFilter(LIMITS, RATE_HZ)
     reference.reset([0.0, 0.0])
     chunk = ramp_chunk(0.2)

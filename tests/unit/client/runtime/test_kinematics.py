@@ -8,10 +8,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from rosa_client.runtime.kinematics import Chain
+from rosa_client.motion.kinematics import Chain
 from rosa_contract.robot import ChainSpec, load_robot
 from rosa_server.models.kinematics import forward
-from rosa_sim.world import World
+from rosa_sim.cell.world import World
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 BODIES = {"elbow": "panda_link4", "wrist": "panda_link6", "flange": "panda_link8"}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_client.runtime.chunk_check import BadChunk, check_chunk
-from rosa_client.runtime.kinematics import Chain
-from rosa_client.runtime.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
+from rosa_client.motion.chunk_check import BadChunk, check_chunk
+from rosa_client.motion.kinematics import Chain
+from rosa_client.motion.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
 from rosa_contract.messages import Output
 from rosa_contract.robot import WorkspaceSpec, load_robot
 from rosa_server.models.kinematics import inverse, inverse_path

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.runtime.setpoint_filter import SetpointFilter
+from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.robot import JointLimits
 
 PANDA = JointLimits(

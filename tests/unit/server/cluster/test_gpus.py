@@ -10,7 +10,7 @@ import pytest
 from rosa_contract.config import Factory, parse_factory
 from rosa_server.cluster import gpus, local
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.serving.placement import Host, Placement, unplanned
+from rosa_server.serving.core.placement import Host, Placement, unplanned
 
 FACTORY = """
 server_cluster: {num_servers: 3, gpu_type: TYPE}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import rosa_sim.gl  # noqa: F401  # before mujoco: how to render is chosen once in a process
+import rosa_sim.cell.gl  # noqa: F401  # before mujoco: how to render is chosen once in a process
 
 import mujoco  # isort: skip
 
 from rosa_server.models import kinematics
-from rosa_sim.hardware import panda, panda_limits
-from rosa_sim.world import World
+from rosa_sim.cell.hardware import panda, panda_limits
+from rosa_sim.cell.world import World
 
 RNG = np.random.default_rng(0)
 HOME = np.array(panda()["home_rad"])

@@ -8,11 +8,11 @@ import pytest
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.task_monitor import TaskMonitorBackend, verdicts
-from rosa_sim.hardware import panda_limits
-from rosa_sim.render import SceneRenderer
+from rosa_sim.cell.hardware import panda_limits
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS
 from rosa_sim.training.evaluate import look, play
-from rosa_sim.world import World
 
 
 @pytest.fixture(scope="module")

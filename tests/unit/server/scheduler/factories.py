@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rosa_contract.config import load_factory
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.deployment import Deployment, deploy
-from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.deployment import Deployment, deploy
+from rosa_server.scheduler.search.solve import solve
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 LIBRARY = ProfileLibrary()

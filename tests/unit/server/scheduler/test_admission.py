@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.scheduler.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.deployment import Deployment, audit, deploy
-from rosa_server.scheduler.removal import remove
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.running.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
+from rosa_server.scheduler.running.deployment import Deployment, audit, deploy
+from rosa_server.scheduler.running.removal import remove
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, running, task
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_server.scheduler.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.packing import Kind
+from rosa_server.scheduler.commands.table import render
+from rosa_server.scheduler.placement.packing import Kind
+from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.schedule import schedule_from
-from rosa_server.scheduler.solve import solve
-from rosa_server.scheduler.uncapped import uncapped
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
+
+from paper.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
+from paper.uncapped import uncapped
 
 ORDER = ("system1", "system2", "safety", "monitor")
 
@@ -82,3 +84,19 @@ def test_a_pool_that_is_too_small_is_refused_in_words(name: str) -> None:
     found = solve_baseline(pool(1, task("kit", 4, "12sm")), LIBRARY, name)
     assert not found.feasible
     assert found.reasons
+
+
+def test_a_baseline_that_breaks_an_slo_shows_its_placement_and_says_so_first() -> None:
+    problem = factory("paper/p4", 32)
+    printed = render(solve_baseline(problem, LIBRARY, "equal_partition"), problem)
+    assert printed.startswith(
+        "NOT FEASIBLE: 32 robots on 8 x NVIDIA H200 (system1 2, system2 2, safety 2, monitor 2)"
+    )
+    assert "assemble_kit.system1: p99 549 ms against slo_ms 200" in printed
+
+
+@pytest.mark.parametrize(("baseline", "count"), [("gpu_per_robot", 8), ("gpu_per_model", 2)])
+def test_a_baseline_that_serves_some_of_the_robots_says_of_how_many(baseline: str, count: int) -> None:
+    problem = factory("paper/p4", 32)
+    printed = render(solve_baseline(problem, LIBRARY, baseline), problem)
+    assert printed.startswith(f"NOT FEASIBLE: {count} of 32 robots on 8 x NVIDIA H200")

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rosa_server.scheduler.catalog import Options
+from rosa_server.scheduler.profiles.catalog import Options
 
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
 

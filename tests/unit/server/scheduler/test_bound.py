@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.scheduler.bound import least_servers, levels, upper_bound
-from rosa_server.scheduler.catalog import Catalog, Load, Options
-from rosa_server.scheduler.obligations import obligation_kinds, provision_obligations
-from rosa_server.scheduler.packing import Kind
-from rosa_server.scheduler.placement import latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.placement.obligations import obligation_kinds, provision_obligations
+from rosa_server.scheduler.placement.packing import Kind
+from rosa_server.scheduler.placement.placement import latencies_ms, loop_rate_hz, workers_of
 from rosa_server.scheduler.problem import Problem, TaskClass
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.search.relaxation import least_servers, levels, upper_bound
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
 
 ROUNDING = 1 + 1e-9

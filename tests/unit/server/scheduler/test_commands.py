@@ -12,9 +12,11 @@ from types import ModuleType
 import pytest
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler import cli_plan, cli_profile, measure
-from rosa_server.scheduler.measure import UnsteadyMachine
-from rosa_server.scheduler.profiles import load_profile
+from rosa_server.scheduler.commands import plan as cli_plan
+from rosa_server.scheduler.commands import profile as cli_profile
+from rosa_server.scheduler.profiles import measure
+from rosa_server.scheduler.profiles.measure import UnsteadyMachine
+from rosa_server.scheduler.profiles.profile import load_profile
 from rosa_server.scheduler.schedule import schedule_from
 from tests.unit.server.scheduler.factories import CONFIGS
 
@@ -120,7 +122,6 @@ def test_options_that_would_do_nothing_together_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = {
-        cli_plan.BASELINE: ["--scheduler", "equal_partition"],
         cli_plan.PAPER: ["--scheduler", "paper"],
         cli_plan.SERVERS: ["--what-if", "servers=12"],
         "--standby": ["--standby", "1"],
@@ -150,27 +151,6 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_search(
 def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
     assert "safety needs" in capsys.readouterr().out
-
-
-def test_a_baseline_that_breaks_an_slo_shows_its_placement_and_says_so_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    p4 = str(CONFIGS / "paper" / "p4.yaml")
-    assert rosa(cli_plan, "plan", p4, "--scheduler", "equal_partition") == cli_plan.INFEASIBLE
-    printed = capsys.readouterr().out
-    assert printed.startswith(
-        "NOT FEASIBLE: 32 robots on 8 x NVIDIA H200 (system1 2, system2 2, safety 2, monitor 2)"
-    )
-    assert "assemble_kit.system1: p99 549 ms against slo_ms 200" in printed
-
-
-@pytest.mark.parametrize(("baseline", "count"), [("gpu_per_robot", 8), ("gpu_per_model", 2)])
-def test_a_baseline_that_serves_some_of_the_robots_says_of_how_many(
-    baseline: str, count: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    p4 = str(CONFIGS / "paper" / "p4.yaml")
-    assert rosa(cli_plan, "plan", p4, "--scheduler", baseline) == cli_plan.INFEASIBLE
-    assert capsys.readouterr().out.startswith(f"NOT FEASIBLE: {count} of 32 robots on 8 x NVIDIA H200")
 
 
 def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:

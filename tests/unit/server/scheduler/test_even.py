@@ -7,14 +7,14 @@ from statistics import median
 
 import pytest
 
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.even import Found, chosen, objective, shares
-from rosa_server.scheduler.guided import ideals
-from rosa_server.scheduler.obligations import goal_kinds
-from rosa_server.scheduler.placement import fastest_rate_hz
+from rosa_server.scheduler.placement.obligations import goal_kinds
+from rosa_server.scheduler.placement.placement import fastest_rate_hz
 from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
 from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.search.fairness import Found, chosen, objective, shares
+from rosa_server.scheduler.search.rounding import ideals
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
 
 WITHIN = 1 - Options().tolerance

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler import cli_plan
-from rosa_server.scheduler.bound import upper_bound
-from rosa_server.scheduler.catalog import Catalog, Load, Options
-from rosa_server.scheduler.contents import contents_of
-from rosa_server.scheduler.deployment import audit, deploy
-from rosa_server.scheduler.exact import fewest_obligations, solve_exact
-from rosa_server.scheduler.packing import Kind
-from rosa_server.scheduler.placement import fastest_rate_hz, latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.commands import plan as cli_plan
+from rosa_server.scheduler.exact.contents import contents_of
+from rosa_server.scheduler.exact.exact import fewest_obligations, solve_exact
+from rosa_server.scheduler.placement.packing import Kind
+from rosa_server.scheduler.placement.placement import fastest_rate_hz, latencies_ms, loop_rate_hz, workers_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.running.deployment import audit, deploy
 from rosa_server.scheduler.schedule import schedule_from
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, CONFIGS, GR00T, LIBRARY, SMALL, factory, pool, task
 
 ROUNDING = 1 + 1e-9

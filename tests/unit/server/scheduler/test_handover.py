@@ -14,16 +14,16 @@ import pytest
 
 from rosa_contract.config import Factory, parse_factory
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.deployment import audit
-from rosa_server.scheduler.handover import RunningSchedule, hand_over
-from rosa_server.scheduler.library import ProfileLibrary
 from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.deployment import audit
+from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
+from rosa_server.scheduler.running.standby import fail_over, failover_table
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
-from rosa_server.scheduler.solve import solve
-from rosa_server.scheduler.standby import fail_over, failover_table
-from rosa_server.serving.failover import Failover
-from rosa_server.serving.placement import Admitted, NoAdmission
+from rosa_server.scheduler.search.solve import solve
+from rosa_server.serving.core.failover import Failover
+from rosa_server.serving.core.placement import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -266,9 +266,11 @@ def test_a_largest_batch_that_nobody_profiled_is_named() -> None:
 
 
 def test_a_server_with_a_schedule_loads_no_solver() -> None:
-    code = "import rosa_server.scheduler.handover, rosa_server.serving.server, sys; print(*sys.modules)"
+    code = (
+        "import rosa_server.scheduler.running.handover, rosa_server.serving.server, sys; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "rosa_server.scheduler.admission" in done.stdout.split(), done.stderr
+    assert "rosa_server.scheduler.running.admission" in done.stdout.split(), done.stderr
     assert not {"ortools", "torch"} & set(done.stdout.split())
 
 

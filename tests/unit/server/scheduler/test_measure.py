@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
-from rosa_server.scheduler.measure import (
+from rosa_server.scheduler.profiles.measure import (
     ATTEMPTS,
     Plan,
     Progress,
@@ -20,7 +20,7 @@ from rosa_server.scheduler.measure import (
     plans,
     random_input,
 )
-from rosa_server.scheduler.profiles import STATIC, Configuration, LatencyPoint, load_profile
+from rosa_server.scheduler.profiles.profile import STATIC, Configuration, LatencyPoint, load_profile
 from tests.unit.server.scheduler.factories import CONFIGS
 
 

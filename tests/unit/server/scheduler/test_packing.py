@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.scheduler.catalog import Catalog, Load, Options
-from rosa_server.scheduler.packing import Kind, Packer
+from rosa_server.scheduler.placement.packing import Kind, Packer
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
 
 CATALOG = Catalog(pool(1, task("any", 1, "1")), LIBRARY, Options())

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.h200_system1 import interpolated, system1_service_ms
-from rosa_server.scheduler.h200_vlm import plan_tokens
-from rosa_server.scheduler.library import ProfileLibrary, file_name, hardware_folder
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles import STATISTICS, load_profile, profile_from, save_profile
-from rosa_server.scheduler.queueing import batch_latencies_ms, closed_loop_latencies_ms
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.library import ProfileLibrary, file_name, hardware_folder
+from rosa_server.scheduler.profiles.profile import STATISTICS, load_profile, profile_from, save_profile
+from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, closed_loop_latencies_ms
+from rosa_server.scheduler.search.solve import solve
+from scripts.h200.system1 import interpolated, system1_service_ms
+from scripts.h200.vlm import plan_tokens
 from tests.unit.server.scheduler.factories import BIG, CONFIGS, GR00T, LIBRARY, SMALL
 
 H200 = "NVIDIA H200"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_server.scheduler.bound import upper_bound
-from rosa_server.scheduler.catalog import Catalog, Options
-from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.needed import servers_needed
-from rosa_server.scheduler.placement import fastest_rate_hz
+from rosa_server.scheduler.placement.placement import fastest_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.search.min_servers import servers_needed
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
 
 FULL = pool(8, task("kit", 64, "12sm", min_rate_hz=2.0))

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from rosa_server.scheduler.catalog import Catalog, Load, Options
-from rosa_server.scheduler.deployment import audit, deploy
-from rosa_server.scheduler.homogeneous import (
+from rosa_server.scheduler.placement.packing import Kind, Packer
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.running.deployment import audit, deploy
+from rosa_server.scheduler.search.homogeneous import (
     SERVER_COST_MS,
     ServerConfiguration,
     enumerate_configurations,
     pack_ilp,
 )
-from rosa_server.scheduler.needed import servers_needed
-from rosa_server.scheduler.packing import Kind, Packer
-from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.search.min_servers import servers_needed
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, SMALL, factory, pool, task
 
 PAPER = Options.paper()

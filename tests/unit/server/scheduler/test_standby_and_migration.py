@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.scheduler.catalog import Catalog, Load, Options
-from rosa_server.scheduler.library import ProfileLibrary
-from rosa_server.scheduler.migration import Migration, plan_migration
+from rosa_server.scheduler.commands.table import render_migration
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.migration import Migration, plan_migration
+from rosa_server.scheduler.running.standby import fail_over, failover_table
 from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.solve import solve
-from rosa_server.scheduler.standby import fail_over, failover_table
-from rosa_server.scheduler.table import render_migration
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL, factory, pool, task
 
 H200 = "NVIDIA H200"

@@ -11,9 +11,9 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
-from rosa_server.serving.actions import Action, Answer, Dispatch, Kill, Note, Say
-from rosa_server.serving.core import ServingCore
-from rosa_server.serving.placement import Admission, Placement
+from rosa_server.serving.core.actions import Action, Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.placement import Admission, Placement
 
 FACTORY = """
 server_cluster: {num_servers: 8}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.batcher import RETURN_MARGIN_S, Batcher, BatchProfile, Run, Wait
+from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, BatchProfile, Run, Wait
 
 GPU = {1: 40.0, 2: 44.0, 4: 52.0, 8: 68.0}  # ms: batching pays
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.errors import CodecError
-from rosa_server.serving.lane import LEAST_BYTES, MESSAGE_BYTES, LaneReader, LaneWriter
-from rosa_server.serving.pool import CREDITS
+from rosa_server.serving.core.pool import CREDITS
+from rosa_server.serving.shared_memory import LEAST_BYTES, MESSAGE_BYTES, LaneReader, LaneWriter
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.ledger import Call, Ledger
-from rosa_server.serving.queue import RequestQueue
+from rosa_server.serving.core.ledger import Call, Ledger
+from rosa_server.serving.core.queue import RequestQueue
 
 
 def call(ledger: Ledger, robot: str, now_s: float, budget_ms: float) -> Call:

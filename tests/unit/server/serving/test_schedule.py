@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_contract import messages as m
-from rosa_server.serving.placement import Admitted, Host, Placement
+from rosa_server.serving.core.placement import Admitted, Host, Placement
 from tests.unit.server.serving.stage import Stage
 
 FACTORY = """

@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rosa_contract import messages as m
 from rosa_contract.config import Factory, parse_factory
-from rosa_server.scheduler.catalog import Options
-from rosa_server.scheduler.deployment import audit
-from rosa_server.scheduler.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.running.deployment import audit
+from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, schedule_from
-from rosa_server.scheduler.solve import solve
+from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.serving.stage import Stage
 

@@ -1,0 +1,282 @@
+"""Starts and watches the nodes of robots where there is no `ros2 launch`: the list of `graph.py`, as processes.
+
+    python -m rosa_client.bringup start_server:=true
+    python -m rosa_client.bringup config:=configs/two_robots.yaml fleet:=true panel:=true start_server:=true
+
+On SIGINT or SIGTERM all are ended (`supervisor.py`). When a process ends by itself, `roles.py` says what that means: a
+recorder or the panel is missed by nobody, a node of a robot by that robot only; when no robot is left that can work,
+all are ended. Exit status 0: no robot was lost. `Bringup` is the same as a library.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from rosa_client.bringup.activation import activate
+from rosa_client.bringup.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.bringup.roles import roles_of
+from rosa_client.bringup.supervisor import BringupError, Supervisor
+
+# Those of the checkout: an installed ROS 2 has `ros2 launch`.
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
+DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
+PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; without end, since a person may mend what ends it
+
+
+class Bringup:
+    """A context manager around a running cell: `server` (a factory file, or none) and the nodes of `robots`.
+
+    With `logs`, each process writes to its own file there; without, to standard output with its name before each line.
+    """
+
+    def __init__(
+        self,
+        robots: Sequence[Robot],
+        server: str | None = None,
+        logs: Path | None = None,
+        last: bool = False,
+        graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
+        panel: NodeSpec | None = None,
+    ) -> None:
+        """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well.
+
+        `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
+        `panel`: the operator panel. When it ends, robots go on, and `news` starts it again.
+        """
+        self._robots = robots
+        self._panel = panel
+        self._panel_due_s: float | None = None  # when it is started again; None: it runs
+        self._graph = graph
+        self._roles = roles_of(robots, graph, panel)
+        self._told: set[str] = set()  # processes whose end was told
+        self.down: set[str] = set()  # processes that were ended on purpose, which means nothing
+        self._last = last
+        self._server = server
+        self._logs = logs
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
+        prepare_environment()
+        made = {**os.environ, "PYTHONUNBUFFERED": "1", "RCUTILS_COLORIZED_OUTPUT": "0"}
+        if logs is not None:
+            made["ROS_LOG_DIR"] = str(logs.resolve() / "ros")
+        self.supervisor = Supervisor(self._say, made)
+
+    def __enter__(self) -> Bringup:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End everything; safe to call twice."""
+        self.supervisor.stop(listening=not self._last)
+
+    def failure(self) -> str:
+        """Why no robot can work any more and where the last words are; empty while one can."""
+        over = self._roles.over(self._ended())
+        return f"{over}; see {self._logs}" if over and self._logs is not None else over
+
+    def lost(self) -> list[str]:
+        """Robots that miss a node."""
+        return self._roles.lost(self._ended())
+
+    def news(self) -> list[str]:
+        """What ended by itself since the last call, and what follows. A panel that ended is started again in time."""
+        ended = self._ended()
+        self._told &= ended.keys()  # one that was started again may end again
+        news = [name for name in ended if name not in self._told]
+        self._told |= set(news)
+        self._mind_panel(ended, time.monotonic())
+        return [self._roles.told(name, ended) for name in news]
+
+    def _mind_panel(self, ended: Mapping[str, int], now_s: float) -> None:
+        """A panel that has ended is started again after a while, however often it ends."""
+        if self._panel is None or self._panel.process not in ended:
+            return
+        if self._panel_due_s is None:
+            self._panel_due_s = now_s + PANEL_AGAIN_AFTER_S
+        elif now_s >= self._panel_due_s:
+            self._panel_due_s = None
+            self._told.discard(self._panel.process)  # its next end is news, also when it comes at once
+            self.supervisor.start(self._panel.process, node_command(self._panel))
+
+    def _ended(self) -> dict[str, int]:
+        return {name: status for name, status in self.supervisor.ended().items() if name not in self.down}
+
+    def start_server(self, server: str | None = None) -> None:
+        """Start the server, or start it again after it has ended. `server`: a factory file, default the one given."""
+        self._server = server or self._server
+        if self._server is None:
+            raise BringupError("start_server: expected a factory file, got none")
+        self.supervisor.start("server", [sys.executable, "-m", "rosa_server.cli", "serve", self._server])
+
+    def _start(self) -> None:
+        if self._server is not None:
+            self.start_server()
+        if self._panel is not None:
+            self.supervisor.start(self._panel.process, node_command(self._panel))
+        for robot in self._robots:
+            self._start_robot(robot)
+        if died := self.failure():
+            raise BringupError(died)
+
+    def _start_robot(self, robot: Robot) -> None:
+        nodes = [recorder(robot)] if robot.record else []
+        nodes += self._graph(robot)
+        for node in nodes:
+            self.supervisor.start(node.process, node_command(node))
+
+        def hopeless() -> str:
+            return self.failure() or (f"{robot.namespace} is lost" if robot.namespace in self.lost() else "")
+
+        try:
+            for node in nodes:
+                if node.managed:
+                    activate(node.full_name, hopeless)
+        except BringupError:
+            # A node that refuses, or hangs, is a mistake to mend before anybody works; one that ended is told of.
+            if self.failure() or robot.namespace not in self.lost():
+                raise
+
+    def _say(self, name: str, line: str) -> None:
+        if self._logs is None:
+            print(f"[{name}] {line}", flush=True)
+        else:
+            with (self._logs / f"{name.replace('/', '_')}.log").open("a") as file:
+                file.write(line + "\n")
+
+
+def prepare_environment() -> None:
+    """Have this process, before `rclpy.init`, and its children use the DDS profile that lets pictures through."""
+    if DDS_PROFILE.is_file():
+        os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(DDS_PROFILE))
+
+
+def node_command(spec: NodeSpec) -> list[str]:
+    """How to run a node without `ros2 run`: its module with the same ROS arguments."""
+    module = spec.executable if "." in spec.executable else f"rosa_client.nodes.{spec.executable}"
+    command = [sys.executable, "-m", module, "--ros-args", "-r", f"__node:={spec.name}", "-r"]
+    command.append(f"__ns:={spec.namespace}")
+    for name, other in spec.remap.items():
+        command += ["-r", f"{name}:={other}"]
+    for name, value in spec.parameters.items():
+        text = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
+        command += ["-p", f"{name}:={text}"]
+    return command
+
+
+def end_on_signals() -> Callable[[], None]:
+    """Have the first SIGINT or SIGTERM raise `KeyboardInterrupt`, also in a start-up that waits; later ones do nothing.
+
+    Python drops an exception that is raised while it forks. Call what is returned now and then: it raises once more.
+    """
+    seen: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    def check() -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return check
+
+
+def parse(arguments: Sequence[str]) -> tuple[Robot, Cell]:
+    """`name:=value` as for `ros2 launch`: what one robot is told, and what is said once for all."""
+    kinds = {entry.name: type(entry.default) for entry in (*fields(Robot), *fields(Cell))}
+    values: dict[str, Any] = dict(DEFAULTS)
+    for argument in arguments:
+        name, found, text = argument.partition(":=")
+        if not found or name not in kinds:
+            raise BringupError(f"expected name:=value with a name of {', '.join(kinds)}; got {argument!r}")
+        if kinds[name] is bool:
+            if text.lower() not in ("true", "false"):
+                raise BringupError(f"{name}: expected true or false, got {text!r}")
+            values[name] = text.lower() == "true"
+        elif kinds[name] is int:
+            if not text.isdigit():
+                raise BringupError(f"{name}: expected a whole number, got {text!r}")
+            values[name] = int(text)
+        else:
+            values[name] = text
+    once = {entry.name: values.pop(entry.name) for entry in fields(Cell) if entry.name in values}
+    return Robot(**values), Cell(**once)
+
+
+def usage() -> str:
+    lines = [str(__doc__), "Arguments:"]
+    for entry in (*fields(Robot), *fields(Cell)):
+        lines.append(
+            f"  {f'{entry.name}:={DEFAULTS.get(entry.name, entry.default)}':<34} {entry.metadata['doc']}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the robots until a signal, or until none is left that can work."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(usage())
+        return 0
+    check_signals = end_on_signals()
+    try:
+        robot, cell = parse(sys.argv[1:])
+        robots = robots_of(robot, cell)
+        bringup = Bringup(
+            robots,
+            server=robot.config if cell.start_server else None,
+            last=True,
+            panel=panel(robots, cell) if cell.panel else None,
+        )
+        with bringup:
+            names = ", ".join(f"{one.namespace} ({one.task or 'first task'})" for one in robots)
+            print(f"[bringup] running {names}; Ctrl-C ends it", flush=True)
+            watch(bringup, check_signals)
+    except KeyboardInterrupt:
+        return 0
+    except (BringupError, ValueError) as error:
+        complain(str(error))
+        return 2
+
+
+def watch(bringup: Bringup, check_signals: Callable[[], None]) -> NoReturn:
+    """Say what ends, until no robot is left that can work, or until a signal; `BringupError` when a robot was lost."""
+    try:
+        while True:
+            time.sleep(0.2)
+            check_signals()
+            for line in bringup.news():
+                complain(line)
+            if died := bringup.failure():
+                raise BringupError(died)
+    except KeyboardInterrupt:
+        if lost := bringup.lost():
+            raise BringupError(f"ended; lost on the way: {', '.join(lost)}") from None
+        raise
+
+
+def complain(line: str) -> None:
+    print(f"[bringup] ERROR: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What the end of a process means for the robots of a bring-up: nothing, the loss of one robot, or the end of all.
+
+Pure: `bringup.py` and the launch files both ask here. A robot that misses a node stops by itself (its runtime calls a
+human when a camera or its arm is silent, its arm holds when its runtime is), so what is left of it stays up to say so.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rosa_client.bringup.graph import NodeSpec, Robot, recorder, robot_graph
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who needs which process. One that is not named here, such as the server, is needed by every robot."""
+
+    robots: Mapping[str, frozenset[str]]  # robot -> its nodes
+    spares: Mapping[str, str]  # a process that no robot needs -> what is without it
+
+    def lost(self, ended: Collection[str]) -> list[str]:
+        """Robots that miss a node."""
+        return [robot for robot, nodes in self.robots.items() if nodes & set(ended)]
+
+    def over(self, ended: Mapping[str, int]) -> str:
+        """Why no robot can work any more, with `ended` (process -> exit status); empty while one can."""
+        owned = frozenset().union(*self.robots.values())
+        fatal = [name for name in ended if name not in self.spares and name not in owned]
+        if not fatal and len(self.lost(ended)) == len(self.robots):
+            fatal = [name for name in ended if name in owned]
+        return ", ".join(f"{name} {how(ended[name])}" for name in fatal)
+
+    def told(self, name: str, ended: Mapping[str, int]) -> str:
+        """For people: that `name`, one of `ended`, ended, and what follows."""
+        what = f"{name} {how(ended[name])}"
+        if name in self.spares:
+            return f"{what}: {self.spares[name]}"
+        if self.over(ended):
+            return f"{what}: no robot is left that can work; all ends"
+        robot = next(robot for robot, nodes in self.robots.items() if name in nodes)
+        others = [other for other in self.robots if other not in self.lost(ended)]
+        return (
+            f"{what}: {robot} is lost. It stops by itself, and what is left of it stays up for its operator;"
+            f" {', '.join(others)} {'goes' if len(others) == 1 else 'go'} on"
+        )
+
+
+def roles_of(
+    robots: Sequence[Robot],
+    graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
+    panel: NodeSpec | None = None,
+) -> Roles:
+    """The roles in a bring-up of `robots` with the nodes that `graph` says, and their recorders."""
+    spares = {
+        recorder(
+            robot
+        ).process: f"{robot.namespace} goes on and is not recorded any more; {robot.record} has what came"
+        " before"
+        for robot in robots
+        if robot.record
+    }
+    if panel is not None:
+        spares[panel.process] = "robots go on; until it is started again, `rosa operator` does what it did"
+    return Roles(
+        {robot.namespace: frozenset(node.process for node in graph(robot)) for robot in robots}, spares
+    )
+
+
+def how(status: int) -> str:
+    """How a process ended, from its exit status; of one that was killed, the signal."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"

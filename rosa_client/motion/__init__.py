@@ -1,0 +1,1 @@
+"""What makes motion safe. Pure: chunk player, setpoint filter, limits, kinematics, emergency stop."""

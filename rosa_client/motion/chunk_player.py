@@ -1,0 +1,259 @@
+"""What the arm does at each control period: plays the newest order within limits, and holds when it ends.
+
+Pure: orders and the time go in, setpoints come out. Waypoint i of a chunk is the target from i * step_s to
+(i + 1) * step_s after the order was received (minus the part that it skips), as in training and evaluation
+(`rosa_sim/cell/rollout.py`); `SetpointFilter` makes it smooth and keeps position, velocity, acceleration and jerk
+within the limits whatever the targets are. With a velocity scale below 1 the chunk's own time runs slower by as much,
+so that the arm passes the same places and the gripper closes at the same one.
+
+Whatever the server or the runtime do, the arm holds by itself: when it is out of a sender's sight (`ALIVE_WITHIN_S`),
+when the emergency stop is pressed, when its driver reports a fault, and before it would leave its workspace.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState, Setpoint
+from rosa_client.motion.emergency_stop import REFUSAL, EmergencyStop
+from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.setpoint_filter import SetpointFilter
+
+Array = npt.NDArray[np.float64]
+
+ALIVE_WITHIN_S = 0.1  # an arm that moves holds when its sender was silent for this long
+SILENT = f"no sign of life from the runtime for {ALIVE_WITHIN_S:g} s"
+GUARD_M = 0.002  # places on the way are looked at before, in steps; the way itself may leave the box by this
+OFF_RAD = 0.02  # an arm that comes back from a fault this far from its setpoint holds where it is
+
+
+class ChunkPlayer:
+    """Plays one order at a time: a newer one replaces it at once, an older one changes nothing, an impossible one is
+    refused and the arm holds."""
+
+    def __init__(self, limits: MotionLimits, rate_hz: float, velocity_scale: float = 1.0) -> None:
+        self._filter = SetpointFilter(limits.joints, rate_hz)
+        self._filter.scale = velocity_scale
+        self._limits = limits
+        self.emergency_stop = EmergencyStop()
+        self.state = PlayerState.HOLDING
+        self.last = OrderId(0, 0)
+        self.cut_short = ""  # why the last order did not run to its end
+        self._refused = ""  # why the last order was refused
+        self._driver_fault = ""
+        self._gripper_m = limits.gripper.max_m
+        self._target = Setpoint(np.zeros(limits.joints.dof), self._gripper_m)
+        self._stopping = True  # holding where the ramp was frozen, rather than at _target
+        self._leeway_m = GUARD_M  # how far the ramp may leave the workspace; more when the arm began outside
+        self._alive_s = -math.inf  # the sender's last sign of life
+        self._waypoints: Array = np.zeros((1, limits.joints.dof + 1))  # of the chunk that plays
+        self._from_rad: Array = np.zeros(limits.joints.dof)  # where it began
+        self._step_s = 1.0
+        self._end_s = 0.0  # in the chunk's time
+        self._anchor_s = (0.0, 0.0)  # a moment, and the chunk's time then
+
+    def reset(self, q_rad: npt.ArrayLike, gripper_m: float) -> None:
+        """Hold at `q_rad` (dof,), where the arm does stand."""
+        self._filter.reset(q_rad)
+        self._gripper_m = gripper_m
+        self._leeway_m = GUARD_M + max(0.0, self._limits.depth_m(q_rad))
+        self.cut_short = self._refused = ""
+        self._rest()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the commanded position no longer changes."""
+        return self.state is PlayerState.HOLDING and self._filter.settled
+
+    @property
+    def fault(self) -> str:
+        """Why the arm cannot move, or why it refused the last order; empty when all is well."""
+        return self._driver_fault or self._refused
+
+    @property
+    def velocity_scale(self) -> float:
+        return self._filter.scale
+
+    def slow_down(self, now_s: float, share: float) -> None:
+        """From now on move with `share` (0..1] of the working speed. Raises `ValueError` for anything else."""
+        self._anchor_s = (now_s, self._chunk_s(now_s))
+        self._filter.scale = share
+
+    def remaining_s(self, now_s: float) -> float:
+        """Time until the chunk ends; 0 when holding, NaN for a move (it lasts as long as the limits make it)."""
+        if self.state is PlayerState.MOVING:
+            return math.nan
+        left_s = (self._end_s - self._chunk_s(now_s)) / self._filter.scale
+        return max(0.0, left_s) if self.state is PlayerState.PLAYING else 0.0
+
+    def order(self, now_s: float, number: OrderId, what: Order) -> str:
+        """Take an order; returns why it was refused, or the empty text. A refused order changes nothing but, when it
+        was in turn, its number: the sender meant the arm to leave what it did before, so the arm then holds."""
+        if not number.newer_than(self.last):
+            return f"order {number.epoch}:{number.seq} is not newer than {self.last.epoch}:{self.last.seq}"
+        self.last = number
+        self._alive_s = now_s
+        self._refused = self._refusal(what)
+        if self._refused or isinstance(what, Hold):
+            self._rest()
+        elif isinstance(what, Play):
+            self._play(now_s, what)
+        elif isinstance(what, MoveTo):
+            self._move(what)
+        if not self._refused:
+            self.cut_short = ""
+        return self._refused
+
+    def alive(self, now_s: float, number: OrderId) -> None:
+        """A sign of life; only one of the sender of the last order, and about that order, counts."""
+        if number == self.last:
+            self._alive_s = max(self._alive_s, now_s)
+
+    def come_to_rest(self, why: str) -> None:
+        """Leave what is under way, as for a hold that nobody ordered."""
+        self._cut(why)
+
+    def press_emergency_stop(self, source: str) -> bool:
+        """Hold and refuse every order that moves until a person releases; returns whether it was not latched before."""
+        self._cut("the emergency stop was pressed")
+        return self.emergency_stop.press(source)
+
+    def release_emergency_stop(self, decided_by: str, why: str) -> str:
+        """Take orders again; returns why not, or the empty text. Nothing moves by this."""
+        problem = self.emergency_stop.release(decided_by, why)
+        if not problem and self._refused == REFUSAL:
+            self._refused = ""
+        return problem
+
+    def sense(self, q_rad: npt.ArrayLike, gripper_m: float, fault: str) -> None:
+        """What the driver measured, `q_rad` (dof,), and why it says that it cannot move (empty: it can)."""
+        if fault:
+            self.fail(fault)
+        if not self._driver_fault:
+            return
+        # It may sag or be moved by hand meanwhile; the first setpoint after that must not be the old one.
+        if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
+            why = self.cut_short
+            self.reset(q_rad, self._gripper_m)
+            self.cut_short = why
+        if not fault:
+            self._refused = self._driver_fault = ""
+
+    def fail(self, why: str) -> None:
+        """The arm cannot move: hold, and refuse orders until it can again."""
+        if not self._driver_fault:
+            self._cut(f"the arm reports: {why}")
+        self._driver_fault = why
+
+    def update(self, now_s: float) -> Setpoint:
+        """The setpoint of this control period; call it once per period."""
+        self._watch(now_s)
+        if self.state is PlayerState.PLAYING:
+            self._follow(now_s)
+        if not self._stopping:
+            self._keep_inside()
+        if self._stopping:
+            return Setpoint(self._filter.hold(), self._gripper_m)
+        self._gripper_m = self._target.gripper_m
+        q = self._filter.step(self._target.q_rad)
+        if self.state is PlayerState.MOVING and self._filter.settled:
+            self.state = PlayerState.HOLDING
+        return Setpoint(q, self._gripper_m)
+
+    # -- orders -----------------------------------------------------------------------------------------------------
+
+    def _refusal(self, what: Order) -> str:
+        if isinstance(what, Nonsense):
+            return what.why
+        if isinstance(what, Hold):  # asks nothing that the arm would not do by itself
+            return ""
+        if self.emergency_stop.latched:
+            return REFUSAL
+        if self._driver_fault:
+            return f"the arm cannot move: {self._driver_fault}"
+        start = self._filter.goes_to
+        if isinstance(what, MoveTo):
+            return self._limits.refusal(self._row(what)[None], "target", start)
+        times = {"step_s": what.step_s, "skip_s": what.skip_s, "execute_s": what.execute_s}
+        if not (all(math.isfinite(v) and v >= 0 for v in times.values()) and what.step_s > 0):
+            return f"chunk: expected finite step_s > 0, skip_s >= 0 and execute_s >= 0, got {times}"
+        refusal = self._limits.refusal(what.actions, "chunk", start)
+        long_s = what.step_s * len(np.atleast_1d(np.asarray(what.actions)))
+        if not refusal and what.skip_s >= long_s:
+            return f"chunk: it is {long_s:g} s long, but {what.skip_s:g} s of it are to be skipped"
+        return refusal
+
+    def _row(self, move: MoveTo) -> Array:
+        width = self._clip_gripper(self._gripper_m) if math.isnan(move.gripper_m) else move.gripper_m
+        return np.append(np.asarray(move.q_rad, dtype=np.float64), width)
+
+    def _move(self, move: MoveTo) -> None:
+        row = self._row(move)
+        self._target = Setpoint(row[:-1], self._clip_gripper(float(row[-1])))
+        self._stopping = False
+        self.state = PlayerState.MOVING
+
+    def _play(self, now_s: float, play: Play) -> None:
+        self._waypoints = np.asarray(play.actions, dtype=np.float64)
+        self._from_rad = self._filter.goes_to
+        self._step_s = play.step_s
+        self._anchor_s = (now_s, play.skip_s)
+        self._end_s = play.step_s * len(self._waypoints)
+        if play.execute_s > 0:
+            self._end_s = min(self._end_s, play.skip_s + play.execute_s)
+        self._stopping = False
+        self.state = PlayerState.PLAYING
+
+    # -- each period ------------------------------------------------------------------------------------------------
+
+    def _watch(self, now_s: float) -> None:
+        """Nothing moves out of the sender's sight, not even the rest of a way whose time has ended."""
+        if self._stopping or now_s - self._alive_s < ALIVE_WITHIN_S:
+            return
+        if self.state is PlayerState.HOLDING:
+            self._rest()
+        else:
+            self._cut(SILENT)
+
+    def _follow(self, now_s: float) -> None:
+        slots = min(self._chunk_s(now_s), self._end_s) / self._step_s
+        ended = slots >= self._end_s / self._step_s - 1e-6
+        if ended:  # the last waypoint of the part that was to be executed stays the target
+            self.state = PlayerState.HOLDING
+        index = min(max(0, int(slots + (-1e-6 if ended else 1e-6))), len(self._waypoints) - 1)
+        q_rad = self._waypoints[index, :-1]
+        if (
+            self._filter.scale < 1.0 and not ended
+        ):  # a slot lasts longer then; in steps the arm would stop in each
+            before = self._waypoints[index - 1, :-1] if index else self._from_rad
+            q_rad = before + (slots - index) * (q_rad - before)
+        self._target = Setpoint(q_rad, self._clip_gripper(float(self._waypoints[index, -1])))
+
+    def _keep_inside(self) -> None:
+        """The order was checked before, along straight lines; the ramp cuts corners, and an arm that began outside its
+        workspace may only come in."""
+        ahead = self._filter.ahead(self._target.q_rad)
+        depth_m = self._limits.depth_m(ahead)
+        if depth_m > self._leeway_m:
+            self._cut(f"the way leaves the workspace: {self._limits.place(ahead)}")
+        self._leeway_m = max(GUARD_M, min(self._leeway_m, depth_m + GUARD_M))
+
+    def _chunk_s(self, now_s: float) -> float:
+        """The chunk's own time, which runs slower than the clock when the arm is slowed."""
+        moment_s, chunk_s = self._anchor_s
+        return chunk_s + (now_s - moment_s) * self._filter.scale
+
+    def _cut(self, why: str) -> None:
+        if not (self._stopping or self.settled):
+            self.cut_short = why
+        self._rest()
+
+    def _rest(self) -> None:
+        self._stopping = True
+        self.state = PlayerState.HOLDING
+
+    def _clip_gripper(self, width_m: float) -> float:
+        return min(max(width_m, self._limits.gripper.min_m), self._limits.gripper.max_m)

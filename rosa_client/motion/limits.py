@@ -1,0 +1,163 @@
+"""What an order may ask of the arm: joint limits, gripper range and workspace, checked in one place, before it moves.
+
+The runtime checks a model's answer with it (`chunk_check.py`), and the arm every order again (`chunk_player.py`),
+whoever sent it. An order that is outside is refused whole. What is beyond a limit by no more than the tolerance is
+rounding: it is taken, and the setpoint filter stops at the limit itself. The workspace has no tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rosa_client.motion.kinematics import Chain
+from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
+
+Array = NDArray[np.float64]
+
+JOINT_TOLERANCE_RAD = 1e-3  # float32 rounding of a model that aims exactly at a limit
+GRIPPER_TOLERANCE_M = 1e-3
+MAX_HORIZON = 1024
+PATH_STEP_RAD = (
+    0.1  # between two places that are looked at on the way: the tool's arc is then off its chord by 1 mm
+)
+MAX_PLACES = 2048  # of one order; a wilder one is looked at in longer steps
+
+
+class MotionLimits:
+    """The limits of one robot. Without a workspace only joints and gripper are limited."""
+
+    def __init__(
+        self,
+        joints: JointLimits,
+        gripper: GripperSpec,
+        chain: ChainSpec | None = None,
+        workspace: WorkspaceSpec | None = None,
+    ) -> None:
+        self.joints = joints
+        self.gripper = gripper
+        self._low = np.array([*joints.position_min_rad, gripper.min_m])
+        self._high = np.array([*joints.position_max_rad, gripper.max_m])
+        self._slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, GRIPPER_TOLERANCE_M])
+        self._chain = Chain(chain) if chain is not None and workspace is not None else None
+        self._box_low, self._box_high = np.zeros(3), np.zeros(3)
+        if workspace is not None:
+            self._box_low, self._box_high = np.array(workspace.min_m), np.array(workspace.max_m)
+
+    @classmethod
+    def of(cls, spec: RobotSpec) -> MotionLimits:
+        """The limits that a robot file sets."""
+        return cls(spec.limits, spec.gripper, spec.chain, spec.workspace)
+
+    def refusal(self, rows: ArrayLike, name: str, start_rad: ArrayLike | None = None) -> str:
+        """Why `rows` (n, dof + 1), joints in rad and gripper width in m, must not be moved to; empty when they may.
+
+        With `start_rad` (dof,) the straight joint-space way from there is looked at too, unless the arm already stands
+        outside its workspace: then it may come in.
+        """
+        asked = np.asarray(rows, dtype=np.float64)
+        dof = self.joints.dof
+        if asked.ndim != 2 or asked.shape[1] != dof + 1 or not 1 <= len(asked) <= MAX_HORIZON:
+            expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints and a gripper width"
+            return f"{name}: expected {expected}, got shape {asked.shape}"
+        bad = ~((asked >= self._low - self._slack) & (asked <= self._high + self._slack))  # also where NaN
+        if bad.any():
+            return self._value_refusal(asked, bad, name)
+        if self._chain is None:
+            return ""
+        corners = np.clip(asked, self._low, self._high)[:, :dof]
+        from_start = start_rad is not None and self.depth_m(start_rad) <= 0.0
+        if from_start:
+            corners = np.vstack([np.asarray(start_rad, dtype=np.float64), corners])
+        return self._place_refusal(self._chain, corners, name, before=1 if from_start else 0)
+
+    def depth_m(self, q_rad: ArrayLike) -> float:
+        """How far the outermost point is outside the workspace at `q_rad` (dof,), m; 0 or less inside."""
+        if self._chain is None:
+            return -math.inf
+        return float(self._outside(self._chain.points(q_rad)).max())
+
+    def place(self, q_rad: ArrayLike) -> str:
+        """Which point is how far outside the workspace at `q_rad` (dof,), in words."""
+        if self._chain is None:
+            return "there is no workspace"
+        return self._place_text(self._chain, self._chain.points(q_rad))
+
+    def _outside(self, points: Array) -> Array:
+        """How far each coordinate of `points` (..., 3) is outside the box, m; negative inside."""
+        return np.maximum(self._box_low - points, points - self._box_high)
+
+    def _value_refusal(self, asked: Array, bad: NDArray[np.bool_], name: str) -> str:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        part = "gripper" if column == self.joints.dof else f"joint {column + 1}"
+        unit = "m" if column == self.joints.dof else "rad"
+        return (
+            f"{name}: waypoint {row}, {part} is {asked[row, column]:g} {unit}, "
+            f"expected {self._low[column]:g}..{self._high[column]:g} ({bad.sum()} of {bad.size} values are outside)"
+        )
+
+    def _place_refusal(self, chain: Chain, corners: Array, name: str, before: int) -> str:
+        """`corners` (n, dof) are the way in joint space; `before` of them come before the first waypoint."""
+        way, leads_to, share = _way(corners)
+        points = chain.points(way)  # (places, watched, 3)
+        bad = self._outside(points).max(axis=(1, 2)) > 0.0
+        if not bad.any():
+            return ""
+        at = int(np.argmax(bad))
+        row = int(leads_to[at]) - before
+        where = f"waypoint {row}" if share[at] == 1.0 else f"on the way to waypoint {row}"
+        return f"{name}: {where}, {self._place_text(chain, points[at])}"
+
+    def _place_text(self, chain: Chain, points: Array) -> str:
+        """`points` (watched, 3)."""
+        outside = self._outside(points)
+        point, axis = (int(i) for i in np.unravel_index(int(outside.argmax()), outside.shape))
+        return (
+            f"{chain.names[point]} is at {'xyz'[axis]} = {points[point, axis]:.3f} m, expected "
+            f"{self._box_low[axis]:g}..{self._box_high[axis]:g} (the workspace)"
+        )
+
+
+def _way(corners: Array) -> tuple[Array, NDArray[np.intp], Array]:
+    """Places (m, dof) on the straight lines between `corners` (n, dof), the corner that each leads to, and how much of
+    the line there lies behind it (1 = at the corner). The first corner is among them."""
+    span = np.diff(corners, axis=0)
+    pieces = np.ceil(np.abs(span).max(axis=1, initial=0.0) / PATH_STEP_RAD).astype(np.intp)
+    pieces = np.maximum(pieces, 1)
+    if pieces.sum() > MAX_PLACES:
+        pieces = np.maximum(pieces * MAX_PLACES // int(pieces.sum()), 1)
+    line = np.repeat(np.arange(len(span)), pieces)
+    number = np.arange(len(line)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 1
+    share = number / pieces[line]
+    places = corners[line] + share[:, None] * span[line]
+    return (
+        np.vstack([corners[:1], places]),
+        np.concatenate([[0], line + 1]),
+        np.concatenate([[1.0], share]),
+    )
+
+
+# The moves that the runtime makes by itself; the straight joint-space way of each stays in the workspace.
+LEGS = (
+    ("home", "clear"),
+    ("safe", "clear"),
+    ("clear", "drop"),
+    ("drop", "clear"),
+    ("clear", "home"),
+    ("home", "safe"),
+)
+
+
+def pose_problems(spec: RobotSpec) -> list[str]:
+    """Named poses, or the ways between them, that leave the robot's own workspace."""
+    limits, poses = MotionLimits.of(spec), spec.poses
+    width_m = spec.gripper.max_m
+    problems = [limits.refusal([[*poses[name], width_m]], f"{name}_rad") for name in poses]
+    if not any(problems):
+        legs = [(start, end) for start, end in LEGS if start in poses and end in poses]
+        problems = [
+            limits.refusal([[*poses[b], width_m]], f"from {a}_rad to {b}_rad", poses[a]) for a, b in legs
+        ]
+    return [problem for problem in problems if problem]

@@ -1,0 +1,139 @@
+"""Records every topic of one robot to an MCAP bag, for machines without rosbag2; in namespace `/`, of every robot.
+
+Messages are taken as they come over the wire and written with the time of their arrival. New topics are found
+meanwhile. A recorder that is killed loses what came within the last `FLUSH_EVERY_S`, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+
+from rosa_client.nodes.shell import declare
+from rosa_client.recording.bag import BagWriter, message_class
+
+PARAMETERS = {
+    "path": ("", "the MCAP file to write"),
+    "exclude": (".*/image_raw$", "topics not to record: pictures are recorded compressed"),
+}
+EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop")  # topics that are not in a robot's namespace
+LOOK_EVERY_S = 0.1
+FLUSH_EVERY_S = 0.2
+LINGER_S = 0.3
+DEPTH = 200  # messages of one topic that may wait while the disk is slow
+
+
+class RecorderError(Exception):
+    """Why nothing can be recorded."""
+
+
+class Recorder(Node):
+    """One bag from start to `close`. What came before its topic was found is in it if its publisher keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__("recorder_node")
+        declare(self, PARAMETERS)
+        path = Path(self.get_parameter("path").value)
+        self._exclude = re.compile(self.get_parameter("exclude").value)
+        if not path.name:
+            raise RecorderError("parameter path: expected the MCAP file to write, got nothing")
+        self._bag = BagWriter(path)
+        self._channels: dict[str, int | None] = {}  # None: cannot be recorded
+        self._topics: dict[str, Any] = {}
+        self._weaker: set[str] = set()  # topics with a publisher that gives less than was asked of it
+        # A wall clock that is set during the run must not shuffle the record.
+        self._wall_ns = time.time_ns() - time.monotonic_ns()
+        self.create_timer(LOOK_EVERY_S, self._look)
+        self.create_timer(FLUSH_EVERY_S, self._bag.flush)
+        self.get_logger().info(f"recording {self.get_namespace()} to {path}")
+
+    def close(self) -> None:
+        """Finish the bag: its summary says what is in it and where."""
+        self._bag.close()
+        size_mb = self._bag.path.stat().st_size / 1e6
+        recorded = sum(channel is not None for channel in self._channels.values())
+        text = f"{self._bag.count} messages of {recorded} topics, {size_mb:.1f} MB in {self._bag.path}"
+        print(f"recorder_node: {text}", flush=True)
+
+    def _look(self) -> None:
+        while self._weaker:
+            self.destroy_subscription(self._topics.pop(self._weaker.pop()))
+        inside = self.get_namespace().rstrip("/") + "/"
+        for topic, types in self.get_topic_names_and_types():
+            wanted = (topic.startswith(inside) or topic in EVERYBODY) and "/_" not in topic
+            if wanted and topic not in self._topics and not self._exclude.fullmatch(topic):
+                self._add(topic, types[0])
+
+    def _add(self, topic: str, name: str) -> None:
+        profiles = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        if not profiles:
+            return
+        if topic not in self._channels:
+            self._channels[topic] = self._channel(topic, name)
+        channel = self._channels[topic]
+        if channel is None:
+            return
+
+        def keep(data: bytes) -> None:
+            self._bag.add(channel, self._wall_ns + time.monotonic_ns(), data)
+
+        # Ask for as much as every publisher gives: more would connect to none of them.
+        # For one that comes later and gives less, it is asked anew.
+        qos = QoSProfile(depth=DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        if all(profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles):
+            qos.reliability = ReliabilityPolicy.RELIABLE
+        if all(profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles):
+            qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        self._topics[topic] = self.create_subscription(
+            message_class(name),
+            topic,
+            keep,
+            qos,
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(incompatible_qos=lambda _: self._weaker.add(topic)),
+        )
+
+    def _channel(self, topic: str, name: str) -> int | None:
+        try:
+            message_class(name)
+            return self._bag.channel(topic, name)
+        except (ImportError, AttributeError, FileNotFoundError) as error:
+            self.get_logger().warning(f"{topic} is not recorded: {error}")
+            return None
+
+
+def main() -> None:
+    """Until SIGINT or SIGTERM, and a little longer: what was said just before the end is still under way."""
+    asked_s: list[float] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_s.append(time.monotonic()))
+    # rclpy's own handlers would end every subscription at once.
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        recorder = Recorder()
+    except (RecorderError, OSError) as error:
+        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
+        sys.exit(2)
+    executor = SingleThreadedExecutor()
+    executor.add_node(recorder)
+    while not asked_s or time.monotonic() - asked_s[0] < LINGER_S:
+        executor.spin_once(timeout_sec=0.05)
+    recorder.close()
+    executor.shutdown()
+    recorder.destroy_node()
+    rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()

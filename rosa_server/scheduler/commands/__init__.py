@@ -1,0 +1,1 @@
+"""`rosa plan` and `rosa profile`: arguments, tables and pictures."""

@@ -1,0 +1,246 @@
+"""`rosa plan FACTORY.yaml`: compute and show a schedule; no server needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.config import load_factory
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.commands.picture import draw
+from rosa_server.scheduler.commands.table import counted, render, render_migration
+from rosa_server.scheduler.commands.what_if import changed
+from rosa_server.scheduler.exact.exact import solve_exact
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.running.migration import plan_migration
+from rosa_server.scheduler.schedule import Schedule, load_schedule
+from rosa_server.scheduler.search.min_servers import Needed, servers_needed
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
+
+INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
+WRONG_INPUT = 2
+PICTURES = (".png", ".svg", ".pdf")
+
+# Options that have no meaning together, and what to do instead. An option that did nothing would be believed.
+PAPER = "--scheduler paper"
+SERVERS = "--what-if servers=N"
+UNSUPPORTED = (
+    (PAPER, "--exact", "the exact search is ours, whatever the scheduler; leave one of them out"),
+    ("--min-servers", "--exact", "there is no plan to improve; ask for one by --what-if servers=N"),
+    ("--min-servers", SERVERS, "the number of servers is what is asked for; leave one of them out"),
+    ("--min-servers", "--picture", "there is no plan to draw; draw one by --what-if servers=N"),
+    ("--min-servers", "--bound", "there is no plan to compare; ask for one by --what-if servers=N"),
+    ("--min-servers", "--migrate-from", "there is no plan to go to; make one by --what-if servers=N"),
+)
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add `plan` to a command line's sub-commands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "plan",
+        help="show the schedule of a factory",
+        description="Placement, routing, batching and rates of a factory, from its file and the profiles of its models."
+        " Exit status: 0 feasible, 3 refused with reasons, 2 wrong input.",
+    )
+    parser.add_argument("factory", type=Path, help="factory description (YAML)")
+    parser.add_argument(
+        "--json", action="store_true", help="print the schedule as JSON; `rosa serve --schedule` runs it"
+    )
+    parser.add_argument("--picture", type=Path, help=f"also draw it ({', '.join(PICTURES)})")
+    parser.add_argument(
+        "--what-if",
+        nargs="+",
+        default=[],
+        metavar="NAME=N",
+        help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
+    )
+    parser.add_argument(
+        "--min-servers", action="store_true", help="only say how many servers the factory needs"
+    )
+    parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
+    parser.add_argument(
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=("rosa", "paper"),
+        default="rosa",
+        help="rosa: ours, with its defaults; paper: as published",
+    )
+    parser.add_argument(
+        "--dynamic-batching", action="store_true", help="workers run what waits, up to a batch"
+    )
+    parser.add_argument(
+        "--share-components", action="store_true", help="components of one model may share a server"
+    )
+    parser.add_argument(
+        "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
+    )
+    parser.add_argument(
+        "--bound", action="store_true", help="also say how far from the best possible schedule it is at most"
+    )
+    parser.add_argument(
+        "--exact",
+        nargs="?",
+        type=float,
+        const=60.0,
+        metavar="SECONDS",
+        help="small factories: search for the best schedule, with a proof, at most so long (60); no fair shares",
+    )
+    parser.add_argument(
+        "--migrate-from",
+        type=Path,
+        metavar="PLAN.json",
+        help="also list the steps from this plan to the new one, whose servers then keep name and model where they can",
+    )
+    parser.set_defaults(run=main)
+    return parser
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input."""
+    try:
+        if args.picture is not None:
+            _check_picture(args.picture)  # a long search first would be in vain
+        _check_combination(args)
+        described = problem_from(load_factory(args.factory))
+        if not described.classes:
+            raise ConfigError(str(args.factory), ["robot_fleet: is empty; a plan needs robots"])
+        problem, notes = changed(described, args.what_if)
+        if args.standby >= problem.servers and not args.min_servers:
+            raise ConfigError(
+                "--standby",
+                [f"{args.standby} of {problem.servers} servers leave none that serves; keep fewer"],
+            )
+        for note in notes:
+            print(note, file=sys.stderr)
+        older = load_schedule(args.migrate_from) if args.migrate_from else None
+        library = ProfileLibrary(args.profiles)
+        options = options_from(args)
+        if args.min_servers:
+            return _min_servers(problem, library, options, args.json)
+        exact = None
+        if args.exact is not None:
+            exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact))
+        schedule = exact.schedule if exact else solve(problem, library, options)
+        migration = None
+        if older is not None and schedule.feasible:
+            catalog = Catalog(problem, library, options)
+            migration = plan_migration(older, schedule, problem, catalog)
+            schedule = migration.schedule
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule, problem))
+    if exact is not None and schedule.feasible:
+        print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
+    if args.bound and schedule.feasible:
+        print(
+            "\n" + _gap(schedule, upper_bound(problem, library, options)),
+            file=sys.stderr if args.json else None,
+        )
+    if migration is not None:
+        print("\n" + render_migration(migration), file=sys.stderr if args.json else None)
+    if args.picture and schedule.servers:
+        draw(schedule, args.picture)
+    elif args.picture:
+        print(f"{args.picture} is not drawn: there is no plan", file=sys.stderr)
+    return 0 if schedule.feasible else INFEASIBLE
+
+
+def _check_picture(path: Path) -> None:
+    problems = []
+    if path.suffix not in PICTURES:
+        problems.append(f"{path}: expected a name that ends in {', '.join(PICTURES)}")
+    if not path.parent.is_dir():
+        problems.append(f"{path}: no folder {path.parent}; make it first")
+    if problems:
+        raise ConfigError("--picture", problems)
+
+
+def _check_combination(args: argparse.Namespace) -> None:
+    given = {
+        PAPER: args.scheduler == "paper",
+        SERVERS: any(change.startswith("servers=") for change in args.what_if),
+        "--min-servers": args.min_servers,
+        "--standby": args.standby != 0,
+        "--dynamic-batching": args.dynamic_batching,
+        "--share-components": args.share_components,
+        "--p99-loop": args.p99_loop,
+        "--bound": args.bound,
+        "--exact": args.exact is not None,
+        "--picture": args.picture is not None,
+        "--migrate-from": args.migrate_from is not None,
+    }
+    problems = [
+        f"{one} and {other} do not go together: {why}"
+        for one, other, why in UNSUPPORTED
+        if given[one] and given[other]
+    ]
+    if problems:
+        raise ConfigError("rosa plan", problems)
+
+
+def options_from(args: argparse.Namespace) -> Options:
+    if args.standby < 0:
+        raise ConfigError("--standby", [f"expected 0 or more, got {args.standby}"])
+    if args.exact is not None and not 0 < args.exact < inf:
+        raise ConfigError("--exact", [f"expected more than 0 seconds, got {args.exact:g}"])
+    make = Options.paper if args.scheduler == "paper" else Options
+    return make(
+        standby=args.standby,
+        dynamic_batching=args.dynamic_batching,
+        share_components=args.share_components,
+        loop_statistic="p99" if args.p99_loop else "mean",
+    )
+
+
+def _gap(schedule: Schedule, bound: float | None) -> str:
+    if bound is None:
+        return "No bound was found in the time that its linear program has."
+    below = 1 - schedule.objective / bound
+    return f"At most {below:.1%} below the best possible schedule: no schedule of these servers exceeds {bound:.2f}."
+
+
+def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as_json: bool) -> int:
+    steps = (0.0, 0.5, 0.9, 0.95)
+    needed = {share: servers_needed(problem, library, options, share) for share in steps}
+    fewest = needed[0.0]
+    if fewest is None:
+        print("\n".join(solve(problem, library, options).reasons), file=sys.stderr)
+        return INFEASIBLE
+    if as_json:
+        enough = {str(share): found and found.servers for share, found in needed.items()}
+        least = {str(share): found and found.least for share, found in needed.items()}
+        print(
+            json.dumps(
+                {"min_servers": fewest.servers, "for_share_of_fastest": enough, "proved_at_least": least}
+            )
+        )
+        return 0
+    robots = counted(problem.robots, "robot")
+    print(
+        f"{counted(fewest.servers, 'server')} will keep every SLO and minimum rate of {robots}; {_proof(fewest)}."
+    )
+    if options.standby:
+        print(
+            f"{options.standby} of them, here and below, {'is' if options.standby == 1 else 'are'} kept as standby."
+        )
+    for share in steps[1:]:
+        found = needed[share]
+        servers = "No number of servers" if found is None else counted(found.servers, "server")
+        proof = "" if found is None else f"; {_proof(found)}"
+        print(f"{servers} will let robots act at {share:.0%} of their task's fastest rate on average{proof}.")
+    return 0
+
+
+def _proof(found: Needed) -> str:
+    return "fewer cannot" if found.proved else f"fewer than {found.least} cannot"

@@ -1,0 +1,213 @@
+"""`rosa profile MODEL`: measure a backend and write its profile, or plot profiles that exist."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_contract.config import load_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import nearest
+from rosa_server.models.backend import Backend
+from rosa_server.models.registry import create
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.profiles.measure import RATE_SHARES, Progress, UnsteadyMachine, measure_plan, plans
+from rosa_server.scheduler.profiles.measured_facts import measured_facts
+from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
+
+BAR = 30
+UNSTEADY = 4  # exit status: the machine had other work
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add `profile` to a command line's sub-commands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "profile",
+        help="measure a model on this hardware for the scheduler",
+        description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
+        " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine had other work.",
+    )
+    parser.add_argument("model", help="model name as in factory files")
+    parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
+    parser.add_argument("--backend", help="backend name, instead of --factory")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="backend option (YAML value)"
+    )
+    parser.add_argument("--component", default="system1", help="component that the requests name")
+    parser.add_argument("--hardware", default="cpu", help="server_cluster.gpu_type of this machine")
+    parser.add_argument(
+        "--hardware-memory-mb", type=float, help="its memory; default: GPU memory, or RAM for cpu"
+    )
+    parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
+    parser.add_argument("--requests", type=int, default=300, help="requests per rate")
+    parser.add_argument(
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+    )
+    parser.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="plot the profile; with an existing one, only that",
+    )
+    parser.add_argument("--again", action="store_true", help="measure although a profile exists")
+    parser.set_defaults(run=main)
+    return parser
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `rosa profile`. Exit status 0; 2: wrong input; 4: no steady measurement, what was measured is kept."""
+    try:
+        path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
+        if path.exists() and not args.again:
+            if args.plot is None:
+                problem = "exists already; --again measures anew, --plot draws it"
+                raise ConfigError(str(path), [problem])
+            profile = load_profile(path)
+        else:
+            profile = _measured(args, path)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except UnsteadyMachine as error:
+        print(f"\nrosa profile {args.model}: {error}", file=sys.stderr)
+        return UNSTEADY
+    if args.plot is not None:
+        target = Path(args.plot) if args.plot else path.with_suffix(".png")
+        plot(profile, target)
+        print(f"plotted {target}")
+    return 0
+
+
+def _measured(args: argparse.Namespace, path: Path) -> Profile:
+    if args.requests < 50:
+        raise ConfigError(
+            "--requests", [f"expected at least 50 for a p99 that means anything, got {args.requests}"]
+        )
+    try:
+        batches = [int(part) for part in args.batches.split(",")]
+    except ValueError:
+        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+    backend = _backend(args)
+    partial = path.with_suffix(".partial.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    progress = Progress.load(partial)
+    backend.load()
+    try:
+        backend.warm_up()
+        configurations: list[Configuration] = []
+        todo = plans(batches, backend.max_batch)
+        for index, plan in enumerate(todo):
+            steps = measure_plan(
+                backend, plan, args.component, args.requests, time.perf_counter, time.sleep, progress, False
+            )
+            for step in steps:
+                if isinstance(step, Configuration):
+                    configurations.append(step)
+                    continue
+                progress.save(partial)
+                done = len(progress.points[plan.key]) / len(RATE_SHARES)
+                _progress(
+                    (index + done) / len(todo), f"{plan.key} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms"
+                )
+    finally:
+        backend.close()
+    print(file=sys.stderr)
+    widest = max(configurations, key=lambda c: (c.batching == "dynamic", c.batch))
+    memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
+    hardware_memory_mb = given or _memory_mb(args.hardware)
+    profile = Profile(
+        SCHEMA,
+        args.model,
+        args.hardware,
+        "measured",
+        memory_mb,
+        hardware_memory_mb,
+        tuple(configurations),
+        f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}",
+        measured_facts(configurations, args.requests, memory_mb, hardware_memory_mb, bool(given)),
+        batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
+    )
+    save_profile(profile, path)
+    load_profile(path)
+    partial.unlink(missing_ok=True)
+    print(f"wrote {path}")
+    return profile
+
+
+def _backend(args: argparse.Namespace) -> Backend:
+    options: dict[str, Any] = {}
+    name = args.backend
+    if args.factory is not None:
+        models = load_factory(args.factory).models
+        if args.model not in models:
+            hint = nearest(args.model, models)
+            raise ConfigError(
+                str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
+            )
+        name = name or models[args.model].backend
+        options = dict(models[args.model].options)
+    if name is None:
+        raise ConfigError("rosa profile", ["say how the model runs: --factory FILE or --backend NAME"])
+    for text in args.option:
+        key, separator, value = text.partition("=")
+        if not separator or not key.isidentifier():
+            raise ConfigError("--option", [f"expected NAME=VALUE, got {text!r}"])
+        try:
+            options[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
+    return create(name, **options)
+
+
+def _progress(share: float, words: str) -> None:
+    filled = round(BAR * share)
+    print(
+        f"\r[{'#' * filled}{'.' * (BAR - filled)}] {share:4.0%} {words:<40}",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _memory_mb(hardware: str) -> float:
+    if hardware != "cpu":
+        query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
+            return float(told.split()[0]) * 1.048576  # MiB
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
+
+
+def plot(profile: Profile, path: Path) -> None:
+    """p50 and p99 over request rate, a line per batching configuration."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    for index, configuration in enumerate(profile.configurations):
+        colour = f"C{index % 10}"
+        rates = [point.rate_hz for point in configuration.latency]
+        label = f"{configuration.label} {'/'.join(configuration.components)}".strip()
+        axes.plot(
+            rates, [point.p99_ms for point in configuration.latency], "-", color=colour, label=f"{label} p99"
+        )
+        axes.plot(rates, [point.p50_ms for point in configuration.latency], ":", color=colour)
+    axes.set_yscale("log")
+    axes.set_xlabel("requests per second")
+    axes.set_ylabel("latency, ms (dotted: p50)")
+    axes.set_title(f"{profile.model} on {profile.hardware}, {profile.origin}", fontsize=9)
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)

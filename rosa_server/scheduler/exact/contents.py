@@ -1,0 +1,126 @@
+"""What one server can hold: every mix of streams of a kind, and an integer program over how many servers hold which.
+
+The program is the paper's equation (3) with mixed servers: a column per content (streams of each class) instead of
+one per class and stream count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.placement.packing import SLACK, Bin, Kind
+from rosa_server.scheduler.placement.placement import hosts
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.catalog import Catalog, Load
+
+MOST_CONTENTS = 20_000  # of one kind; the program has a column for each that is feasible
+TOLERANCE = 1e-9  # of the integer program's constraints
+Rates = Mapping[str, float]
+Held = list[tuple["Contents", int, int]]  # (kind's contents, which, on how many servers)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Every content of a server of one kind."""
+
+    kind: Kind
+    demands: tuple[tuple[TaskClass, Need], ...]
+    streams: NDArray[np.int64]  # (contents, demands)
+    slo_ms: NDArray[np.float64]  # (contents,): the lowest SLO in it
+
+    def latency_s(self, catalog: Catalog, rates_hz: Rates) -> NDArray[np.float64]:
+        """Loop latency of each content under its best batching, network included; infinite where an SLO breaks.
+
+        Never falls when a rate rises.
+        """
+        per_stream = np.array([need.rate_hz(rates_hz.get(cls.name, 0.0)) for cls, need in self.demands])
+        load = self.streams @ per_stream
+        best = np.full(len(load), inf)
+        for slo_ms in np.unique(self.slo_ms):
+            mine = self.slo_ms == slo_ms
+            for choice in catalog.configurations(self.kind.model, self.kind.components[0]):
+                measured = [point.rate_hz for point in choice.latency]
+                curve = [choice.latency_ms(catalog.options.loop_statistic, rate) for rate in measured]
+                allowed = mine & (load <= catalog.cap(choice, float(slo_ms)) * (1 + SLACK))
+                best[allowed] = np.minimum(best[allowed], np.interp(load[allowed], measured, curve))
+        return (best + catalog.options.network_ms) / 1000
+
+    def bin(self, index: int, rates_hz: Rates) -> Bin:
+        """A content as loads."""
+        return [
+            Load(cls.name, need.component, int(n), need.rate_hz(rates_hz.get(cls.name, 0.0)), need.slo_ms)
+            for (cls, need), n in zip(self.demands, self.streams[index], strict=True)
+            if n
+        ]
+
+
+def contents_of(problem: Problem, kind: Kind) -> Contents:
+    """All contents of a kind. Raises `ConfigError` where there are too many to list."""
+    demands = tuple((cls, need) for cls in problem.classes for need in cls.needs if hosts(kind, need))
+    shape = [cls.robots + 1 for cls, _ in demands]
+    if prod(shape) > MOST_CONTENTS:
+        words = (
+            f"{prod(shape):,} mixes of streams are possible on one server of {kind.model}, at most"
+            f" {MOST_CONTENTS:,} can be searched; take fewer tasks or robots, or `--bound` without --exact"
+        )
+        raise ConfigError("--exact", [words])
+    streams = np.indices(shape).reshape(len(shape), -1).T[1:]
+    slos = np.array([need.slo_ms for _, need in demands])
+    return Contents(kind, demands, streams, np.where(streams > 0, slos, inf).min(axis=1))
+
+
+class Program:
+    """Servers by content: every stream exactly once, on at most `servers` servers."""
+
+    def __init__(self, catalog: Catalog, every: Sequence[Contents], rates_hz: Rates, servers: float) -> None:
+        self.solver = pywraplp.Solver.CreateSolver("SCIP")
+        self.waiting: dict[
+            str, list[object]
+        ] = {}  # class -> seconds of a round spent waiting, a term per content
+        self._columns: list[tuple[Contents, int, object]] = []
+        for contents in every:
+            self._add(contents, contents.latency_s(catalog, rates_hz))
+        self.used = self.solver.Sum([count for _, _, count in self._columns])
+        if servers < inf:
+            self.solver.Add(self.used <= servers)
+
+    def _add(self, contents: Contents, latency_s: NDArray[np.float64]) -> None:
+        most = [cls.robots for cls, _ in contents.demands]
+        feasible = np.flatnonzero(np.isfinite(latency_s))
+        counts = []
+        for index in feasible:
+            row = contents.streams[index].tolist()
+            count = self.solver.IntVar(0, min(k // n for k, n in zip(most, row, strict=True) if n), "")
+            counts.append(count)
+            self._columns.append((contents, int(index), count))
+        for column, (cls, need) in enumerate(contents.demands):
+            holding = [
+                (y, int(contents.streams[i, column]), float(latency_s[i]))
+                for y, i in zip(counts, feasible, strict=True)
+            ]
+            holding = [entry for entry in holding if entry[1]]
+            self.solver.Add(self.solver.Sum([y * n for y, n, _ in holding]) == cls.robots)
+            weight = need.calls_per_action / cls.robots
+            self.waiting.setdefault(cls.name, []).extend(
+                y * (weight * n * s) for y, n, s in holding if need.is_goal
+            )
+
+    def solve(self, seconds: float, gap: float = 0.0) -> int:
+        """The solver's status; it may stop where its bound is above its best solution by `gap`, relative."""
+        self.solver.SetTimeLimit(max(1, int(1000 * seconds)))
+        tolerances = pywraplp.MPSolverParameters()
+        tolerances.SetDoubleParam(tolerances.PRIMAL_TOLERANCE, TOLERANCE)
+        tolerances.SetDoubleParam(tolerances.RELATIVE_MIP_GAP, gap)
+        return int(self.solver.Solve(tolerances))
+
+    def held(self) -> Held:
+        """The contents in use after a solve."""
+        counts = [(contents, index, round(y.solution_value())) for contents, index, y in self._columns]  # type: ignore[attr-defined]
+        return [entry for entry in counts if entry[2]]

@@ -1,0 +1,211 @@
+"""What one worker can do, looked up in the profiles: capacity under an SLO, latency under a load, best batching.
+
+A worker hosts one model. All its streams together must keep every stream's SLO. For one component the load is a request
+rate. A worker that serves several components of one model (an option) is judged by utilisation: the loads, each divided
+by its own maximum throughput, add up, and each component must keep its SLO at that utilisation of its own profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be chosen about the solver. `Options.paper()` is the paper's scheduler; the default adds ours."""
+
+    slo_statistic: str = "p99"  # which percentile must stay within slo_ms
+    loop_statistic: str = "mean"  # latency in equation (4); "p99" is 4.2's "P99-safe prediction"
+    dynamic_batching: bool = False  # also use workers that run what waits, up to b
+    batch_sizes: tuple[int, ...] = ()  # only these static batches; none = all profiled
+    share_components: bool = False  # components of one model may share a worker
+    packing: str = "level"  # "isolated": ROSA 3.4.3's isolated packing and compaction; "level": ours
+    search: str = "guided"  # "frontier": ROSA 3.4.3's search; "guided": from the relaxation's optimum
+    fair_share: float = 0.5  # least part of the common rate for a class without min_action_rate_hz
+    network_ms: float = (
+        0.0  # taken from every SLO and added to every round for the way to the server and back
+    )
+    tolerance: float = 0.005  # of the objective: less is not searched for, and even rates may cost as much
+    time_budget_s: float = 20.0
+    standby: int = 0  # servers kept as hot standby
+
+    @classmethod
+    def paper(cls, **changes: object) -> Options:
+        """The scheduler as the paper describes it."""
+        return replace(cls(packing="isolated", search="frontier", fair_share=0.0), **changes)  # type: ignore[arg-type]
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the default, as plain values for a schedule's file."""
+        usual = Options()
+        differing = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in differing.items()}
+        return {name: value for name, value in plain.items() if differing[name] != getattr(usual, name)}
+
+
+@dataclass(frozen=True)
+class Load:
+    """`streams` equal request streams of one class to one worker."""
+
+    task: str
+    component: str
+    streams: int
+    rate_hz: float  # of one stream
+    slo_ms: float
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A worker under its loads with its best batching."""
+
+    configuration: Configuration
+    utilisation: float  # of the maximum throughput
+    mean_ms: dict[str, float] = field(default_factory=dict)  # by component
+    loop_ms: dict[str, float] = field(default_factory=dict)
+    p99_ms: dict[str, float] = field(default_factory=dict)
+
+
+class Catalog:
+    """The profiles of one problem under the solver's options."""
+
+    def __init__(self, problem: Problem, library: ProfileLibrary, options: Options) -> None:
+        self.options = options
+        self._profiles = {
+            need.model: library.get_for(need.model, need.component, problem.gpu_type)
+            for cls in problem.classes
+            for need in cls.needs
+        }
+        self._max_batch = {n.model: n.max_batch for c in problem.classes for n in c.needs if n.max_batch}
+        self._check_batches()
+        self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
+        self.configurations = lru_cache(maxsize=None)(self._configurations)
+        self.choices = lru_cache(maxsize=None)(self._choices)
+        self._caps: dict[
+            tuple[int, float], float
+        ] = {}  # by identity: hashing a configuration costs more than the look-up
+
+    def packed(self, packing: str) -> Catalog:
+        """The same profiles, with another packing."""
+        return self._under(replace(self.options, packing=packing))
+
+    def apart(self) -> Catalog:
+        """The same profiles, with a server for each component."""
+        return self._under(replace(self.options, share_components=False))
+
+    def _under(self, options: Options) -> Catalog:
+        other = copy(self)
+        other.options = options
+        return other
+
+    def _check_batches(self) -> None:
+        for model, most in self._max_batch.items():
+            least = min(c.batch for c in self._profiles[model].configurations)
+            if most < least:
+                words = (
+                    f"is {most}, and the smallest batch that was profiled is {least}; profile a smaller one"
+                )
+                raise ConfigError("factory file", [f"models.{model}.max_batch: {words}"])
+
+    def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
+        """Batching configurations of a model that were profiled for a component, within max_batch and the options.
+
+        Empty where the component has profiles of its own and max_batch leaves none of them, only another component's.
+        """
+        profile = self._profiles[model]
+        most = self._max_batch.get(model, inf)
+        found = tuple(c for c in profile.configurations_for(component) if c.batch <= most)
+        if not self.options.dynamic_batching:
+            found = tuple(c for c in found if c.batching != DYNAMIC)
+        if self.options.batch_sizes and any(c.batching == "static" for c in found):
+            found = tuple(c for c in found if c.batching == "static" and c.batch in self.options.batch_sizes)
+        return found
+
+    def cap(self, configuration: Configuration, slo_ms: float) -> float:
+        """Highest aggregate rate of a configuration within the SLO, Hz."""
+        key = (id(configuration), slo_ms)
+        if key not in self._caps:
+            limit_ms = slo_ms - self.options.network_ms
+            self._caps[key] = configuration.capacity_hz(self.options.slo_statistic, limit_ms)
+        return self._caps[key]
+
+    def _choices(self, model: str, component: str, slo_ms: float) -> tuple[tuple[Configuration, float], ...]:
+        """The configurations of a component, each with its cap under an SLO: looked up once per server and rate."""
+        return tuple((c, self.cap(c, slo_ms) * (1 + 1e-9)) for c in self.configurations(model, component))
+
+    def _capacity_hz(self, model: str, component: str, slo_ms: float) -> float:
+        """Highest aggregate rate one worker serves within the SLO under its best batching, Hz."""
+        return max((self.cap(c, slo_ms) for c in self.configurations(model, component)), default=0.0)
+
+    def best_latency_ms(self, model: str, component: str) -> float:
+        """Loop latency of a worker under the lightest load."""
+        statistic = self.options.loop_statistic
+        choices = self.configurations(model, component)
+        return min((c.latency_ms(statistic, 0.0) for c in choices), default=inf) + self.options.network_ms
+
+    def assess(self, model: str, loads: Sequence[Load]) -> Assessment | None:
+        """The batching with the least latency that keeps every SLO under `loads`, or None."""
+        rates: dict[str, float] = {}
+        slos: dict[str, float] = {}
+        for load in loads:
+            rates[load.component] = rates.get(load.component, 0.0) + load.streams * load.rate_hz
+            slos[load.component] = min(slos.get(load.component, inf), load.slo_ms)
+        if len(rates) == 1:
+            component, rate = next(iter(rates.items()))
+            return self._assess_one(model, component, rate, slos[component])
+        return self._assess_shared(model, rates, slos)
+
+    def least_loop(
+        self, model: str, component: str, rate: float, slo_ms: float
+    ) -> tuple[Configuration, float] | None:
+        """The batching with the least loop latency at an aggregate rate, Hz, within an SLO, and that latency in ms
+        without the network; or None.
+        """
+        best: Configuration | None = None
+        best_ms = inf
+        for choice, most_hz in self.choices(model, component, slo_ms):
+            if rate <= most_hz:
+                latency = choice.latency_ms(self.options.loop_statistic, rate)
+                if latency < best_ms:
+                    best, best_ms = choice, latency
+        return None if best is None else (best, best_ms)
+
+    def _assess_one(self, model: str, component: str, rate: float, slo_ms: float) -> Assessment | None:
+        found = self.least_loop(model, component, rate, slo_ms)
+        if found is None:
+            return None
+        best, _ = found
+        return self._assessment({component: best}, rate / best.max_throughput_hz)
+
+    def _assess_shared(
+        self, model: str, rates: dict[str, float], slos: dict[str, float]
+    ) -> Assessment | None:
+        best: Assessment | None = None
+        by_label = [{c.label: c for c in self.configurations(model, component)} for component in rates]
+        for label in set.intersection(*(set(choices) for choices in by_label)):
+            chosen = {component: choices[label] for component, choices in zip(rates, by_label, strict=True)}
+            used = sum(rates[component] / c.max_throughput_hz for component, c in chosen.items())
+            limit = min(self.cap(c, slos[component]) / c.max_throughput_hz for component, c in chosen.items())
+            if used <= limit * (1 + 1e-9):
+                found = self._assessment(chosen, used)
+                if best is None or sum(found.loop_ms.values()) < sum(best.loop_ms.values()):
+                    best = found
+        return best
+
+    def _assessment(self, chosen: dict[str, Configuration], used: float) -> Assessment:
+        def at(statistic: str) -> dict[str, float]:
+            extra = self.options.network_ms
+            return {k: c.latency_ms(statistic, used * c.max_throughput_hz) + extra for k, c in chosen.items()}
+
+        mean_ms = at("mean")
+        loop_ms = mean_ms if self.options.loop_statistic == "mean" else at(self.options.loop_statistic)
+        p99_ms = at(self.options.slo_statistic)
+        return Assessment(next(iter(chosen.values())), used, mean_ms, loop_ms, p99_ms)

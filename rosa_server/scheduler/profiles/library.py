@@ -1,0 +1,75 @@
+"""Finding the profile of a model on a hardware."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import nearest
+from rosa_server.scheduler.profiles.profile import Profile, load_profile
+
+DEFAULT_ROOT = Path(__file__).resolve().parents[3] / "configs" / "profiles"
+
+
+def hardware_folder(gpu_type: str) -> str:
+    """Folder name of a hardware: `NVIDIA H200` -> `h200`."""
+    words = re.findall(r"[a-z0-9]+", gpu_type.lower())
+    return "-".join(word for word in words if word != "nvidia") or "unknown"
+
+
+def file_name(model: str) -> str:
+    """File name of a model: `nvidia/GR00T-N1.6-3B` -> `nvidia--GR00T-N1.6-3B.yaml`."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", model.replace("/", "--")) + ".yaml"
+
+
+class ProfileLibrary:
+    """Profiles by model and hardware, read from `<root>/<hardware>/<model>.yaml` when first asked for."""
+
+    def __init__(self, root: str | Path = DEFAULT_ROOT, profiles: Iterable[Profile] = ()) -> None:
+        self.root = Path(root)
+        self._loaded = {(p.model, hardware_folder(p.hardware)): p for p in profiles}
+
+    def path(self, model: str, gpu_type: str) -> Path:
+        return self.root / hardware_folder(gpu_type) / file_name(model)
+
+    def get(self, model: str, gpu_type: str) -> Profile:
+        """The profile, or `ConfigError` that says where it was looked for and how to make it."""
+        key = (model, hardware_folder(gpu_type))
+        if key not in self._loaded:
+            path = self.path(model, gpu_type)
+            if not path.is_file():
+                raise ConfigError(str(path), [self._missing(model, gpu_type)])
+            profile = load_profile(path)
+            if profile.model != model:
+                raise ConfigError(str(path), [f"model: expected {model!r}, got {profile.model!r}"])
+            self._loaded[key] = profile
+        return self._loaded[key]
+
+    def get_for(self, model: str, component: str, gpu_type: str) -> Profile:
+        """The profile, or `ConfigError` also when it says nothing about `component`: its load is not another's."""
+        profile = self.get(model, gpu_type)
+        if not profile.configurations_for(component):
+            words = (
+                f"no profile of {model!r} for {component!r}; profiled there: {', '.join(profile.components)}"
+            )
+            make = "make one with `rosa profile` on that hardware"
+            raise ConfigError(str(self.path(model, gpu_type)), [f"{words}; {make}"])
+        return profile
+
+    def _missing(self, model: str, gpu_type: str) -> str:
+        folder = self.root / hardware_folder(gpu_type)
+        known = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.yaml"))]
+        if not known:
+            folders = sorted(path.name for path in self.root.glob("*") if path.is_dir())
+            digits = re.sub(r"\D", "", folder.name)  # h100 and h200 are two GPUs, not two spellings of one
+            hint = nearest(folder.name, [name for name in folders if re.sub(r"\D", "", name) == digits])
+            return (
+                f"no profiles for gpu_type {gpu_type!r}{hint}; profiled: {', '.join(folders) or 'nothing'};"
+                " make one with `rosa profile` on that hardware"
+            )
+        return (
+            f"no profile of {model!r} on {gpu_type!r}{nearest(model, known)}; profiled there: {', '.join(known)};"
+            f" make one with `rosa profile` on that hardware"
+        )

@@ -1,0 +1,1 @@
+"""A schedule while the factory runs (ROSA 3.4.4): admission, removal, standby, failover, migration."""

@@ -1,0 +1,239 @@
+"""A schedule handed over to a server: which workers it starts, who is routed where, and who is admitted later.
+
+The server knows nothing of profiles and solvers. It gets a placement, and asks the object made here when a robot comes
+for whom there is no slot.
+"""
+
+from __future__ import annotations
+
+from math import isclose
+
+from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import Reader, nearest
+from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import DYNAMIC
+from rosa_server.scheduler.running.admission import admit
+from rosa_server.scheduler.running.deployment import Deployment, deploy
+from rosa_server.scheduler.running.removal import remove
+from rosa_server.scheduler.running.standby import failover_table
+from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.serving.core.placement import Admission, Admitted, Host, NoAdmission, Placement
+
+AGAIN = "; make the plan anew with `rosa plan`"
+TOLERANCE = 1e-6  # of a rate or a latency that went through a file
+
+
+def hand_over(
+    factory: Factory, schedule: Schedule, source: str, library: ProfileLibrary
+) -> tuple[Placement, Admission]:
+    """What the server runs. Raises `ConfigError` for a schedule of another factory, or one that is a refusal.
+
+    Robots beyond the planned ones are admitted where the profiles are there to judge by.
+    """
+    options = check(factory, schedule, source)
+    placement = placement_of(schedule)
+    try:
+        problem = problem_from(factory)
+        deployment = deploy(problem, Catalog(problem, library, options), schedule)
+    except ConfigError as error:
+        return placement, NoAdmission(f"there are no profiles to judge by ({'; '.join(error.problems)})")
+    except ValueError as error:
+        return placement, NoAdmission(f"the profiles have changed since it was planned ({error})")
+    return placement, RunningSchedule(deployment, placement)
+
+
+class RunningSchedule:
+    """Admission while the server runs: no weights move (ROSA 3.4.4)."""
+
+    def __init__(self, deployment: Deployment, placement: Placement) -> None:
+        self.deployment = deployment
+        self._placement = placement
+
+    def admit(self, task: str) -> Admitted | str:
+        """A slot for one more robot of a task, or what binds."""
+        if task not in self.deployment.classes:
+            return f"{task} is not in robot_fleet, so nothing was planned for it"
+        answer = admit(self.deployment, task)
+        if not answer.admitted:
+            return answer.reason
+        self.deployment = answer.deployment
+        return Admitted(answer.robot, self._now(), answer.reason)
+
+    def leave(self, slot: str) -> Placement:
+        """The placement when a robot has left; as before it, rates and all, if it was admitted last."""
+        self.deployment = remove(self.deployment, slot)
+        return self._now()
+
+    def _now(self) -> Placement:
+        return placement_of(self.deployment.schedule, self._placement)
+
+
+def placement_of(schedule: Schedule, before: Placement | None = None) -> Placement:
+    """A schedule as the server sees it. `before`: an earlier one of the same servers, which keep their standbys."""
+    hosts = {host.id: host for server in schedule.servers for host in _hosts(server)}
+    standbys = before.standbys if before is not None else _standbys(schedule)
+    return Placement(hosts, schedule.routing, schedule.rates_hz if schedule.capped else {}, standbys)
+
+
+def _hosts(server: ServerPlan) -> list[Host]:
+    """One host for an active server; one per model for a standby, each with its own worker."""
+    aware = server.batching == DYNAMIC
+    if not server.standby:
+        return [Host(server.id, server.model, server.id, batch=server.batch, deadline_aware=aware)]
+    return [Host(f"{server.id}/{model}", model, server.id, standby=True) for model in server.models]
+
+
+def _standbys(schedule: Schedule) -> dict[str, tuple[str, ...]]:
+    """The failover table, in hosts."""
+    return {
+        server: tuple(f"{standby}/{schedule.server(server).model}" for standby in standbys)
+        for server, standbys in failover_table(schedule).items()
+    }
+
+
+def check(factory: Factory, schedule: Schedule, source: str) -> Options:
+    """The options that the schedule was made with. Raises `ConfigError` unless this factory can serve it."""
+    reader = Reader(source)
+    options = reader.section(Options, "options", schedule.options)
+    if not schedule.feasible:
+        reader.fail("feasible", f"this plan is a refusal: {'; '.join(schedule.reasons)}")
+        reader.finish()
+    cluster = factory.server_cluster
+    if schedule.gpu_type != cluster.gpu_type:
+        reader.fail(
+            "gpu_type", f"planned for {schedule.gpu_type!r}, server_cluster.gpu_type is {cluster.gpu_type!r}"
+        )
+    if len(schedule.servers) > cluster.num_servers:
+        there = f"server_cluster.num_servers is {cluster.num_servers}"
+        reader.fail("servers", f"planned for {len(schedule.servers)} servers, {there}")
+    fleet = {entry.task for entry in factory.robot_fleet}
+    for task in schedule.robots:
+        if task not in factory.tasks:
+            reader.fail(f"robots.{task}", f"no such task in the factory file{nearest(task, factory.tasks)}")
+        elif task not in fleet:
+            reader.fail(f"robots.{task}", f"is not in robot_fleet{AGAIN}")
+    _check_servers(reader, factory, schedule)
+    reader.finish()
+    _check_routes(reader, factory, schedule)
+    reader.finish()
+    _check_rates(reader, factory, schedule)
+    _check_promises(reader, factory, schedule)
+    reader.finish()
+    assert isinstance(options, Options)
+    return options
+
+
+def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    known = {server.id for server in schedule.servers if not server.standby}
+    used = {model for task in factory.tasks for model in factory.models_of(task).values()}
+    for index, server in enumerate(schedule.servers):
+        where = f"servers[{index}]"
+        if not server.standby and len(server.models) != 1:
+            words = f"{server.id} hosts {len(server.models)} models; a server that is served hosts one"
+            reader.fail(f"{where}.models", words)
+        for model in server.models:
+            entry = factory.models.get(model)
+            if model not in used:
+                reader.fail(f"{where}.models", f"no component uses {model!r}{nearest(model, used)}")
+            elif entry is not None and entry.max_batch is not None and entry.max_batch < server.batch:
+                words = f"planned {server.batch}, models.{model}.max_batch is {entry.max_batch}"
+                reader.fail(f"{where}.batch", words)
+        for covered in server.covers:
+            if covered not in known:
+                reader.fail(f"{where}.covers", f"no active server {covered!r}{nearest(covered, known)}")
+
+
+def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    servers = {server.id: server for server in schedule.servers}
+    counts = dict.fromkeys(schedule.robots, 0)
+    for robot, routes in schedule.routing.items():
+        task = robot.rpartition("/")[0]
+        if task not in counts:
+            reader.fail(f"routing.{robot}", f"no task {task!r} in robots{nearest(task, counts)}")
+            continue
+        counts[task] += 1
+        models = factory.models_of(task)
+        for component in {*models, *routes}:
+            where, server = f"routing.{robot}.{component}", servers.get(routes.get(component, ""))
+            if component not in models:
+                reader.fail(where, f"task {task} has no such component{nearest(component, models)}")
+            elif server is None:
+                reader.fail(where, "is missing; every component of a robot needs a server")
+            elif server.standby or server.models != (models[component],):
+                reader.fail(where, f"{server.id} is no active server of {models[component]}")
+    for task, count in schedule.robots.items():
+        if counts[task] != count:
+            reader.fail(f"robots.{task}", f"says {count}, routing has {counts[task]}")
+
+
+def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    """Every task has the rate of each of its components, as this factory file asks for it."""
+    for task in schedule.rates_hz:
+        if task not in schedule.robots:
+            reader.fail(f"rates_hz.{task}", f"no task {task!r} in robots{nearest(task, schedule.robots)}")
+    for task in schedule.robots:
+        rates, known = schedule.rates_hz.get(task, {}), factory.tasks[task].components
+        for component in rates:
+            if component not in known:
+                words = f"task {task} has no such component{nearest(component, known)}"
+                reader.fail(f"rates_hz.{task}.{component}", words)
+        missing = [component for component in known if component not in rates]
+        for component in missing:
+            words = "is missing; every component of a task needs a rate"
+            reader.fail(f"rates_hz.{task}.{component}", words)
+        if not missing:
+            _check_rates_of(reader, factory, schedule, task)
+
+
+def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: str) -> None:
+    entry, rates = factory.tasks[task], schedule.rates_hz[task]
+    action_hz, period_ms = rates[SYSTEM1], entry.pipeline.action_period_ms
+    where = f"rates_hz.{task}"
+    if action_hz <= 0:
+        reader.fail(f"{where}.{SYSTEM1}", f"must be > 0, got {action_hz:g}")
+    elif action_hz > 1000 / period_ms * (1 + TOLERANCE):
+        words = f"planned {action_hz:g}, {task}.pipeline.action_period_ms {period_ms:g} allows {1000 / period_ms:g}"
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+    elif schedule.capped and action_hz < entry.min_action_rate_hz * (1 - TOLERANCE):
+        words = f"planned {action_hz:g}, {task}.min_action_rate_hz is {entry.min_action_rate_hz:g}"
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+    for component, part in entry.components.items():
+        planned = rates[component]
+        if component == SYSTEM2:
+            asked = action_hz * entry.pipeline.system2_to_system1_call_ratio
+            source = f"{task}.pipeline.system2_to_system1_call_ratio asks for"
+        elif component not in GOAL_COUPLED:
+            asked, source = part.freq_hz or 0.0, f"{task}.components.{component}.freq_hz is"
+        else:
+            continue
+        if not isclose(planned, asked, rel_tol=TOLERANCE):
+            reader.fail(f"{where}.{component}", f"planned {planned:g}, {source} {asked:g}{AGAIN}")
+
+
+def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> None:
+    """Every server carries the streams that are routed to it, and is expected to keep their SLOs."""
+    routed: dict[str, dict[str, int]] = {server.id: {} for server in schedule.servers}
+    for robot, routes in schedule.routing.items():
+        for component, server_id in routes.items():
+            key = f"{robot.rpartition('/')[0]}/{component}"
+            routed[server_id][key] = routed[server_id].get(key, 0) + 1
+    for index, server in enumerate(schedule.servers):
+        where, counts = f"servers[{index}]", routed[server.id]
+        for key in {**counts, **server.streams}:
+            says, has = server.streams.get(key, 0), counts.get(key, 0)
+            if says != has:
+                reader.fail(f"{where}.streams.{key}", f"says {says}, routing has {has}")
+        for key in counts:
+            task, _, component = key.rpartition("/")
+            slo_ms, expected_ms = (
+                factory.tasks[task].components[component].slo_ms,
+                server.p99_ms.get(component),
+            )
+            if expected_ms is None:
+                reader.fail(f"{where}.p99_ms.{component}", "is missing; every component needs a prediction")
+            elif not expected_ms <= slo_ms * (1 + TOLERANCE):
+                words = f"planned {expected_ms:g}, {task}.components.{component}.slo_ms is {slo_ms:g}{AGAIN}"
+                reader.fail(f"{where}.p99_ms.{component}", words)

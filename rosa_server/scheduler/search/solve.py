@@ -1,0 +1,72 @@
+"""The scheduler's front door: a problem, profiles and options in, a schedule or a reasoned refusal out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from rosa_server.scheduler.placement.obligations import goal_kinds, provision_obligations
+from rosa_server.scheduler.placement.placement import Worker
+from rosa_server.scheduler.placement.to_schedule import build_schedule
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.standby import with_standby
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.frontier import solve_heterogeneous
+from rosa_server.scheduler.search.homogeneous import solve_homogeneous
+from rosa_server.scheduler.search.impossible import impossible
+from rosa_server.scheduler.search.refusal import refusal
+
+NAME = "rosa"
+
+
+def solve(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Schedule:
+    """The schedule of a factory (ROSA 3.4.1 to 3.4.3). Raises `ConfigError` only for missing or broken profiles.
+
+    `clock` bounds the search (`options.time_budget_s`) and decides nothing else.
+    """
+    options = options or Options()
+    found = _solve(problem, library, options, clock)
+    if options.share_components:  # sharing is allowed, not imposed
+        apart = _solve(problem, library, replace(options, share_components=False), clock)
+        if apart.feasible and apart.objective > found.objective:
+            found = apart
+    return replace(found, options=options.changes())
+
+
+def _solve(
+    problem: Problem, library: ProfileLibrary, options: Options, clock: Callable[[], float]
+) -> Schedule:
+    catalog = Catalog(problem, library, options)
+    servers = problem.servers - options.standby
+    obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)
+    if obligations is None or servers < 1:
+        return _refused(catalog, problem)
+    left = servers - len(obligations)
+    kinds = goal_kinds(catalog, problem)
+    found: tuple[dict[str, float], list[Worker]] | None = None
+    if left >= len(kinds):
+        if len(problem.classes) == 1 and not options.share_components:
+            cls = problem.classes[0]
+            single = solve_homogeneous(catalog, cls, left)
+            if single is not None:
+                found = {cls.name: single[0]}, single[1]
+        else:
+            found = solve_heterogeneous(catalog, problem, kinds, left, clock)
+    if found is None:
+        return _refused(catalog, problem)
+    rates, goals = found
+    schedule = build_schedule(catalog, problem, [*goals, *obligations], rates, NAME)
+    return with_standby(schedule, problem, library, options.standby)
+
+
+def _refused(catalog: Catalog, problem: Problem) -> Schedule:
+    robots = {cls.name: cls.robots for cls in problem.classes}
+    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=refusal(catalog, problem))

@@ -1,0 +1,60 @@
+"""What the server's decisions ask the gateway to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rosa_contract import messages as m
+from rosa_server.serving.core.ledger import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send a message to a robot's connection."""
+
+    connection: bytes
+    message: m.ToRobot
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The final answer to a call; `output` is the worker's frame, untouched, with status ok."""
+
+    call: Call
+    status: str
+    reason: str
+    ended_s: float
+    inference_ms: float = 0.0
+    batch_size: int = 0
+    output: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send a batch to a worker."""
+
+    worker_id: str
+    batch_id: int
+    slot: int  # no other batch that the worker holds has the same
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End a worker that hangs or talks nonsense; whoever started it starts another."""
+
+    worker_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write into the log what becomes of the schedule: a failover, an admission, a batch smaller than planned."""
+
+    event: str
+    fields: Mapping[str, Any]
+
+
+Action = Say | Answer | Dispatch | Kill | Note

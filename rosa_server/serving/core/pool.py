@@ -1,0 +1,128 @@
+"""The warm workers: which model each hosts, what each runs, and which may take more. Processes live in `cluster`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rosa_contract.messages import WorkerReady
+from rosa_server.serving.core.ledger import Call
+
+CREDITS = 2  # one running batch and one that arrives while the first ends
+PREFETCH_S = 0.002  # send the second only this shortly before the first ends: what waits here can be replaced
+HANG_S = 30.0  # a batch that runs this long, and longer than thrice every budget in it, never ends
+
+
+@dataclass(slots=True)
+class Batch:
+    """Calls that a worker holds."""
+
+    batch_id: int
+    calls: list[Call]
+    service_s: float  # how long it is expected to run; infinite when nothing is known
+    expected_end_s: float
+    hang_s: float
+    slot: int  # which of the worker's CREDITS places it takes
+
+
+@dataclass(slots=True)
+class Worker:
+    """One warm worker; it hosts one model for its whole life."""
+
+    worker_id: str
+    model: str
+    host: str  # the place that it works for
+    max_batch: int
+    batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
+
+    def free_at_s(self, now_s: float) -> float | None:
+        """When it may take a batch: now, a time to come, or None while it holds all its credits."""
+        if not self.batches:
+            return now_s
+        if len(self.batches) >= CREDITS:
+            return None
+        expected_s = next(reversed(self.batches.values())).expected_end_s
+        return max(now_s, expected_s - PREFETCH_S)
+
+
+class WorkerPool:
+    """All warm workers of one gateway."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._of_host: dict[str, list[Worker]] = {}
+        self._next_batch = 0
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self._workers.values())
+
+    def get(self, worker_id: str) -> Worker | None:
+        return self._workers.get(worker_id)
+
+    def add(self, ready: WorkerReady, host: str, max_batch: int) -> Worker:
+        worker = Worker(ready.worker_id, ready.model, host, max_batch)
+        self._workers[ready.worker_id] = worker
+        self._of_host.setdefault(host, []).append(worker)
+        return worker
+
+    def remove(self, worker_id: str) -> Worker | None:
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None:
+            self._of_host[worker.host].remove(worker)
+        return worker
+
+    def of(self, host: str) -> Sequence[Worker]:
+        return self._of_host.get(host, ())
+
+    def held(self, host: str) -> int:
+        """How many calls the workers of a host hold."""
+        return sum(len(batch.calls) for worker in self.of(host) for batch in worker.batches.values())
+
+    def soonest(self, host: str, now_s: float) -> tuple[Worker | None, float | None]:
+        """The worker of this host that may take a batch first, and when; (None, None) when none has credit."""
+        best: Worker | None = None
+        best_key: tuple[float, int] | None = None
+        for worker in self.of(host):
+            free_s = worker.free_at_s(now_s)
+            if free_s is None:
+                continue
+            key = (free_s, len(worker.batches))
+            if best_key is None or key < best_key:
+                best, best_key = worker, key
+        return best, None if best_key is None else best_key[0]
+
+    def give(self, worker: Worker, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
+        """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
+
+        Raises `RuntimeError` beyond the worker's credits or for another model's calls.
+        """
+        if len(worker.batches) >= CREDITS or len(calls) > worker.max_batch:
+            raise RuntimeError(
+                f"{worker.worker_id}: {len(calls)} calls beyond its credit of {CREDITS} batches of {worker.max_batch}"
+            )
+        if any(call.model != worker.model for call in calls):
+            raise RuntimeError(
+                f"{worker.worker_id} hosts {worker.model}; it was given a call for another model"
+            )
+        start_s = max([now_s, *(batch.expected_end_s for batch in worker.batches.values())])
+        longest_s = max(call.deadline_s - call.arrived_s for call in calls)
+        run_s = math.inf if service_s is None else service_s
+        patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
+        taken = {batch.slot for batch in worker.batches.values()}
+        slot = next(number for number in range(CREDITS) if number not in taken)
+        hang_s = now_s + (service_s or 0.0) + patience_s
+        batch = Batch(self._next_batch, calls, run_s, start_s + run_s, hang_s, slot)
+        self._next_batch += 1
+        worker.batches[batch.batch_id] = batch
+        for call in calls:
+            call.dispatched_s = now_s
+            call.attempts += 1
+        return batch
+
+    def finish(self, worker: Worker, batch_id: int, now_s: float) -> None:
+        """A batch has ended. The one behind it begins only now: expectations must not drift away from what happens."""
+        del worker.batches[batch_id]
+        start_s = now_s
+        for batch in worker.batches.values():
+            batch.expected_end_s = start_s = start_s + batch.service_s

@@ -1,0 +1,89 @@
+"""The waiting requests of one model: at most the newest per (robot, component), earliest deadline first, bounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rosa_server.serving.core.ledger import Call
+
+
+class RequestQueue:
+    """Waiting calls in the order in which workers take them.
+
+    The order is by deadline. A fresher request takes the place of the waiting one of the same robot and component and
+    keeps its rank, so that a robot that sends often is not pushed back by its own later deadlines.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._calls: dict[tuple[str, str], Call] = {}
+        self._order: list[Call] | None = []  # sorted; None after a change
+        self._next_expiry_s = math.inf  # no waiting call expires before this
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.in_order())
+
+    def full_for(self, key: tuple[str, str]) -> bool:
+        """True when a call with this key would make the queue longer than its limit."""
+        return len(self._calls) >= self.limit and key not in self._calls
+
+    def put(self, call: Call) -> Call | None:
+        """Queue a call; returns the waiting call that it replaces, if any. Raises `OverflowError` when full."""
+        if self.full_for(call.key):
+            raise OverflowError(f"the queue holds its limit of {self.limit} requests; check full_for() first")
+        replaced = self._calls.get(call.key)
+        if replaced is not None:
+            call.rank_s = min(call.rank_s, replaced.rank_s)
+        self._calls[call.key] = call
+        self._order = None
+        self._next_expiry_s = min(self._next_expiry_s, call.deadline_s)
+        return replaced
+
+    def newer_waits(self, key: tuple[str, str]) -> bool:
+        return key in self._calls
+
+    def remove(self, key: tuple[str, str]) -> Call | None:
+        self._order = None
+        return self._calls.pop(key, None)
+
+    def in_order(self) -> list[Call]:
+        """The waiting calls, first to run first."""
+        if self._order is None:
+            self._order = sorted(self._calls.values(), key=_rank)
+        return self._order
+
+    def take(self, calls: list[Call]) -> list[Call]:
+        """Remove these waiting calls and return them. Call `expire` first: what is late must not be run."""
+        order = self.in_order()
+        for call in calls:
+            del self._calls[call.key]
+        if order[: len(calls)] == calls:  # usual: the first ones
+            self._order = order[len(calls) :]
+        else:
+            self._order = None
+        return calls
+
+    def expire(self, now_s: float) -> list[Call]:
+        """Remove and return the calls whose deadline has passed."""
+        if now_s < self._next_expiry_s:
+            return []
+        late = [call for call in self._calls.values() if call.deadline_s <= now_s]
+        for call in late:
+            del self._calls[call.key]
+        if late:
+            self._order = None
+        self._next_expiry_s = min((call.deadline_s for call in self._calls.values()), default=math.inf)
+        return late
+
+    @property
+    def next_expiry_s(self) -> float:
+        """A time before which no waiting call expires; infinite when none waits."""
+        return self._next_expiry_s
+
+
+def _rank(call: Call) -> tuple[float, int]:
+    return call.rank_s, call.ticket

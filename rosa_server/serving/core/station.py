@@ -1,0 +1,72 @@
+"""One host at work: the calls that wait for it, how they are batched, and when to look again."""
+
+from __future__ import annotations
+
+import math
+
+from rosa_server.serving.core.batcher import Batcher, BatchProfile, Run
+from rosa_server.serving.core.ledger import Call
+from rosa_server.serving.core.placement import Host
+from rosa_server.serving.core.pool import Batch, Worker, WorkerPool
+from rosa_server.serving.core.queue import RequestQueue
+
+
+class Station:
+    """Queue and batcher of one host. Its workers are in the pool."""
+
+    def __init__(self, host: Host, queue_limit: int, profile: BatchProfile) -> None:
+        self.host = host
+        self.queue = RequestQueue(queue_limit)
+        self.batcher = Batcher(1, profile)
+        self.due_s = math.inf  # when to feed it
+
+    def arrived(self, now_s: float) -> None:
+        """A robot's call has come; the time between arrivals says whether waiting for the next one pays."""
+        self.batcher.arrived(now_s)
+
+    def batch_as(self, plan: Host, pool: WorkerPool) -> None:
+        """Batch as `plan` says, which is another host's while this one stands in for it."""
+        most = [worker.max_batch for worker in pool.of(self.host.id)]
+        planned = [plan.batch] if plan.batch is not None else []
+        self.batcher.max_batch = min([*most, *planned]) if most else 1
+        self.batcher.deadline_aware = plan.deadline_aware
+
+    def feed(self, now_s: float, pool: WorkerPool, callers: int) -> list[tuple[Worker, Batch]]:
+        """Give waiting calls to workers with credit. `callers`: (robot, component) pairs that may call this host.
+
+        Take the expired calls out first.
+        """
+        given = []
+        again_s = math.inf
+        while self.queue:
+            worker, free_s = pool.soonest(self.host.id, now_s)
+            if worker is None or free_s is None:
+                break
+            if free_s > now_s:
+                again_s = free_s
+                break
+            waiting = self._worth_running(now_s)
+            deadlines_s = [call.deadline_s for call in waiting]
+            more_may_come = callers > len(self.queue) + pool.held(self.host.id)
+            decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
+            if not isinstance(decision, Run):
+                again_s = decision.until_s
+                break
+            calls = self.queue.take(waiting[decision.first : decision.first + decision.count])
+            given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
+        self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
+        return given
+
+    def _worth_running(self, now_s: float) -> list[Call]:
+        """The waiting calls, first to run first, without those that are late whatever happens.
+
+        The earliest deadline comes first, so that under overload each batch would be spent on calls that are just too
+        late, and nothing would be in time. A late one runs only when no other waits: the estimate may be wrong.
+        """
+        order = self.queue.in_order()
+        in_time = [call for call in order if self.batcher.in_time_alone(now_s, call.deadline_s)]
+        return in_time or order
+
+    def _service_s(self, calls: list[Call]) -> float | None:
+        profile = self.batcher.profile
+        return profile.service_s(len(calls)) if profile.known else None

@@ -1,0 +1,136 @@
+"""The short way between a gateway and a worker on the same machine: shared memory and a socket pair.
+
+Every worker speaks ZeroMQ. For a local one, batches and their answers take this way instead: the large frames of a
+batch are written once into memory that both map, and what is small goes through a socket pair without ZeroMQ's four
+thread switches. Memory (memfd) and sockets have no names: the worker inherits the descriptors, and they are gone with
+their last user. What does not fit is sent over ZeroMQ.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+
+from rosa_contract.errors import CodecError
+from rosa_server.serving.core.pool import CREDITS
+
+LANE_BYTES = 64 << 20  # address space; a page costs memory when it is first written
+MESSAGE_BYTES = 128 << 10  # largest message on the socket pair, below Linux's default buffer
+LEAST_BYTES = 8 << 10  # smaller frames are cheaper to send
+
+
+class LaneWriter:
+    """The gateway's end: one slot per batch that the worker may hold."""
+
+    def __init__(self, size: int = LANE_BYTES) -> None:
+        self.fd = os.memfd_create("rosa-lane", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, size)
+        self._memory = mmap.mmap(self.fd, size)
+        self._slot_bytes = size // CREDITS
+        self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.setblocking(False)
+
+    @property
+    def fds(self) -> tuple[int, int]:
+        """What the worker inherits."""
+        return self.fd, self.theirs.fileno()
+
+    def send(self, slot: int, frames: Sequence[Any]) -> bool:
+        """Send a batch; False when it does not fit and has to take the other way."""
+        return _send(self.socket, self.stow(slot, frames))
+
+    def receive(self) -> list[bytes] | None:
+        """The next message of the worker, or None. Raises `EOFError` when the worker has ended."""
+        return _receive(self.socket)
+
+    def stow(self, slot: int, frames: Sequence[Any]) -> list[Any]:
+        """`frames` with the large ones emptied, and one more frame that says where they are.
+
+        What does not fit into the slot stays in place and is sent.
+        """
+        at, end = slot * self._slot_bytes, (slot + 1) * self._slot_bytes
+        left: list[Any] = []
+        places: list[tuple[int, int, int]] = []
+        for index, frame in enumerate(frames):
+            size = len(frame)
+            if size < LEAST_BYTES or at + size > end:
+                left.append(frame)
+                continue
+            self._memory[at : at + size] = memoryview(frame)
+            places.append((index, at, size))
+            left.append(b"")
+            at += size
+        left.append(msgpack.packb(places))
+        return left
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+        self.socket.close()
+        self.theirs.close()
+
+
+class LaneReader:
+    """The worker's end. What it hands out is valid until the batch is answered."""
+
+    def __init__(self, fd: int, socket_fd: int) -> None:
+        self.socket = socket.socket(fileno=socket_fd)
+        self.socket.setblocking(False)
+        self._memory = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        self._view = memoryview(self._memory)
+        os.close(fd)
+
+    def send(self, frames: Sequence[Any]) -> bool:
+        """Send an answer; False when it is too large and has to take the other way."""
+        return _send(self.socket, frames)
+
+    def receive(self) -> list[Any] | None:
+        """The next batch, or None. Raises `EOFError` when the gateway has ended."""
+        frames = _receive(self.socket)
+        return None if frames is None else self.fetch(frames)
+
+    def fetch(self, frames: Sequence[Any]) -> list[Any]:
+        """The frames as they were given to `stow`. Raises `CodecError` for places outside the lane."""
+        *whole, last = frames
+        try:
+            places = msgpack.unpackb(memoryview(last))
+            for index, at, size in places:
+                if at < 0 or size < 0 or at + size > len(self._view):
+                    raise ValueError(f"{size} bytes at {at} are outside the lane of {len(self._view)}")
+                whole[index] = self._view[at : at + size]
+        except (ValueError, TypeError, IndexError, msgpack.UnpackException) as error:
+            raise CodecError(f"lane: {error}") from None
+        return whole
+
+
+def _send(end: socket.socket, frames: Sequence[Any]) -> bool:
+    if sum(map(len, frames)) > MESSAGE_BYTES:
+        return False
+    try:
+        end.send(msgpack.packb([bytes(frame) for frame in frames]))
+    except (BlockingIOError, OSError):  # full, or the peer has just ended
+        return False
+    return True
+
+
+def _receive(end: socket.socket) -> list[Any] | None:
+    try:
+        message = end.recv(2 * MESSAGE_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        raise EOFError(str(error)) from None
+    if not message:
+        raise EOFError("the other end is closed")
+    try:
+        frames = msgpack.unpackb(message)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise CodecError(f"lane: {error}") from None
+    if not isinstance(frames, list) or not frames or not all(isinstance(frame, bytes) for frame in frames):
+        raise CodecError("lane: expected a list of frames")
+    return frames

@@ -1,0 +1,114 @@
+"""A scripted expert with privileged state: where the tool should go next, from any state, so it can label any state.
+
+`ExpertPlan.of(...)` rolls a memoryless rule forward in a simplified cell (the tool goes where it is sent, the gripper
+moves at its speed, a gripped cube follows). Being memoryless, it also corrects what noise or a learned policy did.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_server.models.kinematics import forward
+from rosa_sim.cell.hardware import cell, panda
+from rosa_sim.cell.world import World
+
+STEP_S = 0.05
+HORIZON = 16
+Vector = NDArray[np.float64]
+
+_SPEED_M_S = 0.40
+_SLOW_M_S = 0.20  # below the hover height
+_HOVER_Z = 0.13
+_TRAVEL_Z = 0.17
+_DROP_Z = 0.085
+_GRASP_Z = 0.018
+_OPEN = 0.08
+_CLOSED = 0.0
+
+
+def home_position() -> Vector:
+    """The tool at the home pose `(3,)`, m."""
+    return forward(panda()["home_rad"])[0]
+
+
+class ExpertCell:
+    """The simplified cell that the rule reads and that a plan rolls forward."""
+
+    def __init__(self, world: World) -> None:
+        self.tool = world.tool_position
+        self.width = world.gripper_width
+        self.cube = world.cube_position
+        self.bin_xy = world.bin_position
+        self.half = float(cell()["cube"]["half_size"])
+        self.in_bin = world.cube_in_bin
+        self.lost = world.cube_lost
+
+    @property
+    def held(self) -> bool:
+        """The fingers are on the cube."""
+        near = (
+            np.linalg.norm((self.tool - self.cube)[:2]) < 0.022 and abs(self.tool[2] - self.cube[2]) < 0.025
+        )
+        return bool(near and 0.026 < self.width < 2 * self.half + 0.019)
+
+    def rule(self) -> tuple[Vector, float]:
+        """The next tool target `(3,)` (not yet limited in speed) and gripper width."""
+        above_bin = np.array([*self.bin_xy, _DROP_Z])
+        off_bin = float(np.abs(self.tool - above_bin)[:2].max())
+        if self.held and not (self.in_bin and self.width > 2 * self.half + 0.006):
+            if off_bin < 0.02 and self.tool[2] < _DROP_Z + 0.02:
+                return above_bin, _OPEN
+            return self._over(above_bin, _TRAVEL_Z, narrow=0.03, wide=0.10), _CLOSED
+        if self.in_bin or (self.lost and not self.held):
+            home = home_position()
+            rising = off_bin < 0.09 and self.tool[2] < _TRAVEL_Z - 0.02
+            if rising and self.width < 0.065 and self.tool[2] < _DROP_Z + 0.04:
+                return self.tool.copy(), _OPEN  # let go before rising
+            return (np.array([*self.tool[:2], _TRAVEL_Z + 0.05]) if rising else home), _OPEN
+        grasp = np.array([*self.cube[:2], max(_GRASP_Z, self.cube[2] - 0.002)])
+        off = float(np.linalg.norm((self.tool - grasp)[:2]))
+        if off < 0.010 and abs(self.tool[2] - grasp[2]) < 0.010 and self.width > 0.03:
+            return grasp, _CLOSED
+        if self.width < 0.07 and self.tool[2] < _HOVER_Z - 0.03 and off < 0.07:
+            return np.array([*self.tool[:2], _HOVER_Z]), _OPEN  # a miss: back up before trying again
+        return self._over(grasp, _HOVER_Z, narrow=0.008, wide=0.05), _OPEN
+
+    def advance(self) -> tuple[Vector, float]:
+        """One 50 ms step of the simplified cell; returns the setpoint `(3,)` and the gripper width sent."""
+        goal, width = self.rule()
+        held = self.held
+        low = min(self.tool[2], goal[2]) < 0.10 and np.linalg.norm((goal - self.tool)[:2]) < 0.06
+        reach = (_SLOW_M_S if low else _SPEED_M_S) * STEP_S
+        delta = goal - self.tool
+        distance = float(np.linalg.norm(delta))
+        self.tool = goal.copy() if distance <= reach else self.tool + delta * (reach / distance)
+        near = (
+            np.linalg.norm((self.tool - self.cube)[:2]) < 0.022 and abs(self.tool[2] - self.cube[2]) < 0.025
+        )
+        floor = 2 * self.half if near or held else 0.0
+        move = panda()["gripper"]["speed_m_s"] * STEP_S
+        self.width = max(min(self.width + float(np.clip(width - self.width, -move, move)), _OPEN), floor)
+        if held and self.width < 2 * self.half + 0.004:
+            self.cube = self.tool.copy()
+        elif held and np.abs(self.cube[:2] - self.bin_xy).max() < 0.075:
+            self.cube = np.array([*self.cube[:2], self.half])
+            self.in_bin = True
+        return self.tool.copy(), width
+
+    def _over(self, goal: Vector, height: float, narrow: float, wide: float) -> Vector:
+        """A funnel: at `height` while farther than `wide`, at the goal's height within `narrow`."""
+        off = float(np.linalg.norm((self.tool - goal)[:2]))
+        share = float(np.clip((off - narrow) / (wide - narrow), 0.0, 1.0))
+        z = goal[2] + share * (height - goal[2])
+        if self.tool[2] < z - 0.02:  # rise first
+            toward = 0.3 * (goal[:2] - self.tool[:2]) * float(self.tool[2] > 0.06)
+            return np.array([*(self.tool[:2] + toward), z])
+        return np.array([*goal[:2], z])
+
+
+def expert_plan(world: World) -> NDArray[np.float32]:
+    """The expert's next `(16, 4)` steps from the world as it stands: tool position m, gripper width m."""
+    model = ExpertCell(world)
+    steps = [model.advance() for _ in range(HORIZON)]
+    return np.array([[*tool, width] for tool, width in steps], dtype=np.float32)

@@ -1,0 +1,47 @@
+"""Reads the robot and the cell from `hardware/panda/*.yaml`."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_contract.robot import JointLimits
+
+CONTROL_RATE_HZ = 100.0  # the arm driver's control loop, in the simulated cell
+
+
+def hardware_dir() -> Path:
+    """`hardware/panda` of this checkout, or `$ROSA_HARDWARE_DIR/panda`."""
+    root = os.environ.get("ROSA_HARDWARE_DIR", "")
+    return (Path(root) if root else Path(__file__).resolve().parents[2] / "hardware") / "panda"
+
+
+@cache
+def panda() -> dict[str, Any]:
+    """`panda.yaml`: names, limits, poses, Denavit-Hartenberg parameters, gripper."""
+    return _read("panda.yaml")
+
+
+@cache
+def cell() -> dict[str, Any]:
+    """`scene.yaml`: table, mat, bin, cube, distractors, cameras, lights."""
+    return _read("scene.yaml")
+
+
+def panda_limits() -> JointLimits:
+    """The Panda's joint limits, for `SetpointFilter`."""
+    return JointLimits(**{name: tuple(values) for name, values in panda()["limits"].items()})
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = hardware_dir() / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is missing: run from a checkout of ROSA, or set ROSA_HARDWARE_DIR to its hardware folder"
+        )
+    data: dict[str, Any] = yaml.safe_load(path.read_text())
+    return data

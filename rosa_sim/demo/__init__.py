@@ -1,0 +1,1 @@
+"""`make demo`: episodes on the simulated Panda, their table and their video."""

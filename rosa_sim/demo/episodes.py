@@ -1,0 +1,279 @@
+"""Runs episodes on one robot as any ROS 2 client would: lay out the scene, send the task, watch, ask for the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.action import ActionClient
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.task import Future
+from rosa_interfaces.action import RunTask
+from rosa_interfaces.msg import OperatorAlert, RobotStatus, WorldState
+from rosa_interfaces.srv import OperatorDecision, ResetScene
+from std_srvs.srv import Trigger
+
+from rosa_client.nodes.qos import LATEST
+from rosa_sim.demo.report import Episode
+from rosa_sim.demo.video import Shot
+
+SERVICE_TIMEOUT_S = 30.0
+TURN_S = 0.1  # `on_turn` and the operator are asked at least so often
+SHOW_DECISION_S = 2.0  # in the film
+RESUMES = 2  # times that the stand-in operator resumes within one episode before it gives up
+
+# Asked while an alert stands: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
+Operator = Callable[[OperatorAlert, float, int], str]
+
+
+def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
+    """The operator of a run that nobody watches: resumes after 3 s, and gives up when that does not help."""
+    if waited_s < 3.0:
+        return ""
+    return "resume" if count <= RESUMES else "abort"
+
+
+def nobody(alert: OperatorAlert, waited_s: float, count: int) -> str:
+    """Leaves alerts to a real operator."""
+    return ""
+
+
+class EpisodeError(RuntimeError):
+    """The bring-up did not do its part; the text says which and for how long it was waited for."""
+
+
+class EpisodeRunner:
+    """One robot in `namespace`. Not thread-safe: it spins its own node while it waits."""
+
+    def __init__(
+        self,
+        namespace: str,
+        task: str,
+        *,
+        alive: Callable[[], str] = lambda: "",
+        on_progress: Callable[[str], None] = lambda text: None,
+        operator: Operator = stand_in,
+        on_status: Callable[[RobotStatus], None] = lambda status: None,
+        on_turn: Callable[[], None] = lambda: None,
+        film: bool = True,
+    ) -> None:
+        """`alive()` says which process died, if any; it ends the run. `on_status` sees every status of the robot.
+
+        `on_turn` is called again and again while a task runs. `film`: keep the states that a film is made of.
+        """
+        self.node = Node("episodes", namespace=namespace)
+        self.task = task
+        self.shots: list[Shot] = []
+        self.status: RobotStatus | None = None  # the robot's last one
+        self.fault = ""  # shown in the film
+        self.on_status = on_status
+        self.on_turn = on_turn
+        self.operator = operator
+        self._alive = alive
+        self._on_progress = on_progress
+        self._decided, self._decided_s = "", 0.0
+        self._alert: OperatorAlert | None = None
+        self._alert_since_s = 0.0
+        self._settled = 0  # number of the last alert that was settled
+        self._alerts: list[str] = []
+        self._title = ""
+        self._feedback = RunTask.Feedback()
+        node = self.node
+        node.create_subscription(RobotStatus, "robot_status", self._on_status, LATEST)
+        node.create_subscription(OperatorAlert, "operator_alert", self._on_alert, LATEST)
+        if film:
+            node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
+        self._reset = node.create_client(ResetScene, "arm_node/reset_scene")
+        self._truth = node.create_client(Trigger, "arm_node/outcome")
+        self._decision = node.create_client(OperatorDecision, "runtime_node/operator_decision")
+        self._action = ActionClient(node, RunTask, "run_task")
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(node)
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Until every interface is there, the server has welcomed the robot, and it knows its state."""
+        self.until(self._reset.service_is_ready, timeout_s, "the arm's reset_scene service")
+        self.wait_welcome(timeout_s)
+
+    def wait_welcome(self, timeout_s: float) -> None:
+        """Until the runtime takes tasks and the server has welcomed the robot; any arm will do."""
+        self.until(self._action.server_is_ready, timeout_s, "the runtime's run_task action")
+        connected = lambda: self.status is not None and self.status.server_connected  # noqa: E731
+        self.until(connected, timeout_s, "the server's welcome")
+
+    def run(self, number: int, of: int, seed: int, timeout_s: float) -> Episode:
+        """One episode with the scene of `seed`."""
+        self._title = f"episode {number} of {of}"
+        self._alerts, self._alert = [], None
+        answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
+        if not answer.ok:
+            raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
+        self.spin_for(0.3)  # the cameras show the new scene
+        began_s = time.monotonic()
+        goal = self.begin(timeout_s)
+        result = self._watch(goal.get_result_async()).result
+        duration_s = time.monotonic() - began_s
+        truth = self._call(self._truth, Trigger.Request(), "outcome").message
+        return Episode(
+            number=number,
+            seed=seed,
+            outcome=result.outcome,
+            truth=truth,
+            reason=result.reason,
+            rounds=result.rounds,
+            retries=result.retries,
+            system1_ms=[float(ms) for ms in result.system1_latencies_ms],
+            deadlines_met=result.deadlines_met,
+            deadlines_missed=result.deadlines_missed,
+            late_results_discarded=result.late_results_discarded,
+            alerts=list(self._alerts),
+            duration_s=duration_s,
+        )
+
+    def begin(self, timeout_s: float = 0.0) -> Any:
+        """Start the task; returns the goal's handle, which `end` takes."""
+        self.until(self._action.server_is_ready, SERVICE_TIMEOUT_S, "the runtime's run_task action")
+        goal = self._wait(
+            self._action.send_goal_async(
+                RunTask.Goal(task=self.task, timeout_s=timeout_s), self._on_feedback
+            ),
+            SERVICE_TIMEOUT_S,
+            "run_task to accept the goal",
+        )
+        if not goal.accepted:
+            raise EpisodeError(f"run_task rejected the task {self.task!r}; the runtime's log says why")
+        return goal
+
+    def end(self, goal: Any) -> None:
+        """Cancel a task that `begin` started."""
+        self._wait(goal.cancel_goal_async(), SERVICE_TIMEOUT_S, "the cancellation")
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self.node.destroy_node()
+
+    # -- watching --
+
+    def _watch(self, future: Future) -> Any:
+        """Spin until the task ends, standing in for the operator when nobody else is there."""
+        while not future.done():
+            self._spin()
+            self._on_progress(self._line())
+            self.on_turn()
+            if self._alert is not None:
+                waited_s = time.monotonic() - self._alert_since_s
+                choice = self.operator(self._alert, waited_s, len(self._alerts))
+                if choice:
+                    self._decide(self._alert, choice)
+        return future.result()
+
+    def _decide(self, alert: OperatorAlert, choice: str) -> None:
+        request = OperatorDecision.Request(
+            alert_id=alert.id, choice=choice, decided_by="run", why="nobody else is at the panel"
+        )
+        self._alert = None
+        answer = self._call(self._decision, request, "operator_decision")
+        said = choice if answer.accepted else f"{choice} (refused: {answer.reason})"
+        self._decided, self._decided_s = f"operator: {said}", time.monotonic()
+        self._on_progress(f"operator (stand-in): {said}\n")
+        if not answer.accepted and self._alert is None and alert.id != self._settled:
+            self._alert, self._alert_since_s = alert, time.monotonic()  # it still stands: think again
+
+    def _line(self) -> str:
+        status, feedback = self.status, self._feedback
+        if status is None:
+            return self._title
+        missed = sum(component.missed for component in status.components)
+        return (
+            f"{self._title}: {status.state}, attempt {feedback.attempt}, round {feedback.round},"
+            f" {missed} deadlines missed"
+        )
+
+    def _on_feedback(self, message: Any) -> None:
+        self._feedback = message.feedback
+
+    def _on_status(self, message: RobotStatus) -> None:
+        self.status = message
+        self.on_status(message)
+
+    def _on_alert(self, message: OperatorAlert) -> None:
+        if message.active and (self._alert is None or self._alert.id != message.id):
+            self._alert, self._alert_since_s = message, time.monotonic()
+            if self._title:
+                self._alerts.append(f"{message.cause}: {message.reason}")
+                choices = ", ".join(message.choices)
+                self._on_progress(
+                    f"ALERT {message.id}: {message.reason} ({message.cause}); choices: {choices}\n"
+                )
+        elif not message.active:
+            self._alert, self._settled = None, message.id
+
+    def _on_world(self, message: WorldState) -> None:
+        if not self._title:
+            return
+        status = self.status
+        last = status.last_decision if status is not None else None
+        note = f"{last.action}: {last.reason}" if last is not None else ""
+        time_s = message.stamp.sec + message.stamp.nanosec / 1e9
+        shot = Shot(
+            time_s,
+            int(message.seed),
+            np.array(message.qpos),
+            self._title,
+            status.state if status else "",
+            note,
+            alert=f"{self._alert.cause}: {self._alert.reason}" if self._alert is not None else "",
+            decided=self._decided if time.monotonic() - self._decided_s < SHOW_DECISION_S else "",
+            fault=self.fault,
+        )
+        self.shots.append(shot)
+
+    # -- waiting, always with a limit --
+
+    def _spin(self) -> None:
+        self._executor.spin_once(timeout_sec=TURN_S)
+        died = self._alive()
+        if died:
+            raise EpisodeError(died)
+
+    def spin_for(self, seconds: float) -> None:
+        """Listen for so long."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            self._spin()
+
+    def until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Listen until `condition()`; raises `EpisodeError` when it does not come true within `timeout_s`."""
+        until_s = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > until_s:
+                raise EpisodeError(f"waited {timeout_s:g} s for {what} in vain")
+            self._on_progress(f"waiting for {what}")
+            self._spin()
+
+    def _wait(self, future: Future, timeout_s: float, what: str) -> Any:
+        self.until(future.done, timeout_s, what)
+        return future.result()
+
+    def _call(self, client: Any, request: Any, what: str) -> Any:
+        self.until(client.service_is_ready, SERVICE_TIMEOUT_S, f"the service {what}")
+        return self._wait(client.call_async(request), SERVICE_TIMEOUT_S, f"an answer of {what}")
+
+
+@contextmanager
+def episodes(namespace: str, task: str, **options: Any) -> Iterator[EpisodeRunner]:
+    """An `EpisodeRunner` with ROS around it. Leave it before the bring-up ends: a participant that still listens keeps
+    the shared memory of those it hears."""
+    rclpy.init()
+    runner = EpisodeRunner(namespace, task, **options)
+    try:
+        yield runner
+    finally:
+        runner.close()
+        rclpy.try_shutdown()

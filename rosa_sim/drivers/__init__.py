@@ -1,0 +1,1 @@
+"""Drivers of the simulated cell; a robot file names them, nothing imports them."""

@@ -1,0 +1,23 @@
+"""The simulated Panda in its cell. Physics runs in step with the control loop."""
+
+from __future__ import annotations
+
+from rosa_client.drivers.arms import ArmState, Array
+from rosa_contract.robot import RobotSpec
+from rosa_sim.cell.world import World
+
+
+class MujocoArm:
+    """An arm driver with a scene around it, which can be laid out anew and judged."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        self.world = World(seed)
+
+    def read(self) -> ArmState:
+        return ArmState(self.world.joint_position, self.world.joint_velocity, self.world.gripper_width)
+
+    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+        self.world.step(q_rad, gripper_m, period_s)
+
+    def close(self) -> None:
+        pass

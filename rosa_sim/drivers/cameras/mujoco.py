@@ -1,0 +1,49 @@
+"""Cameras of the simulated cell: draws what the arm node's `world_state` says."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosa_interfaces.msg import WorldState
+
+from rosa_client.drivers.cameras import Frame, live
+from rosa_contract.robot import CameraSpec
+from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.render import SceneRenderer
+
+
+class MujocoCameras:
+    """Needs no `source`. A world that is not stepped gives no frames, as a camera without power would."""
+
+    def __init__(self, cameras: Mapping[str, CameraSpec], node: Node, source: str) -> None:
+        self._cameras = cameras
+        self._renderer = SceneRenderer({name: (spec.width, spec.height) for name, spec in cameras.items()})
+        self._newest: tuple[int, np.ndarray, float] | None = None
+        self._count = 0
+        newest_only = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        node.create_subscription(WorldState, "world_state", self._on_world, newest_only)
+
+    def frames(self) -> Mapping[str, Frame]:
+        if self._newest is None:
+            return {}
+        seed, qpos, received_s = self._newest
+        self._newest = None
+        pictures = self._renderer.render(seed, qpos)
+        self._count += 1
+        age_s = time.monotonic() - received_s
+        return {name: Frame(live(rgb, self._count), age_s) for name, rgb in pictures.items()}
+
+    def focal_px(self, camera: str) -> float:
+        half_angle_rad = math.radians(cell()["cameras"][camera]["fovy_deg"]) / 2
+        return self._cameras[camera].height / 2 / math.tan(half_angle_rad)
+
+    def close(self) -> None:
+        self._renderer.close()
+
+    def _on_world(self, message: WorldState) -> None:
+        self._newest = message.seed, np.array(message.qpos), time.monotonic()
