@@ -28,9 +28,9 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_server.models.emulated import load_profile
-from rosa_server.serving.core.actions import Answer, Dispatch
+from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Host, Placement
+from rosa_server.serving.core.placement import Placement, Replica
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "batching"
@@ -52,9 +52,9 @@ class Loop:
     """Robots, a worker and a clock around a serving core."""
 
     def __init__(self, robots: int, how: str, batch: int, seed: int = 0) -> None:
-        host = Host("gpu0", "policy", "gpu0", batch=batch, deadline_aware=how == "aware")
+        replica = Replica("gpu0", "policy", "gpu0", batch=batch, deadline_aware=how == "aware")
         slots = {f"act/{index}": {"system1": "gpu0"} for index in range(robots)}
-        self._core = ServingCore(parse_factory(FACTORY), Placement({"gpu0": host}, slots))
+        self._core = ServingCore(parse_factory(FACTORY), Placement({"gpu0": replica}, slots))
         self._padded_to = batch if how == "padded" else 0
         self._random = Random(seed)
         self._events: list[tuple[float, int, str, object]] = []
@@ -86,7 +86,7 @@ class Loop:
             for action in self._core.actions():
                 if isinstance(action, Dispatch):
                     self._work(now_s, action)
-                elif isinstance(action, Answer):
+                elif isinstance(action, Reply):
                     self._answered(now_s, action)
 
     def _at(self, when_s: float, kind: str, what: object) -> None:
@@ -107,7 +107,7 @@ class Loop:
         done = m.Executed(dispatch.batch_id, tickets, took_s * 1000, [("", "")] * size, [b""] * size)
         self._at(self._busy_until_s, "done", done)
 
-    def _answered(self, now_s: float, answer: Answer) -> None:
+    def _answered(self, now_s: float, answer: Reply) -> None:
         robot, sent_s = self._sent.pop(answer.call.request_id)
         latency_ms = (now_s - sent_s) * 1000
         if answer.status == m.OK and latency_ms <= SLOS_MS[robot % 2]:

@@ -14,7 +14,7 @@ import zmq.auth
 
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
-from rosa_contract.messages import Bye, Hello, Refuse, Request, Response, Welcome
+from rosa_contract.messages import Bye, Hello, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
 SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
@@ -106,20 +106,20 @@ class GatewayLink:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.reason, self.models = True, "", dict(message.models)
             self.rates_hz = dict(message.rates_hz)
-        elif isinstance(message, Refuse):
+        elif isinstance(message, Refused):
             self._refused(message)
         else:
             log.warning("dropped an unexpected %s from the gateway", type(message).__name__)
 
-    def _refused(self, refusal: Refuse) -> None:
-        words = f"{refusal.code}: {refusal.reason}"
+    def _refused(self, refusal: Refused) -> None:
+        words = f"{refusal.cause}: {refusal.reason}"
         if (
-            refusal.code == "bad_message" and self.ready
+            refusal.cause == "bad_message" and self.ready
         ):  # one message was damaged on its way; its deadline passes
             log.warning("the gateway could not read a message: %s", words)
             return
         self._lost(words)
-        if refusal.code == "hello_required":
+        if refusal.cause == "hello_required":
             self._last_hello_s = -1e9  # greet at the next poll
 
     def _lost(self, reason: str) -> None:

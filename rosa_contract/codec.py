@@ -259,9 +259,9 @@ def _decode_welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     return m.Welcome(_names(header, "m"), rates)
 
 
-def _decode_refuse(header: Header, frames: Sequence[Frame]) -> m.Refuse:
+def _decode_refuse(header: Header, frames: Sequence[Frame]) -> m.Refused:
     _count(frames, 1, "refuse")
-    return m.Refuse(_name(header, "c"), _text(header, "r", MAX_TEXT_CHARS))
+    return m.Refused(_name(header, "c"), _text(header, "r", MAX_TEXT_CHARS))
 
 
 def _decode_health(header: Header, frames: Sequence[Frame]) -> m.HealthReport:
@@ -507,7 +507,7 @@ def _check_finite(name: str, array: m.Array) -> None:
 _ENCODERS: dict[type[Any], tuple[str, Callable[[Any], tuple[Header, list[Frame]]]]] = {
     m.Hello: ("hello", _encode_hello),
     m.Welcome: ("welcome", _encode_welcome),
-    m.Refuse: ("refuse", lambda message: ({"c": message.code, "r": message.reason}, [])),
+    m.Refused: ("refuse", lambda message: ({"c": message.cause, "r": message.reason}, [])),
     m.Request: ("request", _encode_request),
     m.Response: ("response", _encode_response),
     m.Bye: ("bye", lambda _: ({}, [])),

@@ -1,7 +1,7 @@
 """Every message between robot, gateway and worker, on one page. `codec.py` turns them into ZeroMQ frames and back.
 
 Robot -> gateway:   Hello, Request, Bye, HealthQuery
-Gateway -> robot:   Welcome, Refuse, Response, HealthReport
+Gateway -> robot:   Welcome, Refused, Response, HealthReport
 Worker -> gateway:  WorkerReady, Executed
 Gateway -> worker:  Execute, Drain
 """
@@ -77,10 +77,10 @@ class Welcome:
 
 
 @dataclass(frozen=True)
-class Refuse:
-    """The last message was not accepted. `code` is one of REFUSALS; `reason` says what to do."""
+class Refused:
+    """The last message was not accepted. `cause` is one of REFUSALS; `reason` says what to do."""
 
-    code: str
+    cause: str
     reason: str
 
 
@@ -175,5 +175,5 @@ class Drain:
 
 
 FromRobot = Hello | Request | Bye | HealthQuery
-ToRobot = Welcome | Refuse | Response | HealthReport
+ToRobot = Welcome | Refused | Response | HealthReport
 Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | Drain

@@ -35,7 +35,7 @@ def assign(factory: Factory, placement: Placement, gpus: list[str]) -> dict[str,
     """
     if placement.routes is None or factory.server_cluster.gpu_type == "cpu" or not gpus:
         return {}
-    servers = list(dict.fromkeys(host.server for host in placement.hosts.values()))
+    servers = list(dict.fromkeys(replica.server for replica in placement.replicas.values()))
     if len(servers) > len(gpus):
         raise GpuError(
             f"the schedule has {len(servers)} servers and this machine shows {len(gpus)} GPUs; plan for fewer with"

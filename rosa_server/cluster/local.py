@@ -15,7 +15,7 @@ from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
-from rosa_server.serving.shared_memory import LaneWriter
+from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker import WorkerSpec
 
 
@@ -31,21 +31,21 @@ class Slot:
     started_s: float = 0.0
     start_at_s: float = 0.0
     killed_for: str = ""
-    lane: LaneWriter | None = None
+    shm: ShmWriter | None = None
 
 
 def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
-    """One spec per worker of every host, named after the host. All models have an entry in `models`."""
+    """One spec per worker of every replica, named after the replica. All models have an entry in `models`."""
     specs = []
     gpus = assign(factory, placement, visible_gpus())
-    for host in placement.hosts.values():
-        model = factory.models[host.model]
-        for index in range(host.workers):
-            name = f"{host.id}/{index}"
+    for replica in placement.replicas.values():
+        model = factory.models[replica.model]
+        for index in range(replica.workers):
+            name = f"{replica.id}/{index}"
             options = dict(model.options)
-            gpu = gpus.get(host.server, "")
+            gpu = gpus.get(replica.server, "")
             specs.append(
-                WorkerSpec(name, host.model, model.backend, endpoint, model.max_batch, options, gpu=gpu)
+                WorkerSpec(name, replica.model, model.backend, endpoint, model.max_batch, options, gpu=gpu)
             )
     return specs
 
@@ -56,7 +56,7 @@ class LocalCluster:
     def __init__(self, specs: Sequence[WorkerSpec]) -> None:
         self._slots = [Slot(spec) for spec in specs]
         self._stopping = False
-        self._retired: list[LaneWriter] = []
+        self._retired: list[ShmWriter] = []
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers, start those that are due. Returns (worker id, why) of the ended ones."""
@@ -68,9 +68,9 @@ class LocalCluster:
                 why = slot.killed_for or _why(slot.process.returncode)
                 lost.append((slot.worker_id, why))
                 slot.process, slot.killed_for = None, ""
-                if slot.lane is not None:
-                    self._retired.append(slot.lane)
-                    slot.lane = None
+                if slot.shm is not None:
+                    self._retired.append(slot.shm)
+                    slot.shm = None
                 slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
             if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
                 self._start(slot, now_s)
@@ -83,9 +83,9 @@ class LocalCluster:
                 slot.killed_for = reason
                 slot.process.kill()
 
-    def lane(self, worker_id: str) -> LaneWriter | None:
+    def shm(self, worker_id: str) -> ShmWriter | None:
         """The memory shared with a living worker."""
-        return next((slot.lane for slot in self._slots if slot.worker_id == worker_id), None)
+        return next((slot.shm for slot in self._slots if slot.worker_id == worker_id), None)
 
     def pids(self) -> dict[str, int]:
         return {slot.worker_id: slot.process.pid for slot in self._slots if slot.process is not None}
@@ -109,15 +109,15 @@ class LocalCluster:
     def _start(self, slot: Slot, now_s: float) -> None:
         slot.life += 1
         slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
-        slot.lane = LaneWriter() if hasattr(os, "memfd_create") else None
-        fds = slot.lane.fds if slot.lane is not None else ()
-        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), lane_fds=fds)
+        slot.shm = ShmWriter() if hasattr(os, "memfd_create") else None
+        fds = slot.shm.fds if slot.shm is not None else ()
+        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), shm_fds=fds)
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
         slot.process = subprocess.Popen(
             spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
         )
-        if slot.lane is not None:
-            slot.lane.theirs.close()  # or its end would never be seen
+        if slot.shm is not None:
+            slot.shm.theirs.close()  # or its end would never be seen
         slot.started_s = now_s
         log.event(
             "worker_started",

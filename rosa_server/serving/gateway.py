@@ -14,10 +14,10 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError, VersionError
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
-from rosa_server.serving.core.actions import Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.metrics import Metrics
-from rosa_server.serving.shared_memory import LaneWriter
+from rosa_server.serving.shared_memory import ShmWriter
 
 NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
 BURST = 32  # messages read from one socket before the other gets its turn
@@ -34,7 +34,7 @@ class Cluster(Protocol):
 
     def kill(self, worker_id: str, reason: str) -> None: ...
 
-    def lane(self, worker_id: str) -> LaneWriter | None:
+    def shm(self, worker_id: str) -> ShmWriter | None:
         """Memory shared with a worker on this machine."""
 
 
@@ -47,7 +47,7 @@ class NoCluster:
     def kill(self, worker_id: str, reason: str) -> None:
         log.error("worker_unwanted", worker=worker_id, reason=reason)
 
-    def lane(self, worker_id: str) -> LaneWriter | None:
+    def shm(self, worker_id: str) -> ShmWriter | None:
         return None
 
 
@@ -74,8 +74,8 @@ class Gateway:
             keys,
         )
         self._max_bytes = int(max_message_mb * 1e6)
-        self._lanes: dict[str, LaneWriter] = {}  # by worker id
-        self._lane_ids: dict[int, str] = {}  # by descriptor
+        self._shm: dict[str, ShmWriter] = {}  # by worker id
+        self._shm_ids: dict[int, str] = {}  # by descriptor
         self._next_poll_s = self._next_report_s = 0.0
         self._poller = zmq.Poller()
         self._zap = context.socket(zmq.REP)
@@ -121,7 +121,7 @@ class Gateway:
             elif socket is self._workers:
                 self._read(self._workers, self._from_worker)
             elif isinstance(socket, int):
-                self._read_lane(socket)
+                self._read_shm(socket)
             elif self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
 
@@ -145,13 +145,13 @@ class Gateway:
             if not int(socket.getsockopt(zmq.EVENTS)) & POLLIN:
                 return
 
-    def _read_lane(self, fd: int) -> None:
-        worker_id = self._lane_ids[fd]
+    def _read_shm(self, fd: int) -> None:
+        worker_id = self._shm_ids[fd]
         for _ in range(BURST):
             try:
-                frames = self._lanes[worker_id].receive()
+                frames = self._shm[worker_id].receive()
             except EOFError:
-                self._close_lane(worker_id)
+                self._close_shm(worker_id)
                 self._next_poll_s = 0.0  # it has ended: look at once
                 return
             except CodecError as error:
@@ -161,18 +161,18 @@ class Gateway:
                 return
             self._worker_says(self._clock.now_s(), worker_id, frames)
 
-    def _open_lane(self, worker_id: str) -> None:
-        lane = self._cluster.lane(worker_id)
-        if lane is not None:
-            fd = lane.socket.fileno()
-            self._lanes[worker_id], self._lane_ids[fd] = lane, worker_id
+    def _open_shm(self, worker_id: str) -> None:
+        shm = self._cluster.shm(worker_id)
+        if shm is not None:
+            fd = shm.socket.fileno()
+            self._shm[worker_id], self._shm_ids[fd] = shm, worker_id
             self._poller.register(fd, zmq.POLLIN)
 
-    def _close_lane(self, worker_id: str) -> None:
-        lane = self._lanes.pop(worker_id, None)
-        if lane is not None:
-            fd = lane.socket.fileno()
-            del self._lane_ids[fd]
+    def _close_shm(self, worker_id: str) -> None:
+        shm = self._shm.pop(worker_id, None)
+        if shm is not None:
+            fd = shm.socket.fileno()
+            del self._shm_ids[fd]
             self._poller.unregister(fd)
 
     def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
@@ -195,8 +195,8 @@ class Gateway:
                 raise CodecError(f"message type: a robot does not send {header['t']!r}")
             self._core.on_robot(now_s, connection, message)
         except CodecError as error:
-            code = "version_mismatch" if isinstance(error, VersionError) else "bad_message"
-            self._core.refuse(connection, m.Refuse(code, str(error)))
+            cause = "version_mismatch" if isinstance(error, VersionError) else "bad_message"
+            self._core.refuse(connection, m.Refused(cause, str(error)))
 
     def _check_name(self, hello: m.Hello, frame: zmq.Frame) -> None:
         """With keys, a robot has the name of its key, or it could answer for another one."""
@@ -222,7 +222,7 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
-            self._open_lane(worker_id)
+            self._open_shm(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
             self._core.on_nonsense(now_s, worker_id, f"a worker does not send {type(message).__name__}")
@@ -231,13 +231,13 @@ class Gateway:
 
     def _send(self) -> None:
         for action in self._core.actions():
-            if isinstance(action, Answer):
+            if isinstance(action, Reply):
                 self._answer(action)
             elif isinstance(action, Dispatch):
                 self._dispatch(action)
             elif isinstance(action, Say):
-                if isinstance(action.message, m.Refuse):
-                    self._metrics.refused(action.message.code)
+                if isinstance(action.message, m.Refused):
+                    self._metrics.refused(action.message.cause)
                 self._robots.send_multipart([action.connection, *codec.encode(action.message)])
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
@@ -250,12 +250,12 @@ class Gateway:
         calls = batch.calls
         execute = m.Execute(batch.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
         frames = codec.encode(execute)
-        lane = self._lanes.get(batch.worker_id)
-        if lane is not None and lane.send(batch.slot, frames):
+        shm = self._shm.get(batch.worker_id)
+        if shm is not None and shm.send(batch.slot, frames):
             return
         self._workers.send_multipart([batch.worker_id.encode(), *frames], copy=False)
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: Reply) -> None:
         call = answer.call
         ran = answer.batch_size > 0
         queue_ms = ((call.dispatched_s if ran else answer.ended_s) - call.arrived_s) * 1000
@@ -272,11 +272,11 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._metrics.worker_lost()
             log.warning("worker_lost", worker=worker_id, reason=why)
-            self._close_lane(worker_id)
+            self._close_shm(worker_id)
             self._core.on_lost(now_s, worker_id, why)
         if now_s >= self._next_report_s:
             self._next_report_s = now_s + REPORT_EVERY_S
             workers: dict[str, int] = {}
             for worker in self._core.pool:
-                workers[worker.host] = workers.get(worker.host, 0) + 1
+                workers[worker.replica] = workers.get(worker.replica, 0) + 1
             self._metrics.state(self._core.health(), workers)

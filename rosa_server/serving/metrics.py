@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from rosa_contract.messages import OK, HealthReport
-from rosa_server.serving.core.actions import Answer
+from rosa_server.serving.core.actions import Reply
 
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -39,19 +39,19 @@ class Metrics:
         self._batch = Histogram(
             "rosa_batch_size", "Requests per batch", ["model"], buckets=BATCH_BUCKETS, registry=own
         )
-        # A host is a server of the schedule; without a schedule, a model.
-        self._workers = Gauge("rosa_workers", "Warm workers", ["host"], registry=own)
-        self._waiting = Gauge("rosa_queue_depth", "Waiting requests", ["host"], registry=own)
+        # A replica is a server of the schedule; without a schedule, a model.
+        self._workers = Gauge("rosa_workers", "Warm workers", ["replica"], registry=own)
+        self._waiting = Gauge("rosa_queue_depth", "Waiting requests", ["replica"], registry=own)
         self._notes = Counter(
             "rosa_schedule_changes", "Streams moved and robots admitted", ["event"], registry=own
         )
         self._robots = Gauge("rosa_robots", "Connected robots", registry=own)
         self._restarts = Counter("rosa_worker_losses", "Workers that ended unasked", registry=own)
-        self._refused = Counter("rosa_refused", "Messages that were not accepted", ["code"], registry=own)
+        self._refused = Counter("rosa_refused", "Messages that were not accepted", ["cause"], registry=own)
         self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
         self._report = HealthReport(False, {}, {}, [])
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Reply) -> None:
         """Count one final answer."""
         call = answer.call
         component = (
@@ -66,8 +66,8 @@ class Metrics:
         self._histogram(self._inference, model).observe(inference_ms / 1000)
         self._histogram(self._batch, model).observe(size)
 
-    def refused(self, code: str) -> None:
-        self._refused.labels(code).inc()
+    def refused(self, cause: str) -> None:
+        self._refused.labels(cause).inc()
 
     def worker_lost(self) -> None:
         self._restarts.inc()
@@ -76,11 +76,11 @@ class Metrics:
         self._notes.labels(event).inc()
 
     def state(self, report: HealthReport, workers: dict[str, int]) -> None:
-        """Set what is so now, by host; the gateway calls it about once a second."""
+        """Set what is so now, by replica; the gateway calls it about once a second."""
         self._report = report
-        for host, count in report.queues.items():
-            self._waiting.labels(host).set(count)
-            self._workers.labels(host).set(workers.get(host, 0))
+        for replica, count in report.queues.items():
+            self._waiting.labels(replica).set(count)
+            self._workers.labels(replica).set(workers.get(replica, 0))
         self._robots.set(len(report.robots))
 
     def health_json(self) -> tuple[int, bytes]:

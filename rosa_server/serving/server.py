@@ -18,15 +18,15 @@ from rosa_server.models import registry
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing, check_bind
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Admission, NoAdmission, Placement
+from rosa_server.serving.core.placement import AdmissionControl, NoAdmission, Placement
 from rosa_server.serving.gateway import Gateway
-from rosa_server.serving.memory import keep_freed_memory
+from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
 from rosa_server.serving.rundir import SOCKET, make_rundir
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
-Plan = tuple[Placement, Admission]
+Plan = tuple[Placement, AdmissionControl]
 
 
 class ServeError(ContractError):
@@ -55,7 +55,7 @@ def check_served(factory: Factory, source: str) -> None:
         raise ConfigError(source, problems)
 
 
-class Server:
+class HeadlessServer:
     """One gateway with its workers on this machine."""
 
     def __init__(
@@ -121,8 +121,8 @@ class Server:
 
     def _serve(self) -> None:
         announced = False
-        hosts = {host.id: host.model for host in self.core.router.placement.hosts.values()}
-        log.event("server_started", robots=self.gateway.robots_endpoint, hosts=hosts)
+        replicas = {replica.id: replica.model for replica in self.core.router.placement.replicas.values()}
+        log.event("server_started", robots=self.gateway.robots_endpoint, replicas=replicas)
         while not self._stop:
             self.gateway.step()
             if not announced and self.core.health().ready:
@@ -155,7 +155,7 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = Server(factory, source, bind, insecure, plan)
+    server = HeadlessServer(factory, source, bind, insecure, plan)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

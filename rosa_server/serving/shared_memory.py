@@ -19,16 +19,16 @@ import msgpack
 from rosa_contract.errors import CodecError
 from rosa_server.serving.core.pool import CREDITS
 
-LANE_BYTES = 64 << 20  # address space; a page costs memory when it is first written
+SHM_BYTES = 64 << 20  # address space; a page costs memory when it is first written
 MESSAGE_BYTES = 128 << 10  # largest message on the socket pair, below Linux's default buffer
 LEAST_BYTES = 8 << 10  # smaller frames are cheaper to send
 
 
-class LaneWriter:
+class ShmWriter:
     """The gateway's end: one slot per batch that the worker may hold."""
 
-    def __init__(self, size: int = LANE_BYTES) -> None:
-        self.fd = os.memfd_create("rosa-lane", os.MFD_CLOEXEC)
+    def __init__(self, size: int = SHM_BYTES) -> None:
+        self.fd = os.memfd_create("rosa-worker", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, size)
         self._memory = mmap.mmap(self.fd, size)
         self._slot_bytes = size // CREDITS
@@ -75,7 +75,7 @@ class LaneWriter:
         self.theirs.close()
 
 
-class LaneReader:
+class ShmReader:
     """The worker's end. What it hands out is valid until the batch is answered."""
 
     def __init__(self, fd: int, socket_fd: int) -> None:
@@ -95,16 +95,16 @@ class LaneReader:
         return None if frames is None else self.fetch(frames)
 
     def fetch(self, frames: Sequence[Any]) -> list[Any]:
-        """The frames as they were given to `stow`. Raises `CodecError` for places outside the lane."""
+        """The frames as they were given to `stow`. Raises `CodecError` for places outside the memory."""
         *whole, last = frames
         try:
             places = msgpack.unpackb(memoryview(last))
             for index, at, size in places:
                 if at < 0 or size < 0 or at + size > len(self._view):
-                    raise ValueError(f"{size} bytes at {at} are outside the lane of {len(self._view)}")
+                    raise ValueError(f"{size} bytes at {at} are outside the memory of {len(self._view)}")
                 whole[index] = self._view[at : at + size]
         except (ValueError, TypeError, IndexError, msgpack.UnpackException) as error:
-            raise CodecError(f"lane: {error}") from None
+            raise CodecError(f"shared memory: {error}") from None
         return whole
 
 
@@ -130,7 +130,7 @@ def _receive(end: socket.socket) -> list[Any] | None:
     try:
         frames = msgpack.unpackb(message)
     except (ValueError, msgpack.UnpackException) as error:
-        raise CodecError(f"lane: {error}") from None
+        raise CodecError(f"shared memory: {error}") from None
     if not isinstance(frames, list) or not frames or not all(isinstance(frame, bytes) for frame in frames):
-        raise CodecError("lane: expected a list of frames")
+        raise CodecError("shared memory: expected a list of frames")
     return frames

@@ -25,8 +25,8 @@ from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
 from rosa_server.serving import log
-from rosa_server.serving.memory import keep_freed_memory
-from rosa_server.serving.shared_memory import LaneReader
+from rosa_server.serving.malloc import keep_freed_memory
+from rosa_server.serving.shared_memory import ShmReader
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
@@ -45,7 +45,7 @@ class WorkerSpec:
     options: dict[str, Any] = field(default_factory=dict)
     parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
     gpu: str = ""  # the only one that it sees; empty: all
-    lane_fds: Sequence[int] = ()  # the short way to a gateway on the same machine, see lane.py
+    shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
@@ -56,11 +56,11 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
         self._spec, self._backend, self._socket = spec, backend, socket
-        self._lane = LaneReader(*spec.lane_fds) if spec.lane_fds else None
+        self._shm = ShmReader(*spec.shm_fds) if spec.shm_fds else None
         self._poller = zmq.Poller()
         self._poller.register(socket, zmq.POLLIN)
-        if self._lane is not None:
-            self._poller.register(self._lane.socket.fileno(), zmq.POLLIN)
+        if self._shm is not None:
+            self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
         self.stopping = False
 
     def announce(self) -> None:
@@ -96,9 +96,9 @@ class Worker:
         frames: Sequence[Any] | None = None
         if come[0][0] is self._socket:
             frames = self._socket.recv_multipart(copy=False)
-        elif self._lane is not None:
+        elif self._shm is not None:
             try:
-                frames = self._lane.receive()
+                frames = self._shm.receive()
             except EOFError:
                 return m.Drain()  # the gateway has ended
         if frames is None:
@@ -157,7 +157,7 @@ class Worker:
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
         done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames)
         answer = codec.encode(done)
-        if self._lane is None or not self._lane.send(answer):
+        if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)
 
 

@@ -153,11 +153,11 @@ class Robot:
                 return message
             assert isinstance(message, m.Welcome), message
 
-    def hello(self, task: str = "pick", **changes: Any) -> m.Welcome | m.Refuse:
+    def hello(self, task: str = "pick", **changes: Any) -> m.Welcome | m.Refused:
         fields = {"cameras": {"front": m.CameraInfo(8, 8, "rgb8")}, "state": {"joint_position": 7}, **changes}
         self.send(m.Hello(self.name, task, **fields))
         message = self.receive()
-        assert isinstance(message, m.Welcome | m.Refuse), message
+        assert isinstance(message, m.Welcome | m.Refused), message
         return message
 
     def join(self, task: str = "pick", **changes: Any) -> Robot:
@@ -167,7 +167,7 @@ class Robot:
             answer = self.hello(task, **changes)
             if isinstance(answer, m.Welcome):
                 return self
-            assert answer.code in ("not_ready", "robot_id_taken"), answer
+            assert answer.cause in ("not_ready", "robot_id_taken"), answer
             time.sleep(0.1)
         raise TimeoutError("the server did not become ready")
 

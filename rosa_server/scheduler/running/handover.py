@@ -20,7 +20,7 @@ from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.running.standby import failover_table
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
-from rosa_server.serving.core.placement import Admission, Admitted, Host, NoAdmission, Placement
+from rosa_server.serving.core.placement import AdmissionControl, Admitted, NoAdmission, Placement, Replica
 
 AGAIN = "; make the plan anew with `rosa plan`"
 TOLERANCE = 1e-6  # of a rate or a latency that went through a file
@@ -28,7 +28,7 @@ TOLERANCE = 1e-6  # of a rate or a latency that went through a file
 
 def hand_over(
     factory: Factory, schedule: Schedule, source: str, library: ProfileLibrary
-) -> tuple[Placement, Admission]:
+) -> tuple[Placement, AdmissionControl]:
     """What the server runs. Raises `ConfigError` for a schedule of another factory, or one that is a refusal.
 
     Robots beyond the planned ones are admitted where the profiles are there to judge by.
@@ -46,7 +46,7 @@ def hand_over(
 
 
 class RunningSchedule:
-    """Admission while the server runs: no weights move (ROSA 3.4.4)."""
+    """AdmissionControl while the server runs: no weights move (ROSA 3.4.4)."""
 
     def __init__(self, deployment: Deployment, placement: Placement) -> None:
         self.deployment = deployment
@@ -73,21 +73,21 @@ class RunningSchedule:
 
 def placement_of(schedule: Schedule, before: Placement | None = None) -> Placement:
     """A schedule as the server sees it. `before`: an earlier one of the same servers, which keep their standbys."""
-    hosts = {host.id: host for server in schedule.servers for host in _hosts(server)}
+    replicas = {replica.id: replica for server in schedule.servers for replica in _replicas(server)}
     standbys = before.standbys if before is not None else _standbys(schedule)
-    return Placement(hosts, schedule.routing, schedule.rates_hz if schedule.capped else {}, standbys)
+    return Placement(replicas, schedule.routing, schedule.rates_hz if schedule.capped else {}, standbys)
 
 
-def _hosts(server: ServerPlan) -> list[Host]:
-    """One host for an active server; one per model for a standby, each with its own worker."""
+def _replicas(server: ServerPlan) -> list[Replica]:
+    """One replica for an active server; one per model for a standby, each with its own worker."""
     aware = server.batching == DYNAMIC
     if not server.standby:
-        return [Host(server.id, server.model, server.id, batch=server.batch, deadline_aware=aware)]
-    return [Host(f"{server.id}/{model}", model, server.id, standby=True) for model in server.models]
+        return [Replica(server.id, server.model, server.id, batch=server.batch, deadline_aware=aware)]
+    return [Replica(f"{server.id}/{model}", model, server.id, standby=True) for model in server.models]
 
 
 def _standbys(schedule: Schedule) -> dict[str, tuple[str, ...]]:
-    """The failover table, in hosts."""
+    """The failover table, in replicas."""
     return {
         server: tuple(f"{standby}/{schedule.server(server).model}" for standby in standbys)
         for server, standbys in failover_table(schedule).items()

@@ -19,7 +19,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """The final answer to a call; `output` is the worker's frame, untouched, with status ok."""
 
     call: Call
@@ -57,4 +57,4 @@ class Note:
     fields: Mapping[str, Any]
 
 
-Action = Say | Answer | Dispatch | Kill | Note
+Action = Say | Reply | Dispatch | Kill | Note

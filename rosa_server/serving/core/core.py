@@ -15,7 +15,7 @@ from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.check import misfit, request_fields
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Call, Ledger
-from rosa_server.serving.core.placement import Admission, Placement, host_name
+from rosa_server.serving.core.placement import AdmissionControl, Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.router import Router
@@ -28,15 +28,15 @@ class ServingCore:
     """Everything between a robot's message and a worker's, for one gateway."""
 
     def __init__(
-        self, factory: Factory, placement: Placement | None = None, admission: Admission | None = None
+        self, factory: Factory, placement: Placement | None = None, admission: AdmissionControl | None = None
     ) -> None:
         """`placement`: where a schedule puts models and robots; none: every model's workers serve every robot."""
         self.router = Router(factory, placement, admission)
         self.sessions = Sessions(self.router)
         self._dispatcher = Dispatcher(
-            self.router.placement.hosts.values(),
+            self.router.placement.replicas.values(),
             factory.gateway.queue_per_model,
-            self._host_of,
+            self._replica_of,
             self.sessions.callers,
         )
         self._factory = factory
@@ -54,8 +54,8 @@ class ServingCore:
 
     @property
     def queues(self) -> dict[str, RequestQueue]:
-        """The waiting calls by host."""
-        return {name: station.queue for name, station in self._dispatcher.stations.items()}
+        """The waiting calls by replica."""
+        return {name: replica.queue for name, replica in self._dispatcher.replicas.items()}
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""
@@ -72,7 +72,7 @@ class ServingCore:
         elif isinstance(message, m.Bye):
             self._forget(now_s, connection, "the robot said bye")
         elif self._dispatcher.draining:
-            self._out.append(Say(connection, m.Refuse("not_ready", "the server is shutting down")))
+            self._out.append(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
             self._greet(now_s, connection, message)
 
@@ -84,7 +84,7 @@ class ServingCore:
         request_id, component, budget_ms = request_fields(header)
         if session is None:
             self._out.append(
-                Say(connection, m.Refuse("hello_required", "this connection is not known; say hello"))
+                Say(connection, m.Refused("hello_required", "this connection is not known; say hello"))
             )
             return
         last = session.newest.get(component)
@@ -107,9 +107,9 @@ class ServingCore:
             self._dispatcher.end(now_s, call, m.UNAVAILABLE, "the server is shutting down")
         else:
             self._dispatcher.accept(now_s, call)
-            self._dispatcher.stations[self.router.failover.now(session.hosts[component])].arrived(now_s)
+            self._dispatcher.replicas[self.router.failover.now(session.replicas[component])].arrived(now_s)
 
-    def refuse(self, connection: bytes, refusal: m.Refuse) -> None:
+    def refuse(self, connection: bytes, refusal: m.Refused) -> None:
         """Tell a robot that its message could not be read."""
         self._out.append(Say(connection, refusal))
 
@@ -124,10 +124,10 @@ class ServingCore:
         if greeting.placement_changed:
             self._replaced(now_s)
 
-    def _host_of(self, call: Call) -> str | None:
+    def _replica_of(self, call: Call) -> str | None:
         session = self.sessions.get(call.connection)
-        host = session.hosts.get(call.component) if session is not None else None
-        return None if host is None else self.router.failover.now(host)
+        replica = session.replicas.get(call.component) if session is not None else None
+        return None if replica is None else self.router.failover.now(replica)
 
     def _forget(self, now_s: float, connection: bytes, why: str) -> None:
         session, placement_changed = self.sessions.leave(connection)
@@ -138,33 +138,33 @@ class ServingCore:
 
     def _drop(self, now_s: float, session: Session, why: str) -> None:
         """End what waits for a robot that is gone."""
-        for component, host in session.hosts.items():
-            where = self.router.failover.now(host)
+        for component, replica in session.replicas.items():
+            where = self.router.failover.now(replica)
             self._dispatcher.drop(now_s, where, (session.robot_id, component), why)
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def on_ready(self, now_s: float, ready: m.WorkerReady) -> None:
-        """A worker has warmed up. One that hosts a model nobody asked for is ended."""
-        host = self.router.placement.host_of(ready.worker_id, ready.model)
-        if host is None:
+        """A worker has warmed up. One that serves a model nobody asked for is ended."""
+        replica = self.router.placement.replica_of(ready.worker_id, ready.model)
+        if replica is None:
             self._out.append(
-                Kill(ready.worker_id, f"hosts {ready.model}, which has no place in this factory")
+                Kill(ready.worker_id, f"serves {ready.model}, which has no place in this factory")
             )
             return
         if self.pool.get(ready.worker_id) is not None:
             self.on_lost(now_s, ready.worker_id, "it started anew")
         model = self._factory.models.get(ready.model)
         cap = model.max_batch if model is not None and model.max_batch is not None else ready.max_batch
-        worker = self.pool.add(ready, host, min(cap, ready.max_batch))
-        planned = self.router.placement.hosts[host].batch
+        worker = self.pool.add(ready, replica, min(cap, ready.max_batch))
+        planned = self.router.placement.replicas[replica].batch
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
             self._out.append(Note("batch_below_plan", fields))
-        self._moved(now_s, self.router.warm(host, ready), f"{host} is warm")
-        if self.router.trim():  # who left while this host was down is forgotten now
+        self._moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
+        if self.router.trim():  # who left while this replica was down is forgotten now
             self._replaced(now_s)
-        self._dispatcher.stations[host].due_s = now_s
+        self._dispatcher.replicas[replica].due_s = now_s
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back."""
@@ -177,13 +177,13 @@ class ServingCore:
         self.on_lost(now_s, worker_id, why)
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
-        """A worker is gone. With the last one of a host its streams go to a standby, if the schedule has one."""
+        """A worker is gone. With the last one of a replica its streams go to a standby, if the schedule has one."""
         worker = self.pool.remove(worker_id)
-        host = (
-            worker.host if worker is not None else host_name(worker_id)
+        replica = (
+            worker.replica if worker is not None else replica_name(worker_id)
         )  # one that never warmed up is lost too
-        if host in self.router.placement.hosts and not self.pool.of(host):
-            self._moved(now_s, self.router.lost(host), f"{host} failed: {why}")
+        if replica in self.router.placement.replicas and not self.pool.of(replica):
+            self._moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
         if worker is not None:
             self._dispatcher.recover(now_s, worker, why)
 
@@ -191,8 +191,8 @@ class ServingCore:
 
     def _moved(self, now_s: float, moves: Mapping[str, str], why: str) -> None:
         """Hosts have changed who runs their streams."""
-        for host, where in moves.items():
-            self._out.append(Note("streams_moved", {"of": host, "to": where, "reason": why}))
+        for replica, where in moves.items():
+            self._out.append(Note("streams_moved", {"of": replica, "to": where, "reason": why}))
         self._rebatch()
         if moves:
             self._dispatcher.resort(now_s)
@@ -208,11 +208,11 @@ class ServingCore:
         self._out += [Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)]
 
     def _rebatch(self) -> None:
-        """Who stands in for another host batches as planned for that one."""
-        hosts = self.router.placement.hosts
-        for name, station in self._dispatcher.stations.items():
+        """Who stands in for another replica batches as planned for that one."""
+        replicas = self.router.placement.replicas
+        for name, replica in self._dispatcher.replicas.items():
             served = self.router.failover.served_by(name)
-            station.batch_as(hosts[served[-1] if served else name], self.pool)
+            replica.batch_as(replicas[served[-1] if served else name], self.pool)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class ServingCore:
         self._dispatcher.draining = True
 
     def give_up(self, now_s: float, why: str) -> None:
-        """Answer everything that is still open: the end of draining."""
+        """Reply everything that is still open: the end of draining."""
         self._dispatcher.give_up(now_s, why)
 
     def health(self) -> m.HealthReport:

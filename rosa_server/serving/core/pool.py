@@ -1,4 +1,4 @@
-"""The warm workers: which model each hosts, what each runs, and which may take more. Processes live in `cluster`."""
+"""The warm workers: which model each serves, what each runs, and which may take more. Processes live in `cluster`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Worker:
-    """One warm worker; it hosts one model for its whole life."""
+class WorkerState:
+    """One warm worker; it serves one model for its whole life."""
 
     worker_id: str
     model: str
-    host: str  # the place that it works for
+    replica: str  # the place that it works for
     max_batch: int
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
 
@@ -50,40 +50,40 @@ class WorkerPool:
     """All warm workers of one gateway."""
 
     def __init__(self) -> None:
-        self._workers: dict[str, Worker] = {}
-        self._of_host: dict[str, list[Worker]] = {}
+        self._workers: dict[str, WorkerState] = {}
+        self._of_replica: dict[str, list[WorkerState]] = {}
         self._next_batch = 0
 
-    def __iter__(self) -> Iterator[Worker]:
+    def __iter__(self) -> Iterator[WorkerState]:
         return iter(self._workers.values())
 
-    def get(self, worker_id: str) -> Worker | None:
+    def get(self, worker_id: str) -> WorkerState | None:
         return self._workers.get(worker_id)
 
-    def add(self, ready: WorkerReady, host: str, max_batch: int) -> Worker:
-        worker = Worker(ready.worker_id, ready.model, host, max_batch)
+    def add(self, ready: WorkerReady, replica: str, max_batch: int) -> WorkerState:
+        worker = WorkerState(ready.worker_id, ready.model, replica, max_batch)
         self._workers[ready.worker_id] = worker
-        self._of_host.setdefault(host, []).append(worker)
+        self._of_replica.setdefault(replica, []).append(worker)
         return worker
 
-    def remove(self, worker_id: str) -> Worker | None:
+    def remove(self, worker_id: str) -> WorkerState | None:
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
-            self._of_host[worker.host].remove(worker)
+            self._of_replica[worker.replica].remove(worker)
         return worker
 
-    def of(self, host: str) -> Sequence[Worker]:
-        return self._of_host.get(host, ())
+    def of(self, replica: str) -> Sequence[WorkerState]:
+        return self._of_replica.get(replica, ())
 
-    def held(self, host: str) -> int:
-        """How many calls the workers of a host hold."""
-        return sum(len(batch.calls) for worker in self.of(host) for batch in worker.batches.values())
+    def held(self, replica: str) -> int:
+        """How many calls the workers of a replica hold."""
+        return sum(len(batch.calls) for worker in self.of(replica) for batch in worker.batches.values())
 
-    def soonest(self, host: str, now_s: float) -> tuple[Worker | None, float | None]:
-        """The worker of this host that may take a batch first, and when; (None, None) when none has credit."""
-        best: Worker | None = None
+    def soonest(self, replica: str, now_s: float) -> tuple[WorkerState | None, float | None]:
+        """The worker of this replica that may take a batch first, and when; (None, None) when none has credit."""
+        best: WorkerState | None = None
         best_key: tuple[float, int] | None = None
-        for worker in self.of(host):
+        for worker in self.of(replica):
             free_s = worker.free_at_s(now_s)
             if free_s is None:
                 continue
@@ -92,7 +92,7 @@ class WorkerPool:
                 best, best_key = worker, key
         return best, None if best_key is None else best_key[0]
 
-    def give(self, worker: Worker, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
+    def give(self, worker: WorkerState, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
         """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
 
         Raises `RuntimeError` beyond the worker's credits or for another model's calls.
@@ -103,7 +103,7 @@ class WorkerPool:
             )
         if any(call.model != worker.model for call in calls):
             raise RuntimeError(
-                f"{worker.worker_id} hosts {worker.model}; it was given a call for another model"
+                f"{worker.worker_id} serves {worker.model}; it was given a call for another model"
             )
         start_s = max([now_s, *(batch.expected_end_s for batch in worker.batches.values())])
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
@@ -120,7 +120,7 @@ class WorkerPool:
             call.attempts += 1
         return batch
 
-    def finish(self, worker: Worker, batch_id: int, now_s: float) -> None:
+    def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
         """A batch has ended. The one behind it begins only now: expectations must not drift away from what happens."""
         del worker.batches[batch_id]
         start_s = now_s

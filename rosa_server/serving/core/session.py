@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rosa_contract.messages import Hello, Refuse, Welcome
+from rosa_contract.messages import Hello, Refused, Welcome
 from rosa_contract.strict import nearest
 from rosa_server.serving.core.placement import Admitted
 from rosa_server.serving.core.router import Router
@@ -24,7 +24,7 @@ class Session:
     task: str
     slot: str  # its place in the schedule; empty without one
     models: Mapping[str, str]  # component -> model
-    hosts: Mapping[str, str]  # component -> host as planned, whoever has failed
+    replicas: Mapping[str, str]  # component -> replica as planned, whoever has failed
     seen_s: float
     newest: dict[str, tuple[int, int]] = field(
         default_factory=dict
@@ -35,7 +35,7 @@ class Session:
 class Greeting:
     """What follows from a hello."""
 
-    answer: Welcome | Refuse
+    answer: Welcome | Refused
     left: list[Session] = field(default_factory=list)  # sessions that this hello has ended
     admitted: Admitted | None = None  # beyond the planned robots
     placement_changed: bool = False
@@ -63,9 +63,9 @@ class Sessions:
     def get(self, connection: bytes) -> Session | None:
         return self._by_connection.get(connection)
 
-    def callers(self, host: str) -> int:
-        """How many (robot, component) pairs may call what this host runs now."""
-        return sum(self._callers.get(planned, 0) for planned in self._router.failover.served_by(host))
+    def callers(self, replica: str) -> int:
+        """How many (robot, component) pairs may call what this replica runs now."""
+        return sum(self._callers.get(planned, 0) for planned in self._router.failover.served_by(replica))
 
     def heard(self, connection: bytes, now_s: float) -> Session | None:
         """The session of this connection, or None when it has to say hello first."""
@@ -79,11 +79,11 @@ class Sessions:
         if hello.task not in self._router.tasks:
             tasks = self._router.tasks
             words = f"no task {hello.task!r}{nearest(hello.task, tasks)}; this server has {', '.join(tasks)}"
-            return Greeting(Refuse("unknown_task", words))
+            return Greeting(Refused("unknown_task", words))
         holder = self._by_robot.get(hello.robot_id)
         if holder and holder.connection != connection and now_s - holder.seen_s < TAKEN_FOR_S:
             reason = f"another connection speaks as {hello.robot_id!r}; give each robot its own name or stop the other"
-            return Greeting(Refuse("robot_id_taken", reason))
+            return Greeting(Refused("robot_id_taken", reason))
         refusal = self._unfit(hello)
         if refusal is not None:
             return Greeting(refusal)
@@ -103,19 +103,19 @@ class Sessions:
         if session is None:
             return None, False
         self._by_robot.pop(session.robot_id, None)
-        self._callers.subtract(session.hosts.values())
+        self._callers.subtract(session.replicas.values())
         return session, self._router.release(session.slot)
 
     def rerouted(self) -> bool:
-        """The placement has changed: look up the hosts of every robot anew. True when some robot's are others now."""
+        """The placement has changed: look up every robot's replicas again. True when those of some robot changed."""
         moved = False
         for session in self._by_connection.values():
-            hosts = self._router.planned(session.task, session.slot)
-            if hosts is not session.hosts and hosts != session.hosts:
-                self._callers.subtract(session.hosts.values())
-                self._callers.update(hosts.values())
+            replicas = self._router.planned(session.task, session.slot)
+            if replicas is not session.replicas and replicas != session.replicas:
+                self._callers.subtract(session.replicas.values())
+                self._callers.update(replicas.values())
                 moved = True
-            session.hosts = hosts
+            session.replicas = replicas
         return moved
 
     def silent(self, now_s: float) -> list[Session]:
@@ -124,44 +124,44 @@ class Sessions:
 
     def _seat(self, connection: bytes, hello: Hello, now_s: float, holder: Session | None) -> Greeting:
         """Give a robot a place. What it held before is free first: a full schedule must let it come back."""
-        greeting = Greeting(Refuse("not_ready", ""))
+        greeting = Greeting(Refused("not_ready", ""))
         for old in {connection, holder.connection if holder is not None else connection}:
             session, changed = self.leave(old)
             greeting.left += [session] if session is not None else []
             greeting.placement_changed |= changed
         place = self._router.take(hello.task)
-        if isinstance(place, Refuse):
+        if isinstance(place, Refused):
             greeting.answer = place
             return greeting
         if isinstance(place, Admitted):
             greeting.admitted, greeting.placement_changed = place, True
         slot = place.slot if isinstance(place, Admitted) else place
-        models, hosts = self._router.models_of(hello.task), self._router.planned(hello.task, slot)
-        session = Session(connection, hello.robot_id, hello.task, slot, models, hosts, now_s)
+        models, replicas = self._router.models_of(hello.task), self._router.planned(hello.task, slot)
+        session = Session(connection, hello.robot_id, hello.task, slot, models, replicas, now_s)
         self._by_connection[connection] = self._by_robot[hello.robot_id] = session
-        self._callers.update(hosts.values())
+        self._callers.update(replicas.values())
         greeting.answer = self.welcome(session)
         return greeting
 
-    def _unfit(self, hello: Hello) -> Refuse | None:
+    def _unfit(self, hello: Hello) -> Refused | None:
         for component, model in self._router.models_of(hello.task).items():
             needs = self._router.needs_of(model)
             if needs is None:
-                return Refuse("not_ready", f"{model} ({component}) has no warm worker yet; say hello again")
+                return Refused("not_ready", f"{model} ({component}) has no warm worker yet; say hello again")
             for camera, size in needs.images.items():
                 have = hello.cameras.get(camera)
                 if have is None:
                     got = (", ".join(hello.cameras) or "none") + nearest(camera, hello.cameras)
-                    return Refuse(
+                    return Refused(
                         "camera_missing", f"{component} ({model}) needs camera {camera!r}; got {got}"
                     )
                 if (have.height, have.width) != tuple(size):
                     wanted, got = f"{size[1]}x{size[0]} px (width x height)", f"{have.width}x{have.height}"
                     reason = f"{component} ({model}) needs camera {camera!r} as {wanted}; got {got}"
-                    return Refuse("wrong_image_shape", reason)
+                    return Refused("wrong_image_shape", reason)
             for name, length in needs.state.items():
                 if hello.state.get(name) != length:
                     values = hello.state.get(name, "none")
                     reason = f"{component} ({model}) needs state {name!r} with {length} values; got {values}"
-                    return Refuse("state_missing", reason)
+                    return Refused("state_missing", reason)
         return None

@@ -6,25 +6,26 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from rosa_contract.messages import Refuse
-from rosa_server.serving.core.placement import Admission, Admitted, Placement
+from rosa_contract.messages import Refused
+from rosa_server.serving.core.placement import AdmissionControl, Admitted, Placement
 
-Missing = Callable[[Iterable[str]], str]  # the first of some hosts that is not warm, or nothing
+Missing = Callable[[Iterable[str]], str]  # the first of some replicas that is not warm, or nothing
 
 
 class Slots:
     """Free slots by task. A robot beyond the planned ones gets a slot from `admission`, or its words of refusal.
 
-    As many slots of a task stay as were planned, whichever these are: while more robots than planned are here, the slot
-    of whoever leaves goes with it, so that the others may be faster again; at once, or when its failed hosts are warm.
+    Each task keeps as many slots as were planned, whichever these are. While more robots than planned are here, a robot
+    that leaves takes its slot along, so that the others may be faster again: at once, or as soon as the replicas that
+    have failed are warm again.
     """
 
-    def __init__(self, placement: Placement, admission: Admission) -> None:
+    def __init__(self, placement: Placement, admission: AdmissionControl) -> None:
         self.placement = placement
         self._admission = admission
         self._free: dict[str, list[tuple[int, str]]] = {}  # task -> in order
         self._planned = Counter(task_of(slot) for slot in placement.routes or ())
-        self._refused: dict[str, Refuse] = {}  # an answer holds until something changes
+        self._refused: dict[str, Refused] = {}  # an answer holds until something changes
         for slot in placement.routes or ():
             self._put(slot)
 
@@ -32,8 +33,8 @@ class Slots:
         """Hosts or slots are not what they were: refusals are to be thought over."""
         self._refused.clear()
 
-    def take(self, task: str, missing: Missing) -> str | Admitted | Refuse:
-        """A free slot, the lowest whose hosts are warm. `missing` names what is not."""
+    def take(self, task: str, missing: Missing) -> str | Admitted | Refused:
+        """A free slot, the lowest whose replicas are warm. `missing` names what is not."""
         if task in self._refused:
             return self._refused[task]
         assert self.placement.routes is not None
@@ -63,7 +64,7 @@ class Slots:
                     if count
                     else f"no slot for task {task}"
                 )
-                refusal = Refuse("not_admitted", f"admission: {taken}, and no other can be added: {answer}")
+                refusal = Refused("not_admitted", f"admission: {taken}, and no other can be added: {answer}")
         self._refused[task] = refusal
         return refusal
 
@@ -74,9 +75,9 @@ class Slots:
         return self.trim(missing)
 
     def trim(self, missing: Missing) -> bool:
-        """Free slots beyond the planned ones go, those whose hosts are warm. True when one has gone.
+        """Free slots beyond the planned ones go, those whose replicas are warm. True when one has gone.
 
-        Not the others: when a slot goes, another robot may take its place, and would come to a host that has failed.
+        Not the others: when a slot goes, another robot may take its place, and would come to a replica that has failed.
         """
         gone = False
         left = Counter(task_of(slot) for slot in self.placement.routes or ())
@@ -96,8 +97,8 @@ class Slots:
         insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))
 
 
-def _not_ready(cold: str) -> Refuse:
-    return Refuse("not_ready", f"{cold} has no warm worker yet; say hello again")
+def _not_ready(cold: str) -> Refused:
+    return Refused("not_ready", f"{cold} has no warm worker yet; say hello again")
 
 
 def task_of(slot: str) -> str:

@@ -164,7 +164,7 @@ def test_robots_beyond_the_plan_are_admitted_until_something_binds_and_faster_wh
                 refused = answer
         assert len(welcomed) > 2, f"two were planned, and the servers are not full with them: {refused}"
         assert len(welcomed) < 40
-        assert refused.code == "not_admitted"
+        assert refused.cause == "not_admitted"
         assert "the 2 planned slots of task pick are taken" in refused.reason
         assert "req/s" in refused.reason or "longer rounds" in refused.reason
         admitted = server.events("robot_admitted")
@@ -198,8 +198,8 @@ def test_the_shipped_cell_runs_from_its_plan(tmp_path: Path) -> None:
                 panda.request(number, component=component, images=pixels, state=state)
                 answer = panda.answer()
                 assert (answer.request_id, answer.status) == (number, "ok"), answer
-        hosts = server.events("server_started")[0]["hosts"]
-        assert hosts == {one["id"]: one["model"] for one in plan["servers"]}
+        replicas = server.events("server_started")[0]["replicas"]
+        assert replicas == {one["id"]: one["model"] for one in plan["servers"]}
 
 
 def test_a_plan_that_does_not_fit_is_refused_with_its_dotted_path(tmp_path: Path) -> None:

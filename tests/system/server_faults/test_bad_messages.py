@@ -33,28 +33,28 @@ def panda(server: Server) -> Iterator[Robot]:
         one.send(m.Bye())
 
 
-def refusal(one: Robot) -> m.Refuse:
+def refusal(one: Robot) -> m.Refused:
     message = one.receive()
-    assert isinstance(message, m.Refuse), message
+    assert isinstance(message, m.Refused), message
     return message
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"\xc1"], [b"garbage"], [b"", b"", b""], [msgpack.packb([1, 2])]])
 def test_garbage_is_refused_as_a_bad_message(panda: Robot, frames: list[bytes]) -> None:
     panda.send_frames(frames)
-    assert refusal(panda).code == "bad_message"
+    assert refusal(panda).cause == "bad_message"
 
 
 def test_a_truncated_request_is_refused(panda: Robot) -> None:
     header, image = codec.encode(m.Request(1, "system1", 100, "", JOINTS, {"front": FRONT}))
     panda.send_frames([header[:-5], image])
-    assert refusal(panda).code == "bad_message"
+    assert refusal(panda).cause == "bad_message"
 
 
 def test_another_schema_version_is_refused_and_both_are_named(panda: Robot) -> None:
     panda.send_frames([msgpack.packb({"v": 2, "t": "hello"})])
     answer = refusal(panda)
-    assert answer.code == "version_mismatch"
+    assert answer.cause == "version_mismatch"
     assert "speaks 2" in answer.reason
     assert "speaks 1" in answer.reason
 
@@ -62,7 +62,7 @@ def test_another_schema_version_is_refused_and_both_are_named(panda: Robot) -> N
 def test_an_oversized_message_is_refused_and_the_limit_is_named(panda: Robot) -> None:
     panda.send_frames([*codec.encode(m.HealthQuery()), bytes(1_500_000)])
     answer = refusal(panda)
-    assert answer.code == "bad_message"
+    assert answer.cause == "bad_message"
     assert "max_message_mb" in answer.reason
 
 
@@ -83,7 +83,7 @@ def test_what_only_the_server_says_is_refused(panda: Robot) -> None:
 def test_a_request_before_hello_is_refused(server: Server) -> None:
     with robot(server, "shy") as shy:
         shy.request(1)
-        assert refusal(shy).code == "hello_required"
+        assert refusal(shy).cause == "hello_required"
 
 
 def test_nan_in_the_state_is_an_invalid_request(panda: Robot) -> None:

@@ -74,5 +74,5 @@ def test_a_worker_that_cannot_start_is_retried_with_growing_delay(tmp_path: Path
     with serving(tmp_path, **options) as server, robot(server) as panda:
         wait_for(server, "worker_lost", 2)
         answer = panda.hello()
-        assert getattr(answer, "code", "") == "not_ready"
+        assert getattr(answer, "cause", "") == "not_ready"
         assert "missing.npz" in server.log()

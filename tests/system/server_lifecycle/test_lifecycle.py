@@ -79,8 +79,8 @@ def test_after_a_restart_the_robot_is_asked_to_say_hello_again(tmp_path: Path) -
         server.start()
         panda.request(1, budget_ms=60_000)  # waits in the socket until the server is back
         answer = panda.receive()
-        assert isinstance(answer, m.Refuse)
-        assert answer.code == "hello_required"
+        assert isinstance(answer, m.Refused)
+        assert answer.cause == "hello_required"
         panda.join()
         panda.request(2)
         assert panda.answer().status == "ok"
@@ -151,7 +151,7 @@ def test_with_keys_only_known_robots_get_in_and_only_under_their_own_name(tmp_pa
             assert known.answer().status == "ok"
         with robot(server, "r1", keys=key_of("r2")) as impostor:
             answer = impostor.hello()
-            assert isinstance(answer, m.Refuse)
+            assert isinstance(answer, m.Refused)
             assert "belongs to 'r2'" in answer.reason
         for keys_of_stranger in (None, (server_key, *zmq.curve_keypair())):
             with robot(server, "stranger", keys=keys_of_stranger) as stranger:

@@ -111,7 +111,7 @@ def test_after_the_gateway_forgot_it_the_robot_says_hello_again(link: GatewayLin
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))
     settle(link, True)
-    gateway.say(m.Refuse("hello_required", "this gateway has restarted"))
+    gateway.say(m.Refused("hello_required", "this gateway has restarted"))
     settle(link, False)
     assert "hello_required" in link.reason
     assert until(link, gateway, m.Hello) == HELLO
@@ -132,7 +132,7 @@ def test_a_request_that_arrived_damaged_does_not_cost_the_connection(
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))
     settle(link, True)
-    gateway.say(m.Refuse("bad_message", "header: expected a map"))
+    gateway.say(m.Refused("bad_message", "header: expected a map"))
     gateway.say(m.Response(7, m.EXPIRED, "too late"))
     answers: list[m.Response] = []
     end_s = time.monotonic() + PATIENCE_S
@@ -147,7 +147,7 @@ def test_a_robot_whose_hello_was_refused_says_why_it_is_not_connected(
     link: GatewayLink, gateway: Gateway
 ) -> None:
     until(link, gateway, m.Hello)
-    gateway.say(m.Refuse("bad_message", "the key belongs to panda1"))
+    gateway.say(m.Refused("bad_message", "the key belongs to panda1"))
     end_s = time.monotonic() + PATIENCE_S
     while "panda1" not in link.reason and time.monotonic() < end_s:
         link.poll(0.01, time.monotonic())

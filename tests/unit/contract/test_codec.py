@@ -38,7 +38,7 @@ def request(encoding: str = "jpeg") -> m.Request:
 MESSAGES: list[m.Message] = [
     m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 128, "jpeg")}, {"joint_position": 7}),
     m.Welcome({"system1": "rosa/policy"}),
-    m.Refuse("unknown_task", "no task 'pik'"),
+    m.Refused("unknown_task", "no task 'pik'"),
     m.Bye(),
     request(),
     m.Response(7, m.OK, "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),

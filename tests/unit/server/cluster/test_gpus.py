@@ -10,7 +10,7 @@ import pytest
 from rosa_contract.config import Factory, parse_factory
 from rosa_server.cluster import gpus, local
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.serving.core.placement import Host, Placement, unplanned
+from rosa_server.serving.core.placement import Placement, Replica, unplanned
 
 FACTORY = """
 server_cluster: {num_servers: 3, gpu_type: TYPE}
@@ -26,10 +26,10 @@ models:
 """
 PLACEMENT = Placement(
     {
-        "gpu0": Host("gpu0", "policy", "gpu0"),
-        "gpu1": Host("gpu1", "guard", "gpu1"),
-        "spare/policy": Host("spare/policy", "policy", "spare", standby=True),
-        "spare/guard": Host("spare/guard", "guard", "spare", standby=True),
+        "gpu0": Replica("gpu0", "policy", "gpu0"),
+        "gpu1": Replica("gpu1", "guard", "gpu1"),
+        "spare/policy": Replica("spare/policy", "policy", "spare", standby=True),
+        "spare/guard": Replica("spare/guard", "guard", "spare", standby=True),
     },
     routes={"pick/0": {"system1": "gpu0", "safety": "gpu1"}},
 )
@@ -98,7 +98,7 @@ def test_a_worker_is_started_with_its_gpu_only(monkeypatch: pytest.MonkeyPatch) 
     cluster = LocalCluster(specs)
     cluster.poll(0.0)
     for spec in specs:
-        lane = cluster.lane(f"{spec.worker_id}.1")
-        assert lane is not None
-        lane.close()
+        shm = cluster.shm(f"{spec.worker_id}.1")
+        assert shm is not None
+        shm.close()
     assert [env and env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["0", "1", "2", "2"]

@@ -70,16 +70,16 @@ def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
     placement, _ = hand_over(factory(), schedule, "plan.json", LIBRARY)
     active = [server for server in schedule.servers if not server.standby]
     (spare,) = [server for server in schedule.servers if server.standby]
-    assert {host.id for host in placement.hosts.values() if not host.standby} == {
+    assert {replica.id for replica in placement.replicas.values() if not replica.standby} == {
         server.id for server in active
     }
-    assert {(host.model, host.server) for host in placement.hosts.values() if host.standby} == {
-        (model, "standby0") for model in spare.models
-    }
+    assert {
+        (replica.model, replica.server) for replica in placement.replicas.values() if replica.standby
+    } == {(model, "standby0") for model in spare.models}
     for server in active:
         (standby,) = placement.standbys[server.id]
-        assert placement.hosts[standby].model == server.model
-        assert placement.hosts[server.id].batch == server.batch
+        assert placement.replicas[standby].model == server.model
+        assert placement.replicas[server.id].batch == server.batch
     assert placement.rates_hz["kit"]["safety"] == 2
 
 
@@ -89,13 +89,13 @@ def test_the_server_fails_over_as_the_scheduler_would() -> None:
     for server in schedule.servers:
         if server.standby:
             continue
-        failover = Failover(placement.hosts, placement.standbys)
-        for host in placement.hosts:
-            failover.warm(host)
+        failover = Failover(placement.replicas, placement.standbys)
+        for replica in placement.replicas:
+            failover.warm(replica)
         assert set(failover.lost(server.id)) == {server.id}
         wanted = fail_over(schedule, server.id, failover_table(schedule))
-        assert placement.hosts[failover.now(server.id)].server == wanted.replacement
-        assert placement.hosts[failover.now(server.id)].model == server.model
+        assert placement.replicas[failover.now(server.id)].server == wanted.replacement
+        assert placement.replicas[failover.now(server.id)].model == server.model
 
 
 def test_what_is_written_is_what_is_read_to_the_last_digit(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.serving.worker import Worker, WorkerSpec
-from tests.unit.server.serving.stage import IMAGES, STATE, request
+from tests.unit.server.serving.core.stage import IMAGES, STATE, request
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_contract import messages as m
-from rosa_server.serving.core.placement import Admitted, Host, Placement
-from tests.unit.server.serving.stage import Stage
+from rosa_server.serving.core.placement import Admitted, Placement, Replica
+from tests.unit.server.serving.core.stage import Stage
 
 FACTORY = """
 server_cluster: {num_servers: 4}
@@ -23,12 +23,12 @@ sort:
 gateway: {queue_per_model: QUEUE}
 """
 PLACEMENT = Placement(
-    hosts={
-        "gpu0": Host("gpu0", "policy", "gpu0", batch=2, deadline_aware=False),
-        "gpu1": Host("gpu1", "policy", "gpu1", batch=1, deadline_aware=False),
-        "gpu2": Host("gpu2", "guard", "gpu2", batch=4),
-        "spare/policy": Host("spare/policy", "policy", "spare", standby=True),
-        "spare/guard": Host("spare/guard", "guard", "spare", standby=True),
+    replicas={
+        "gpu0": Replica("gpu0", "policy", "gpu0", batch=2, deadline_aware=False),
+        "gpu1": Replica("gpu1", "policy", "gpu1", batch=1, deadline_aware=False),
+        "gpu2": Replica("gpu2", "guard", "gpu2", batch=4),
+        "spare/policy": Replica("spare/policy", "policy", "spare", standby=True),
+        "spare/guard": Replica("spare/guard", "guard", "spare", standby=True),
     },
     routes={
         "pick/0": {"system1": "gpu0", "safety": "gpu2"},
@@ -39,7 +39,7 @@ PLACEMENT = Placement(
     standbys={"gpu0": ("spare/policy",), "gpu1": ("spare/policy",), "gpu2": ("spare/guard",)},
 )
 RATES = PLACEMENT.rates_hz["pick"]
-WORKERS = {host.id: host.model for host in PLACEMENT.hosts.values()}
+WORKERS = {replica.id: replica.model for replica in PLACEMENT.replicas.values()}
 
 
 class Door:
@@ -65,17 +65,17 @@ class Door:
     @property
     def placement(self) -> Placement:
         routes = {**(PLACEMENT.routes or {}), "pick/2": {"system1": "gpu1", "safety": "gpu2"}}
-        hosts = {**PLACEMENT.hosts, "gpu1": replace(PLACEMENT.hosts["gpu1"], batch=2)}
+        replicas = {**PLACEMENT.replicas, "gpu1": replace(PLACEMENT.replicas["gpu1"], batch=2)}
         rates = {**PLACEMENT.rates_hz, "pick": {"system1": 1.0, "safety": 2.0}}
-        return replace(PLACEMENT, hosts=hosts, routes=routes, rates_hz=rates)
+        return replace(PLACEMENT, replicas=replicas, routes=routes, rates_hz=rates)
 
 
 def planned(
     door: Door | None = None, *, warm: dict[str, str] = WORKERS, placement: Placement = PLACEMENT
 ) -> Stage:
     stage = Stage(factory=FACTORY, placement=placement, admission=door)
-    for host, model in warm.items():
-        stage.worker(f"{host}/0.1", model)
+    for replica, model in warm.items():
+        stage.worker(f"{replica}/0.1", model)
     return stage
 
 
@@ -88,7 +88,7 @@ def full(door: Door | None = None, placement: Placement = PLACEMENT) -> Stage:
 
 
 def ran_at(stage: Stage) -> dict[int, str]:
-    """Request id -> the host that it was last sent to."""
+    """Request id -> the replica that it was last sent to."""
     return {
         call.request_id: dispatch.worker_id.rpartition("/")[0]
         for dispatch in stage.dispatched
@@ -111,8 +111,8 @@ def test_a_robot_is_told_the_rates_that_it_keeps_to() -> None:
 
 def test_a_robot_too_many_is_refused_in_words() -> None:
     answer = full().greet("r2")
-    assert isinstance(answer, m.Refuse)
-    assert answer.code == "not_admitted"
+    assert isinstance(answer, m.Refused)
+    assert answer.cause == "not_admitted"
     assert "the 2 planned slots of task pick are taken" in answer.reason
     assert "robots beyond the planned ones are not admitted" in answer.reason
 
@@ -143,8 +143,8 @@ def test_while_its_servers_load_a_robot_is_asked_to_come_again() -> None:
     stage = planned(warm={"gpu0": "policy", "gpu2": "guard"})
     assert isinstance(stage.greet("r0"), m.Welcome)
     answer = stage.greet("s0", "sort")
-    assert isinstance(answer, m.Refuse)
-    assert (answer.code, answer.reason) == (
+    assert isinstance(answer, m.Refused)
+    assert (answer.cause, answer.reason) == (
         "not_ready",
         "gpu1 (policy) has no warm worker yet; say hello again",
     )
@@ -172,8 +172,8 @@ def test_a_lost_server_hands_what_it_held_and_what_waits_to_its_standby_at_once(
 
 
 def test_a_standby_batches_as_planned_for_the_server_that_it_stands_in_for() -> None:
-    alone = replace(PLACEMENT.hosts["gpu0"], batch=1)
-    stage = full(placement=replace(PLACEMENT, hosts={**PLACEMENT.hosts, "gpu0": alone}))
+    alone = replace(PLACEMENT.replicas["gpu0"], batch=1)
+    stage = full(placement=replace(PLACEMENT, replicas={**PLACEMENT.replicas, "gpu0": alone}))
     stage.send("r0", 1, budget_ms=5000)
     stage.send("r1", 2, budget_ms=5000)
     stage.lose("gpu0/0.1")
@@ -184,11 +184,11 @@ def test_a_standby_batches_as_planned_for_the_server_that_it_stands_in_for() -> 
 
 
 def test_with_two_standbys_the_second_takes_over_when_the_first_dies_too() -> None:
-    second = Host("other/policy", "policy", "other", standby=True)
+    second = Replica("other/policy", "policy", "other", standby=True)
     stage = full(
         placement=replace(
             PLACEMENT,
-            hosts={**PLACEMENT.hosts, "other/policy": second},
+            replicas={**PLACEMENT.replicas, "other/policy": second},
             standbys={"gpu0": ("spare/policy", "other/policy"), "gpu1": ("spare/policy", "other/policy")},
         )
     )
@@ -241,8 +241,8 @@ def test_a_standby_that_dies_too_is_replaced_by_whoever_is_warm_first() -> None:
 
 
 def test_a_server_that_dies_before_it_was_ever_warm_has_failed_too() -> None:
-    stage = planned(warm={host: model for host, model in WORKERS.items() if host != "gpu1"})
-    assert isinstance(stage.greet("s0", "sort"), m.Refuse)
+    stage = planned(warm={replica: model for replica, model in WORKERS.items() if replica != "gpu1"})
+    assert isinstance(stage.greet("s0", "sort"), m.Refused)
     stage.core.on_lost(stage.now_s, "gpu1/0.1", "ended with exit code 1")
     stage.settle()
     assert isinstance(stage.greet("s0", "sort"), m.Welcome)
@@ -287,8 +287,8 @@ def test_nobody_is_admitted_to_a_server_that_has_failed() -> None:
     stage = full(door, replace(PLACEMENT, standbys={}))
     stage.lose("gpu1/0.1")
     answer = stage.greet("r2")
-    assert isinstance(answer, m.Refuse)
-    assert (answer.code, answer.reason) == (
+    assert isinstance(answer, m.Refused)
+    assert (answer.cause, answer.reason) == (
         "not_ready",
         "gpu1 (policy) has no warm worker yet; say hello again",
     )
@@ -303,7 +303,7 @@ def test_a_refusal_by_admission_is_remembered_until_something_changes() -> None:
     stage = full(door)
     for _ in range(5):
         answer = stage.greet("s1", "sort")
-        assert isinstance(answer, m.Refuse)
+        assert isinstance(answer, m.Refused)
     assert "no server with safety has room" in answer.reason
     assert door.asked == 1
     stage.leave("r0")
@@ -317,7 +317,7 @@ def test_the_place_of_an_admitted_robot_goes_with_it() -> None:
     stage.leave("r2")
     assert "pick/2" not in (stage.core.router.placement.routes or {})
     assert isinstance(stage.greet("r3"), m.Welcome)
-    assert isinstance(stage.greet("r4"), m.Refuse)
+    assert isinstance(stage.greet("r4"), m.Refused)
 
 
 def test_when_an_admitted_robot_leaves_the_others_are_told_that_they_may_be_faster() -> None:
@@ -364,8 +364,8 @@ def test_nobody_takes_the_place_of_a_robot_whose_server_has_failed() -> None:
     stage.leave("r2")
     assert door.inside, "another robot could be moved to gpu1, where nobody answers"
     answer = stage.greet("r3")
-    assert isinstance(answer, m.Refuse)
-    assert answer.code == "not_ready"
+    assert isinstance(answer, m.Refused)
+    assert answer.cause == "not_ready"
     stage.said.clear()
     stage.worker("gpu1/0.2", "policy")
     assert not door.inside

@@ -11,9 +11,9 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
-from rosa_server.serving.core.actions import Action, Answer, Dispatch, Kill, Note, Say
+from rosa_server.serving.core.actions import Action, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Admission, Placement
+from rosa_server.serving.core.placement import AdmissionControl, Placement
 
 FACTORY = """
 server_cluster: {num_servers: 8}
@@ -54,11 +54,11 @@ class Stage:
         queue: int = 100,
         factory: str = FACTORY,
         placement: Placement | None = None,
-        admission: Admission | None = None,
+        admission: AdmissionControl | None = None,
     ) -> None:
         self.core = ServingCore(parse_factory(factory.replace("QUEUE", str(queue))), placement, admission)
         self.now_s = 100.0
-        self.answers: list[Answer] = []
+        self.answers: list[Reply] = []
         self.said: list[Say] = []
         self.dispatched: list[Dispatch] = []
         self.killed: list[Kill] = []
@@ -70,7 +70,7 @@ class Stage:
         self.core.tick(self.now_s)
         actions = self.core.actions()
         for action in actions:
-            if isinstance(action, Answer):
+            if isinstance(action, Reply):
                 self.answers.append(action)
             elif isinstance(action, Say):
                 self.said.append(action)
@@ -118,13 +118,13 @@ class Stage:
         self.core.on_executed(self.now_s, worker_id, done)
         self.settle()
 
-    def greet(self, robot: str, task: str = "pick") -> m.Welcome | m.Refuse:
+    def greet(self, robot: str, task: str = "pick") -> m.Welcome | m.Refused:
         """A robot says hello. Its connection is its name in bytes."""
         self.core.on_robot(self.now_s, robot.encode(), hello(robot, task=task))
         before = len(self.said)
         self.settle()
         answer = next(say.message for say in self.said[before:] if say.connection == robot.encode())
-        assert isinstance(answer, m.Welcome | m.Refuse)
+        assert isinstance(answer, m.Welcome | m.Refused)
         return answer
 
     def leave(self, robot: str) -> None:
@@ -145,7 +145,7 @@ class Stage:
         return [(a.call.robot_id, a.call.request_id, a.status) for a in self.answers]
 
     def refusals(self) -> list[str]:
-        return [say.message.code for say in self.said if isinstance(say.message, m.Refuse)]
+        return [say.message.cause for say in self.said if isinstance(say.message, m.Refused)]
 
     def count(self) -> Counter[str]:
         return Counter(answer.status for answer in self.answers)

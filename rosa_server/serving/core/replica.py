@@ -1,4 +1,4 @@
-"""One host at work: the calls that wait for it, how they are batched, and when to look again."""
+"""One replica at work: the calls that wait for it, how they are batched, and when to look again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 from rosa_server.serving.core.batcher import Batcher, BatchProfile, Run
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.placement import Host
-from rosa_server.serving.core.pool import Batch, Worker, WorkerPool
+from rosa_server.serving.core.placement import Replica
+from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
 
 
-class Station:
-    """Queue and batcher of one host. Its workers are in the pool."""
+class ReplicaState:
+    """Queue and batcher of one replica. Its workers are in the pool."""
 
-    def __init__(self, host: Host, queue_limit: int, profile: BatchProfile) -> None:
-        self.host = host
+    def __init__(self, replica: Replica, queue_limit: int, profile: BatchProfile) -> None:
+        self.replica = replica
         self.queue = RequestQueue(queue_limit)
         self.batcher = Batcher(1, profile)
         self.due_s = math.inf  # when to feed it
@@ -24,22 +24,22 @@ class Station:
         """A robot's call has come; the time between arrivals says whether waiting for the next one pays."""
         self.batcher.arrived(now_s)
 
-    def batch_as(self, plan: Host, pool: WorkerPool) -> None:
-        """Batch as `plan` says, which is another host's while this one stands in for it."""
-        most = [worker.max_batch for worker in pool.of(self.host.id)]
+    def batch_as(self, plan: Replica, pool: WorkerPool) -> None:
+        """Batch as `plan` says, which is another replica's while this one stands in for it."""
+        most = [worker.max_batch for worker in pool.of(self.replica.id)]
         planned = [plan.batch] if plan.batch is not None else []
         self.batcher.max_batch = min([*most, *planned]) if most else 1
         self.batcher.deadline_aware = plan.deadline_aware
 
-    def feed(self, now_s: float, pool: WorkerPool, callers: int) -> list[tuple[Worker, Batch]]:
-        """Give waiting calls to workers with credit. `callers`: (robot, component) pairs that may call this host.
+    def feed(self, now_s: float, pool: WorkerPool, callers: int) -> list[tuple[WorkerState, Batch]]:
+        """Give waiting calls to workers with credit. `callers`: (robot, component) pairs that may call this replica.
 
         Take the expired calls out first.
         """
         given = []
         again_s = math.inf
         while self.queue:
-            worker, free_s = pool.soonest(self.host.id, now_s)
+            worker, free_s = pool.soonest(self.replica.id, now_s)
             if worker is None or free_s is None:
                 break
             if free_s > now_s:
@@ -47,7 +47,7 @@ class Station:
                 break
             waiting = self._worth_running(now_s)
             deadlines_s = [call.deadline_s for call in waiting]
-            more_may_come = callers > len(self.queue) + pool.held(self.host.id)
+            more_may_come = callers > len(self.queue) + pool.held(self.replica.id)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
             if not isinstance(decision, Run):
                 again_s = decision.until_s

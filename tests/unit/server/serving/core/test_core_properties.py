@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rosa_contract import messages as m
 from rosa_server.serving.core.pool import CREDITS
-from tests.unit.server.serving.stage import Stage, hello
+from tests.unit.server.serving.core.stage import Stage, hello
 
 QUEUE = 3
 ROBOTS = ("r1", "r2", "r3", "r4", "r5")

@@ -8,7 +8,7 @@ import pytest
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from tests.unit.server.serving.stage import Stage, hello, request
+from tests.unit.server.serving.core.stage import Stage, hello, request
 
 
 def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:

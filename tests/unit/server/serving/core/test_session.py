@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from rosa_contract import messages as m
-from tests.unit.server.serving.stage import Stage, hello
+from tests.unit.server.serving.core.stage import Stage, hello
 
 
-def greet(stage: Stage, message: m.Hello, connection: bytes = b"new") -> m.Welcome | m.Refuse:
+def greet(stage: Stage, message: m.Hello, connection: bytes = b"new") -> m.Welcome | m.Refused:
     stage.core.on_robot(stage.now_s, connection, message)
     stage.settle()
     answer = stage.said[-1].message
-    assert isinstance(answer, m.Welcome | m.Refuse)
+    assert isinstance(answer, m.Welcome | m.Refused)
     return answer
 
 
@@ -24,7 +24,7 @@ def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "words"),
+    ("changes", "cause", "words"),
     [
         ({"task": "pik"}, "unknown_task", "did you mean 'pick'"),
         ({"cameras": {"frnt": m.CameraInfo(4, 6, "rgb8")}}, "camera_missing", "did you mean 'frnt'"),
@@ -38,10 +38,10 @@ def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
         ({"robot_id": "r1"}, "robot_id_taken", "its own name"),
     ],
 )
-def test_a_robot_that_does_not_fit_is_told_why(changes: dict[str, Any], code: str, words: str) -> None:
+def test_a_robot_that_does_not_fit_is_told_why(changes: dict[str, Any], cause: str, words: str) -> None:
     answer = greet(Stage().open("r1"), _changed(changes))
-    assert isinstance(answer, m.Refuse)
-    assert answer.code == code
+    assert isinstance(answer, m.Refused)
+    assert answer.cause == cause
     assert words in answer.reason
 
 
@@ -54,8 +54,8 @@ def test_while_models_load_a_robot_is_asked_to_come_again() -> None:
     stage = Stage()
     stage.worker("p1")
     answer = greet(stage, hello("r2"))
-    assert isinstance(answer, m.Refuse)
-    assert answer.code == "not_ready"
+    assert isinstance(answer, m.Refused)
+    assert answer.cause == "not_ready"
     assert "guard" in answer.reason
 
 
@@ -64,13 +64,13 @@ def test_a_known_robot_stays_welcome_while_a_lost_worker_restarts() -> None:
     stage.lose("p1")
     assert isinstance(greet(stage, hello("r1"), b"r1"), m.Welcome)
     answer = greet(stage, hello("r2"))
-    assert isinstance(answer, m.Refuse)
-    assert answer.code == "not_ready"
+    assert isinstance(answer, m.Refused)
+    assert answer.cause == "not_ready"
 
 
 def test_a_robot_that_reconnects_takes_its_name_over_after_three_silent_seconds() -> None:
     stage = Stage().open("r1")
-    assert isinstance(greet(stage, hello("r1"), b"again"), m.Refuse)
+    assert isinstance(greet(stage, hello("r1"), b"again"), m.Refused)
     stage.now_s += 3.1
     assert isinstance(greet(stage, hello("r1"), b"again"), m.Welcome)
     assert stage.core.sessions.heard(b"r1", stage.now_s) is None

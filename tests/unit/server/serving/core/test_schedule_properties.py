@@ -19,7 +19,7 @@ from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
-from tests.unit.server.serving.stage import Stage
+from tests.unit.server.serving.core.stage import Stage
 
 FACTORY = """
 server_cluster: {num_servers: 7, gpu_type: NVIDIA H200}
@@ -62,24 +62,24 @@ class Server(RuleBasedStateMachine):
         assert isinstance(admission, RunningSchedule)
         self.admission = admission
         self.stage = Stage(factory=FACTORY, placement=placement, admission=admission)
-        self.hosts = {host.id: host.model for host in placement.hosts.values()}
-        self.started: dict[str, str] = {}  # worker -> host
+        self.replicas = {replica.id: replica.model for replica in placement.replicas.values()}
+        self.started: dict[str, str] = {}  # worker -> replica
         self.accepted: Counter[int] = Counter()
         self.next_id = 0
         self.told: dict[bytes, Mapping[str, float]] = {}  # connection -> the rates of its last welcome
-        for host in self.hosts:
-            self.come(host)
+        for replica in self.replicas:
+            self.come(replica)
 
     @property
     def lives(self) -> dict[str, str]:
-        """Worker -> host of those that neither died nor were ended because they hang."""
-        return {w: host for w, host in self.started.items() if self.stage.core.pool.get(w) is not None}
+        """Worker -> replica of those that neither died nor were ended because they hang."""
+        return {w: replica for w, replica in self.started.items() if self.stage.core.pool.get(w) is not None}
 
     @rule(robot=st.sampled_from(ROBOTS), task=st.sampled_from(TASKS))
     def hello(self, robot: str, task: str) -> None:
         answer = self.stage.greet(robot, task)
-        if isinstance(answer, m.Refuse):
-            assert answer.code in ("not_ready", "not_admitted"), answer
+        if isinstance(answer, m.Refused):
+            assert answer.cause in ("not_ready", "not_admitted"), answer
             assert len(answer.reason) > 20, "a refusal is in words"
             assert robot not in self.stage.core.sessions.robots
         else:
@@ -121,56 +121,58 @@ class Server(RuleBasedStateMachine):
     @rule(data=st.data())
     def die(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(sorted(self.lives)))
-        host = self.started.pop(worker)
+        replica = self.started.pop(worker)
         before = self.routes()
-        stood_in_for = self.stage.core.router.failover.served_by(host)
+        stood_in_for = self.stage.core.router.failover.served_by(replica)
         self.stage.lose(worker)
         after = self.routes()
-        for (robot, component), (planned_host, was) in before.items():
+        for (robot, component), (planned_replica, was) in before.items():
             now = after[robot, component][1]
-            had_nobody = was not in self.lives.values() and was != host
-            assert now == was or planned_host in stood_in_for or had_nobody, "a stream that was well moved"
+            had_nobody = was not in self.lives.values() and was != replica
+            assert now == was or planned_replica in stood_in_for or had_nobody, "a stream that was well moved"
 
-    @precondition(lambda self: len(self.lives) < len(self.hosts))
+    @precondition(lambda self: len(self.lives) < len(self.replicas))
     @rule(data=st.data())
     def come_back(self, data: st.DataObject) -> None:
-        self.come(data.draw(st.sampled_from(sorted(set(self.hosts) - set(self.lives.values())))))
+        self.come(data.draw(st.sampled_from(sorted(set(self.replicas) - set(self.lives.values())))))
 
-    def come(self, host: str) -> None:
+    def come(self, replica: str) -> None:
         self.next_id += 1
-        worker = f"{host}/0.{self.next_id}"
-        self.started[worker] = host
-        self.stage.core.on_ready(self.stage.now_s, m.WorkerReady(worker, self.hosts[host], 16, {}, {}))
+        worker = f"{replica}/0.{self.next_id}"
+        self.started[worker] = replica
+        self.stage.core.on_ready(self.stage.now_s, m.WorkerReady(worker, self.replicas[replica], 16, {}, {}))
         self.stage.settle()
 
     def routes(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """(robot, component) -> (planned host, host now)."""
+        """(robot, component) -> (planned replica, replica now)."""
         core, found = self.stage.core, {}
         for robot in core.sessions.robots:
             session = core.sessions.get(robot.encode())
             assert session is not None
             for component in session.models:
-                planned_host = core.router.planned(session.task, session.slot)[component]
+                planned_replica = core.router.planned(session.task, session.slot)[component]
                 now = core.router.route(session.task, session.slot, component)
                 assert now is not None
-                found[robot, component] = (planned_host, now)
+                found[robot, component] = (planned_replica, now)
         return found
 
     @invariant()
     def every_stream_has_one_route_to_its_model_live_if_anybody_can_be(self) -> None:
         alive = set(self.lives.values())
         core = self.stage.core
-        for (robot, component), (planned_host, now) in self.routes().items():
+        for (robot, component), (planned_replica, now) in self.routes().items():
             session = core.sessions.get(robot.encode())
             assert session is not None
-            assert session.hosts[component] == planned_host
-            assert self.hosts[now] == session.models[component]
-            if planned_host in alive:
-                assert now == planned_host
+            assert session.replicas[component] == planned_replica
+            assert self.replicas[now] == session.models[component]
+            if planned_replica in alive:
+                assert now == planned_replica
             elif now not in alive:
-                busy = {core.router.placement.hosts[h].server for h in core.router.failover._instead.values()}
-                for standby in core.router.placement.standbys.get(planned_host, ()):
-                    free = core.router.placement.hosts[standby].server not in busy
+                busy = {
+                    core.router.placement.replicas[h].server for h in core.router.failover._instead.values()
+                }
+                for standby in core.router.placement.standbys.get(planned_replica, ()):
+                    free = core.router.placement.replicas[standby].server not in busy
                     assert standby not in alive or not free, f"{standby} could have stood in"
 
     @invariant()
@@ -202,15 +204,15 @@ class Server(RuleBasedStateMachine):
     @invariant()
     def what_waits_waits_where_its_stream_is_routed(self) -> None:
         routes = self.routes()
-        for host, queue in self.stage.core.queues.items():
+        for replica, queue in self.stage.core.queues.items():
             for call in queue:
-                assert routes[call.robot_id, call.component][1] == host
+                assert routes[call.robot_id, call.component][1] == replica
 
     @invariant()
     def what_runs_is_on_a_worker_of_its_model_within_the_planned_batch(self) -> None:
         for dispatch in self.stage.dispatched:
             for call in dispatch.calls:
-                assert self.hosts[dispatch.worker_id.rpartition("/")[0]] == call.model
+                assert self.replicas[dispatch.worker_id.rpartition("/")[0]] == call.model
         self.stage.dispatched.clear()
 
     @invariant()
@@ -243,21 +245,21 @@ def test_the_place_of_a_robot_on_a_failed_server_is_no_place_for_another() -> No
     schedule = solve(problem_from(factory), LIBRARY, Options())
     placement, admission = hand_over(factory, schedule, "plan.json", LIBRARY)
     stage = Stage(factory=FOUR, placement=placement, admission=admission)
-    for host in placement.hosts.values():
-        stage.core.on_ready(stage.now_s, m.WorkerReady(f"{host.id}/0.1", host.model, 16, {}, {}))
+    for replica in placement.replicas.values():
+        stage.core.on_ready(stage.now_s, m.WorkerReady(f"{replica.id}/0.1", replica.model, 16, {}, {}))
     rates = stage.core.router.rates_of("pick")
     robots = [f"r{index}" for index in range(5)]
     assert all(isinstance(stage.greet(robot, "pick"), m.Welcome) for robot in robots), "one more than planned"
 
     def served() -> dict[str, str]:
         sessions = {robot: stage.core.sessions.get(robot.encode()) for robot in robots}
-        return {robot: each.hosts["system1"] for robot, each in sessions.items() if each is not None}
+        return {robot: each.replicas["system1"] for robot, each in sessions.items() if each is not None}
 
     before = served()
-    unlucky = next(r for r, host in before.items() if list(before.values()).count(host) == 1)
+    unlucky = next(r for r, replica in before.items() if list(before.values()).count(replica) == 1)
     stage.lose(f"{before[unlucky]}/0.1")
     stage.leave(unlucky)
-    assert served() == {robot: host for robot, host in before.items() if robot != unlucky}
+    assert served() == {robot: replica for robot, replica in before.items() if robot != unlucky}
     stage.core.on_ready(
         stage.now_s, m.WorkerReady(f"{before[unlucky]}/0.2", "nvidia/GR00T-N1.6-3B", 16, {}, {})
     )

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from rosa_contract.errors import CodecError
 from rosa_server.serving.core.pool import CREDITS
-from rosa_server.serving.shared_memory import LEAST_BYTES, MESSAGE_BYTES, LaneReader, LaneWriter
+from rosa_server.serving.shared_memory import LEAST_BYTES, MESSAGE_BYTES, ShmReader, ShmWriter
 
 
 @contextmanager
-def lane(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[LaneWriter, LaneReader]]:
+def shm(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, ShmReader]]:
     """Both ends, the worker's on descriptors of its own as after a fork."""
-    writer = LaneWriter(size)
-    reader = LaneReader(*map(os.dup, writer.fds))
+    writer = ShmWriter(size)
+    reader = ShmReader(*map(os.dup, writer.fds))
     writer.theirs.close()
     yield writer, reader
     reader.socket.close()
@@ -31,7 +31,7 @@ def lane(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[LaneWriter, La
 @given(st.lists(st.integers(0, 3 * LEAST_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
 def test_what_is_sent_is_received_whether_it_fits_into_the_slot_or_not(sizes: list[int], slot: int) -> None:
     frames = [os.urandom(size) for size in sizes]
-    with lane() as (writer, reader):
+    with shm() as (writer, reader):
         if writer.send(slot, frames):
             received = reader.receive()
             assert received is not None
@@ -41,7 +41,7 @@ def test_what_is_sent_is_received_whether_it_fits_into_the_slot_or_not(sizes: li
 
 
 def test_the_slots_of_two_batches_do_not_overlap() -> None:
-    with lane(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
+    with shm(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
         frames = [[bytes([slot]) * (4 * LEAST_BYTES)] for slot in range(CREDITS)]
         sent = [writer.stow(slot, frames[slot]) for slot in range(CREDITS)]
         for slot in range(CREDITS):
@@ -49,7 +49,7 @@ def test_the_slots_of_two_batches_do_not_overlap() -> None:
 
 
 def test_an_answer_goes_back_and_one_that_is_too_large_takes_the_other_way() -> None:
-    with lane() as (writer, reader):
+    with shm() as (writer, reader):
         assert writer.receive() is None
         assert reader.send([b"header", b"output"])
         assert writer.receive() == [b"header", b"output"]
@@ -57,12 +57,12 @@ def test_an_answer_goes_back_and_one_that_is_too_large_takes_the_other_way() -> 
 
 
 def test_the_end_of_either_side_is_seen_by_the_other() -> None:
-    with lane() as (writer, reader):
+    with shm() as (writer, reader):
         reader.socket.close()
         with pytest.raises(EOFError):
             writer.receive()
         assert not writer.send(0, [b"header"])
-    with lane() as (writer, reader):
+    with shm() as (writer, reader):
         writer.socket.close()
         with pytest.raises(EOFError):
             reader.receive()
@@ -70,13 +70,13 @@ def test_the_end_of_either_side_is_seen_by_the_other() -> None:
 
 @pytest.mark.parametrize("message", [b"garbage", msgpack.packb(7), msgpack.packb([1]), msgpack.packb([])])
 def test_garbage_from_the_other_side_raises_the_contracts_error(message: bytes) -> None:
-    with lane() as (writer, reader):
+    with shm() as (writer, reader):
         reader.socket.send(message)
-        with pytest.raises(CodecError, match="lane"):
+        with pytest.raises(CodecError, match="shared memory"):
             writer.receive()
 
 
 @pytest.mark.parametrize("places", [[(0, -1, 4)], [(0, 0, 1 << 40)], [(9, 0, 1)], [(0,)], 7, "x"])
 def test_a_place_outside_the_memory_is_refused(places: object) -> None:
-    with lane() as (_, reader), pytest.raises(CodecError, match="lane"):
+    with shm() as (_, reader), pytest.raises(CodecError, match="shared memory"):
         reader.fetch([b"", msgpack.packb(places)])
