@@ -135,11 +135,11 @@ def send_obligations(core: Mission, now_s: float) -> None:
     """Periodic components, whatever System 1 and 2 do."""
     for lane in core.lanes.values():
         due = lane.component.freq_hz is not None and (now_s >= lane.due_s or lane.name in core.holds)
-        if due and _is_asked(core.state, lane.name):
+        if due and is_asked(core.state, lane.name):
             send(core, lane, lane.component.prompt, now_s)
 
 
-def _is_asked(state: State, component: str) -> bool:
+def is_asked(state: State, component: str) -> bool:
     """Progress means nothing while the robot is being reset; on the way to a human only danger counts."""
     if state is State.CLEARING:
         return component == SAFETY
@@ -152,14 +152,14 @@ def send(core: Mission, lane: Lane, prompt: str, now_s: float) -> None:
     fresh = all(seen.get(name, -1.0) > core.fresh_after_s for name in core.sensors)
     if lane.in_flight or now_s < lane.resend_after_s or core.stale(now_s) or not fresh:
         return
-    if lane.sent and now_s < lane.sent_s + _least_gap_s(core, lane):
+    if lane.sent and now_s < lane.sent_s + least_gap_s(core, lane):
         return
     core.request_id += 1
     lane.send(core.request_id, now_s)
     core.out.append(Send(core.request_id, lane.name, lane.component.slo_ms, prompt))
 
 
-def _least_gap_s(core: Mission, lane: Lane) -> float:
+def least_gap_s(core: Mission, lane: Lane) -> float:
     """Goal-coupled calls keep to the schedule's rate, or other robots' deadlines break (ROSA 4.3). Periodic ones have
     their own rate, and are asked at once what a hold waits for."""
     rate_hz = core.inputs.rates_hz.get(lane.name, 0.0) if lane.name in GOAL_COUPLED else 0.0

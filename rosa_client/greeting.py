@@ -1,0 +1,85 @@
+"""When a robot says hello, and when it counts its gateway as lost. Pure: whoever carries the messages asks here."""
+
+from __future__ import annotations
+
+import logging
+from math import inf, nextafter
+
+from rosa_contract.messages import Hello, Message, Refused, Response, Welcome
+
+HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
+SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
+
+log = logging.getLogger("rosa.link")
+
+
+class Greeting:
+    """What a robot knows of its gateway. `ready` is true while the gateway has welcomed it."""
+
+    def __init__(self, endpoint: str, hello: Hello) -> None:
+        self.endpoint = endpoint
+        self.hello = hello
+        self.ready = False
+        self.reason = f"no answer from a gateway at {endpoint} yet"
+        self.models: dict[str, str] = {}
+        self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
+        self._last_hello_s = -1e9  # tried: an absent server is greeted once a second, not once a period
+        self._last_sent_s = -1e9
+        self._last_heard_s = -1e9
+
+    def hello_is_due(self, now_s: float) -> bool:
+        """Whether to say hello now; it then counts as said. A gateway that fell silent counts as lost from here on."""
+        if now_s - self._last_heard_s > SILENT_AFTER_S and self.ready:
+            self.lost(f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
+        if now_s - self._silent_since_s() < HELLO_EVERY_S:
+            return False
+        self._last_hello_s = now_s
+        return True
+
+    def next_due_s(self) -> float:
+        """When `hello_is_due` has something to do, if nothing is sent or heard before."""
+        lost_s = nextafter(self._last_heard_s + SILENT_AFTER_S, inf) if self.ready else inf
+        return min(lost_s, self._silent_since_s() + HELLO_EVERY_S)
+
+    def sent(self, now_s: float) -> None:
+        """A message has left."""
+        self._last_sent_s = now_s
+
+    def heard(self, now_s: float) -> None:
+        """Something came from the gateway, readable or not."""
+        self._last_heard_s = now_s
+
+    def take(self, message: Message) -> Response | None:
+        """Understand a message of the gateway; returns an answer to a request."""
+        if isinstance(message, Response):
+            return message
+        if isinstance(message, Welcome):
+            if not self.ready:
+                log.info("welcomed by %s", self.endpoint)
+            self.ready, self.reason, self.models = True, "", dict(message.models)
+            self.rates_hz = dict(message.rates_hz)
+        elif isinstance(message, Refused):
+            self._refused(message)
+        else:
+            log.warning("dropped an unexpected %s from the gateway", type(message).__name__)
+        return None
+
+    def lost(self, reason: str) -> None:
+        """The gateway does not serve this robot now."""
+        if reason != self.reason:
+            log.warning("not connected: %s", reason)
+        self.ready, self.reason = False, reason
+
+    def _silent_since_s(self) -> float:
+        # Only a welcome makes it ready, so requests that leave meanwhile must not put off the hello.
+        return max(self._last_hello_s, self._last_sent_s) if self.ready else self._last_hello_s
+
+    def _refused(self, refusal: Refused) -> None:
+        words = f"{refusal.cause}: {refusal.reason}"
+        if refusal.cause == "bad_message" and self.ready:
+            # One message was damaged on its way; its deadline passes.
+            log.warning("the gateway could not read a message: %s", words)
+            return
+        self.lost(words)
+        if refusal.cause == "hello_required":
+            self._last_hello_s = -1e9  # greet at the next opportunity

@@ -1,0 +1,92 @@
+"""Until when the core has nothing to do by itself; who runs many cores need not ask each 100 times a second.
+
+A question to the core, no decision: a tick before `next_due_s` changes nothing, as long as the robot feels the same
+(arm, link, sensors that stay fresh). A change of these, and every answer, is a reason to tick at once.
+"""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+from rosa_client.runtime.checks import ARM, SENSOR
+from rosa_client.runtime.commands import HOLDING
+from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, least_gap_s
+from rosa_client.runtime.task_machine import NOT_TIMED, State
+from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
+
+MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
+
+
+def next_due_s(core: Mission) -> float:
+    """The time of the next tick at the latest, s; in the past when only a newer sample of the sensors is lacking."""
+    state = core.state
+    if state is State.IDLE or state is State.WAITING_FOR_HUMAN:
+        return inf
+    due_s = _step_s(core, state)
+    for lane in core.lanes.values():
+        if lane.request_id is not None:
+            due_s = min(due_s, nextafter(lane.deadline_s, inf))
+        elif lane.component.freq_hz is not None and is_asked(state, lane.name):
+            begins_s = -inf if lane.name in core.holds else lane.due_s
+            due_s = min(due_s, max(begins_s, lane.resend_after_s))
+    if core.deadline_s is not None and state not in NOT_TIMED:
+        due_s = min(due_s, nextafter(core.deadline_s, inf))
+    if core.arm_is_behind and state is not State.CONNECTING:
+        due_s = min(due_s, _after(core.unheard_since_s, core.timeouts.arm_s))
+    return due_s
+
+
+def _step_s(core: Mission, state: State) -> float:
+    """When `steps.step` goes on from this state."""
+    if state is State.EXECUTING:
+        return core.play_until_s
+    if state is State.INFERRING:
+        return _inferring_s(core)
+    if state is State.HOLDING:
+        return _holding_s(core)
+    if state is State.CONNECTING:
+        again_s = _after(core.ordered_s, ASK_ARM_EVERY_S) if core.arm_is_behind else inf
+        return min(again_s, _after(core.entered_s, core.timeouts.connect_s))
+    assert state in MOVES
+    if core.stay_until_s is not None:
+        return core.stay_until_s
+    rests = not core.arm_is_behind and core.inputs.arm_state == HOLDING
+    return -inf if rests else _after(core.entered_s, core.timeouts.move_s)
+
+
+def _inferring_s(core: Mission) -> float:
+    if core.arm_is_behind or core.inputs.arm_state != HOLDING:
+        return _after(core.entered_s, core.timeouts.move_s)
+    if not core.looked:
+        return inf
+    planner = core.lanes.get(SYSTEM2)
+    plans = planner is not None and core.plan_credit >= 1 - 1e-9
+    return _sends_s(core, planner if planner is not None and plans else core.lanes[SYSTEM1])
+
+
+def _sends_s(core: Mission, lane: Lane) -> float:
+    if lane.request_id is not None:
+        return inf
+    return max(lane.resend_after_s, lane.sent_s + least_gap_s(core, lane) if lane.sent else -inf)
+
+
+def _holding_s(core: Mission) -> float:
+    """A hold that clears by itself, or that has lasted too long."""
+    if not core.holds or (core.return_pending and not core.stands_in_danger):
+        return -inf
+    due_s = inf
+    for key, held in core.holds.items():
+        if key in GOAL_COUPLED:
+            due_s = min(due_s, core.lanes[key].resend_after_s)
+        elif key == ARM:
+            due_s = min(due_s, _after(held.since_s, core.timeouts.arm_s))
+        elif key.startswith(SENSOR):
+            due_s = min(due_s, _after(held.since_s, core.timeouts.sensor_s))
+    return due_s
+
+
+def _after(since_s: float, timeout_s: float) -> float:
+    """The core asks `now_s - since_s > timeout_s`."""
+    return nextafter(since_s + timeout_s, inf)

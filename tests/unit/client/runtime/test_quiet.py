@@ -1,0 +1,99 @@
+"""A tick before `next_due_s` does nothing, whatever has happened before; so nobody has to ask the core then."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from rosa_client.runtime.commands import CallEnded, Send
+from rosa_client.runtime.quiet import next_due_s
+from rosa_client.runtime.task_machine import State
+from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
+
+VERDICTS = {
+    "safety": ("safe", "safe", "safe", "unsafe"),
+    "monitor": ("ongoing", "ongoing", "failed"),
+    "system1": ("",),
+    "system2": ("",),
+}
+
+
+def memory(stage: Stage) -> tuple[object, ...]:
+    """What the core remembers and a tick could have changed."""
+    core = stage.core
+    lanes = tuple((lane.request_id, lane.sent_s, lane.due_s, lane.missed) for lane in core.lanes.values())
+    holds = tuple(core.holds.items())
+    return core.state, core.sequence, core.request_id, core.plan_credit, core.stay_until_s, holds, lanes
+
+
+def open_calls(stage: Stage) -> list[Send]:
+    ended = {c.request_id for c in stage.of(CallEnded) if isinstance(c, CallEnded)}
+    return [c for c in stage.of(Send) if isinstance(c, Send) and c.request_id not in ended]
+
+
+def something_happens(stage: Stage, rng: random.Random) -> None:
+    """An answer, a refusal, a person, an arm in trouble, a rate; or nothing, so that deadlines pass."""
+    calls = open_calls(stage)
+    what = rng.random()
+    if calls and what < 0.15:
+        call = rng.choice(calls)
+        stage.answer(call, rng.choice(VERDICTS[call.component]), text="go on")
+    elif calls and what < 0.16:
+        stage.refuse(rng.choice(calls), "overloaded")
+    elif stage.cut_short or what < 0.162:
+        stage.cut_short = "" if stage.cut_short else "no sign of life"
+    elif what < 0.164 or (not stage.link_ready and what < 0.3):
+        stage.link_ready = not stage.link_ready
+    elif what < 0.17:
+        stage.rates_hz = {"system1": rng.choice((0.5, 1.0, 2.0, 50.0))}
+    elif stage.core.state is State.WAITING_FOR_HUMAN and what < 0.25:
+        stage.decide(rng.choice(("resume", "retry", "return_to_safe_state")))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    stage = Stage(*rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)), ratio=0.3)
+    stage.start(timeout_s=rng.choice((0.0, 20.0)))
+    quiet = 0
+    felt = None
+    for _ in range(3000):
+        something_happens(stage, rng)
+        due_s, before = next_due_s(stage.core), memory(stage)
+        feels = replace(stage.inputs(), sensor_stamp_s={})
+        commands = stage.run(PERIOD_S)
+        told = replace(stage.core.inputs, sensor_stamp_s={})
+        if told == feels == felt and stage.now_s < due_s:
+            quiet += 1
+            assert not commands, f"due at {due_s}, and at {stage.now_s} it commands {commands}"
+            assert memory(stage) == before
+        felt = told
+    assert quiet > 1500, "and most of the time it is quiet"
+
+
+def test_it_is_due_when_its_call_misses_its_deadline() -> None:
+    stage = Stage()
+    stage.start()
+    call = stage.send_of("system1")
+    due_s = next_due_s(stage.core)
+    assert not stage.core.tick(stage.core.lanes["system1"].deadline_s, stage.inputs())
+    ended = stage.core.tick(due_s, stage.inputs())
+    assert any(isinstance(c, CallEnded) and c.request_id == call.request_id for c in ended)
+
+
+def test_it_is_due_when_its_rate_lets_it_send_again() -> None:
+    stage = Stage()
+    stage.rates_hz, stage.good = {"system1": 0.5}, {"system1": ""}
+    stage.start()
+    first = stage.send_of("system1")
+    sent_s = stage.now_s
+    stage.run(1.5)
+    assert next_due_s(stage.core) == pytest.approx(sent_s + 2.0, abs=1e-9)
+    assert stage.send_of("system1").request_id > first.request_id
+
+
+def test_without_a_task_it_is_never_due() -> None:
+    assert next_due_s(Stage().core) == inf
