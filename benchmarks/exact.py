@@ -52,12 +52,12 @@ def measure(name: str, problem: Problem, seconds: float) -> dict[str, object]:
     """One factory, both solvers."""
     options = Options(fair_share=0.0, tolerance=TOLERANCE, time_budget_s=seconds)
     begin = time.perf_counter()
-    heuristic = solve(problem, LIBRARY, options)
+    heuristic = solve(problem, LIBRARY, options, time.monotonic)
     heuristic_s = time.perf_counter() - begin
     size = f"{problem.servers} servers, {problem.robots} robots, {len(problem.classes)} classes"
     if not heuristic.feasible:
         return {"factory": name, "size": size, "feasible": False, "reasons": list(heuristic.reasons)}
-    found = solve_exact(problem, LIBRARY, options)
+    found = solve_exact(problem, LIBRARY, options, time.monotonic)
     bound = upper_bound(problem, LIBRARY, options)
     return {
         "factory": name,

@@ -25,8 +25,20 @@ PURE = (
     "rosa_client/operator/",
     "rosa_contract",
     "rosa_server/serving/core",
+    "rosa_server/scheduler",
 )
 IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}
+# Lower rooms first. A room may import the rooms of lower rows and itself; rooms of one row do not know each other.
+SCHEDULER = "rosa_server/scheduler"
+SCHEDULER_ROWS = (
+    ("problem.py",),
+    ("profiles",),
+    ("schedule.py",),
+    ("placement",),
+    ("search",),
+    ("exact", "running"),
+    ("commands",),
+)
 ONLY_IN = {
     "torch": ("rosa_server/models", "rosa_server/engines", "rosa_sim/training"),
     "ortools": ("rosa_server/scheduler",),
@@ -67,6 +79,58 @@ def test_decisions_do_no_io() -> None:
         if str(where).startswith(PURE):
             found = IMPURE & {module for module, _ in imports_of(path)}
             assert not found, f"{where} decides, so it must not import {', '.join(found)}"
+
+
+def test_the_scheduler_reads_no_clock() -> None:
+    """Time is an argument; the commands alone hand a clock in."""
+    for _, path in FILES:
+        where = str(path.relative_to(ROOT))
+        if where.startswith(f"{SCHEDULER}/") and not where.startswith(f"{SCHEDULER}/commands/"):
+            assert "time" not in {module for module, _ in imports_of(path)}, f"{where} imports time"
+
+
+def test_rooms_of_the_scheduler_import_lower_rooms_only() -> None:
+    row_of = {room: row for row, rooms in enumerate(SCHEDULER_ROWS) for room in rooms}
+    seen = set()
+    for path, imported in import_graph().items():
+        if not path.startswith(f"{SCHEDULER}/") or path == f"{SCHEDULER}/__init__.py":
+            continue
+        room = path.split("/")[2]
+        seen.add(room)
+        for other in sorted(imported):
+            if other.startswith(f"{SCHEDULER}/") and other.split("/")[2] != room:
+                below = row_of[other.split("/")[2]] < row_of[room]
+                assert below, f"{path} imports {other}, which is not in a lower room"
+    assert seen == set(row_of), "every file of the scheduler is in a room, and every room has files"
+
+
+def test_no_file_imports_itself_by_a_detour() -> None:
+    graph = import_graph()
+    while ends := [path for path, imported in graph.items() if not imported & graph.keys()]:
+        for path in ends:
+            del graph[path]
+    assert not graph, f"imports run in a circle among (or above a circle of) {', '.join(sorted(graph))}"
+
+
+def import_graph() -> dict[str, set[str]]:
+    """File -> the files of the four packages that it imports, wherever in the file."""
+    files = {str(path.relative_to(ROOT)) for _, path in FILES}
+    graph: dict[str, set[str]] = {}
+    for _, path in FILES:
+        found: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {file for alias in node.names for file in files_of(alias.name, files)}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                for alias in node.names:  # a module of a package, or else a name in a module
+                    found |= files_of(f"{node.module}.{alias.name}", files) or files_of(node.module, files)
+        graph[str(path.relative_to(ROOT))] = found
+    return graph
+
+
+def files_of(module: str, files: set[str]) -> set[str]:
+    stem = module.replace(".", "/")
+    return {f"{stem}.py", f"{stem}/__init__.py"} & files
 
 
 def test_heavy_libraries_stay_where_they_are_named() -> None:

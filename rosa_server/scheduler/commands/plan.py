@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -129,8 +130,8 @@ def main(args: argparse.Namespace) -> int:
             return _min_servers(problem, library, options, args.json)
         exact = None
         if args.exact is not None:
-            exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact))
-        schedule = exact.schedule if exact else solve(problem, library, options)
+            exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact), time.monotonic)
+        schedule = exact.schedule if exact else solve(problem, library, options, time.monotonic)
         migration = None
         if older is not None and schedule.feasible:
             catalog = Catalog(problem, library, options)
@@ -215,7 +216,7 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
     needed = {share: servers_needed(problem, library, options, share) for share in steps}
     fewest = needed[0.0]
     if fewest is None:
-        print("\n".join(solve(problem, library, options).reasons), file=sys.stderr)
+        print("\n".join(solve(problem, library, options, time.monotonic).reasons), file=sys.stderr)
         return INFEASIBLE
     if as_json:
         enough = {str(share): found and found.servers for share, found in needed.items()}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.migration import Migration
-from rosa_server.scheduler.running.standby import failover_table
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 

@@ -6,7 +6,6 @@ shares.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
@@ -18,11 +17,11 @@ from rosa_server.scheduler.exact.branching import PROGRAM_S, Search
 from rosa_server.scheduler.exact.contents import Program, contents_of
 from rosa_server.scheduler.placement.obligations import goal_kinds, obligation_kinds, provision_obligations
 from rosa_server.scheduler.placement.placement import Worker, workers_of
+from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog, Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.running.standby import with_standby
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.impossible import impossible
 from rosa_server.scheduler.search.relaxation import least_servers
@@ -69,9 +68,11 @@ def solve_exact(
     problem: Problem,
     library: ProfileLibrary,
     options: Options | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Exact:
-    """The best schedule within `options.tolerance`, as far as `options.time_budget_s` allows.
+    """The best schedule within `options.tolerance`.
+
+    `clock`, seconds, ends the search after `options.time_budget_s`; without one it ends with a proof.
 
     Raises `ConfigError` where the factory is too large, or components are to share workers.
     """

@@ -11,6 +11,7 @@ from math import isclose
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, nearest
+from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog, Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -18,7 +19,6 @@ from rosa_server.scheduler.profiles.profile import DYNAMIC
 from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.removal import remove
-from rosa_server.scheduler.running.standby import failover_table
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 from rosa_server.serving.core.placement import AdmissionControl, Admitted, NoAdmission, Placement, Replica
 

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.commands.table import render_migration
+from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.migration import Migration, plan_migration
-from rosa_server.scheduler.running.standby import fail_over, failover_table
+from rosa_server.scheduler.running.standby import fail_over
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL, factory, pool, task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
+from time import monotonic
 
 import pytest
 from hypothesis import given, settings
@@ -129,7 +130,7 @@ def test_an_exact_schedule_keeps_every_promise_and_lies_between_the_heuristic_an
     problem: Problem, changes: dict[str, object]
 ) -> None:
     options = Options(fair_share=0.0, time_budget_s=1.0, **changes)  # type: ignore[arg-type]
-    heuristic, found = solve(problem, LIBRARY, options), solve_exact(problem, LIBRARY, options)
+    heuristic, found = solve(problem, LIBRARY, options), solve_exact(problem, LIBRARY, options, monotonic)
     if not found.schedule.feasible:
         assert not heuristic.feasible
         return

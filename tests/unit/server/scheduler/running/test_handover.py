@@ -14,19 +14,20 @@ import pytest
 
 from rosa_contract.config import Factory, parse_factory
 from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
-from rosa_server.scheduler.running.standby import fail_over, failover_table
+from rosa_server.scheduler.running.standby import fail_over
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.failover import Failover
 from rosa_server.serving.core.placement import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[5]
 FACTORY = """
 server_cluster: {num_servers: 6, gpu_type: NVIDIA H200}
 robot_fleet: [{task: kit, num_robots: 4}]

@@ -11,7 +11,7 @@ import pytest
 
 from rosa_server.scheduler.profiles.catalog import Options
 
-BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture
