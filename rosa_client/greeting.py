@@ -21,7 +21,6 @@ class Greeting:
         self.hello = hello
         self.ready = False
         self.reason = f"no answer from a gateway at {endpoint} yet"
-        self.models: dict[str, str] = {}
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
         self._last_hello_s = -1e9  # tried: an absent server is greeted once a second, not once a period
         self._last_sent_s = -1e9
@@ -56,7 +55,7 @@ class Greeting:
         if isinstance(message, Welcome):
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
-            self.ready, self.reason, self.models = True, "", dict(message.models)
+            self.ready, self.reason = True, ""
             self.rates_hz = dict(message.rates_hz)
         elif isinstance(message, Refused):
             self._refused(message)

@@ -50,10 +50,6 @@ class Chain:
         """The point between the fingertips in the base frame, `(..., 3)` m, at joint positions `(..., dof)` rad."""
         return np.asarray((self._poses(q_rad)[-1] @ self._tool[:, 3])[..., :3])
 
-    def tool_pose(self, q_rad: ArrayLike) -> Array:
-        """The tool's frame in the base frame, `(..., 4, 4)`, at joint positions `(..., dof)` rad."""
-        return np.asarray(self._poses(q_rad)[-1] @ self._tool)
-
     def _poses(self, q_rad: ArrayLike) -> list[Array]:
         """The frames of the joints in the base frame, one `(..., 4, 4)` each."""
         q = np.asarray(q_rad, dtype=np.float64)

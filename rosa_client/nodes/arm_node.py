@@ -1,8 +1,9 @@
 """The arm node: plays arm commands at the control rate within limits, and says where the arm is.
 
-Takes `arm_command` and the emergency stop (`emergency_stop.py`); gives `joint_states`, `arm_status`, `/diagnostics`,
-and with a simulated arm `world_state`, `~/reset_scene` and `~/outcome`. The control loop has its own thread, so that
-no callback can delay a setpoint. What the arm refuses and when it stops by itself: docs/local_safety.md.
+Takes `arm_command` and the emergency stop (`emergency_stop.py`); publishes `joint_states`, `arm_status` and
+`/diagnostics`. A driver with a simulated scene adds the topics and services of `scene_port.py`. The control loop has
+its own thread, so that no callback can delay a setpoint. What the arm refuses and when it stops by itself:
+docs/local_safety.md.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
-from rosa_interfaces.msg import ArmCommand, ArmStatus, WorldState
-from rosa_interfaces.srv import ResetScene
+from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmState, create_arm
-from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play
+from rosa_client.drivers.arms import ArmState, create_arm, scene_of
+from rosa_client.motion.arm_orders import OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits, pose_problems
+from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
 from rosa_client.nodes.emergency_stop import EmergencyStopPort
+from rosa_client.nodes.rate import Rate
+from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import declare, run_node
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.robot import load_robot
 
 PARAMETERS = {
     "robot": ("", "robot file, such as configs/robots/panda.yaml"),
@@ -67,10 +69,11 @@ class ArmNode(Node):
             MotionLimits.of(self._spec), self._spec.control_rate_hz, self._declare_scale()
         )
         self._names = [*self._spec.joints, *(f"{self._spec.name}_finger_joint{i}" for i in (1, 2))]
-        self._world = getattr(self._arm, "world", None)
         self._refused = 0
-        self._rates_hz = {name: self._rate_hz(name) for name in RATES}
-        self._due_s: dict[str, float] = {}
+        self._joint_rate = self._rate("joint_state_rate_hz")
+        world_rate = self._rate("world_state_rate_hz")
+        self._status_rate = Rate(STATUS_RATE_HZ, 1 / self._spec.control_rate_hz)
+        self._scene: ScenePort | None = None
         self._shown: tuple[Any, ...] = ()
         self._joints = self.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
         self._status = self.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
@@ -78,13 +81,11 @@ class ArmNode(Node):
         self.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
         self.create_timer(1.0, self._diagnose)
         self.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
-        if self._world is not None:
-            self._world_state = self.create_publisher(WorldState, "world_state", qos_profile_sensor_data)
-            self.create_service(ResetScene, "~/reset_scene", self._on_reset)
-            self.create_service(Trigger, "~/outcome", self._on_outcome)
         self._loop = ControlLoop(self._arm, self._player, self._spec.control_rate_hz, self._after_period)
         robot = self.get_namespace().strip("/") or self._spec.name
         self._stop = EmergencyStopPort(self, robot, self._player, self._loop.submit, self._in_loop)
+        if (scene := scene_of(self._arm)) is not None:
+            self._scene = ScenePort(self, scene, world_rate, self._in_loop, self._loop.reset)
         self.add_on_set_parameters_callback(self._on_parameters)
         self._loop.start()
         self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
@@ -135,11 +136,11 @@ class ArmNode(Node):
             raise ConfigError("arm_node", [f"{SLOWER}: must be above 0 and at most 1, got {share:g}"])
         return float(share)
 
-    def _rate_hz(self, name: str) -> float:
+    def _rate(self, name: str) -> Rate:
         rate_hz = float(self.get_parameter(name).value)
         if not 0.0 < rate_hz <= 1000.0:
             raise ConfigError("arm_node", [f"{name}: must be above 0 and at most 1000, got {rate_hz:g}"])
-        return rate_hz
+        return Rate(rate_hz, 1 / self._spec.control_rate_hz)
 
     def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
         if fixed := [parameter.name for parameter in parameters if parameter.name in RATES]:
@@ -164,125 +165,45 @@ class ArmNode(Node):
                 self.get_logger().error(text, throttle_duration_sec=1.0)
 
     def _publish(self, now_s: float, state: ArmState) -> None:
-        if self._is_due("joints", now_s, self._rates_hz["joint_state_rate_hz"]):
-            message = JointState(name=self._names)
-            message.header.stamp = self.get_clock().now().to_msg()
-            half = state.gripper_m / 2
-            message.position = [*state.q_rad.tolist(), half, half]
-            message.velocity = [*state.velocity_rad_s.tolist(), 0.0, 0.0]
-            self._joints.publish(message)
+        if self._joint_rate.due(now_s):
+            self._joints.publish(joint_state(self._names, state, self.get_clock().now().to_msg()))
         player = self._player
         latched = player.emergency_stop.latched
         shown = (player.last, player.state, player.fault, player.cut_short, latched)
-        if self._is_due("status", now_s, STATUS_RATE_HZ) or shown != self._shown:
+        if self._status_rate.due(now_s) or shown != self._shown:
             self._shown = shown
-            self._status.publish(self._arm_status(now_s))
-        if self._world is not None and self._is_due("world", now_s, self._rates_hz["world_state_rate_hz"]):
-            world = WorldState(seed=self._world.seed, qpos=self._world.qpos.tolist())
-            world.stamp = self.get_clock().now().to_msg()
-            self._world_state.publish(world)
-
-    def _is_due(self, what: str, now_s: float, rate_hz: float) -> bool:
-        due_s = self._due_s.get(what, now_s)
-        if now_s < due_s - 0.5 / self._spec.control_rate_hz:
-            return False
-        self._due_s[what] = max(due_s + 1 / rate_hz, now_s)
-        return True
+            self._publish_status(now_s)
+        if self._scene is not None:
+            self._scene.publish(now_s)
 
     def _watch_loop(self) -> None:
         """In the ROS thread: a control loop that ended or is blocked cannot say so itself."""
         if trouble := self._loop.trouble():
-            self._status.publish(self._arm_status(time.monotonic(), trouble))
+            self._publish_status(time.monotonic(), trouble)
 
-    def _arm_status(self, now_s: float, trouble: str = "") -> ArmStatus:
-        player = self._player
-        return ArmStatus(
-            stamp=self.get_clock().now().to_msg(),
-            last_epoch=player.last.epoch,
-            last_seq=player.last.seq,
-            state=player.state.value,
-            remaining_s=player.remaining_s(now_s),
-            settled=player.settled,
-            fault=trouble or player.fault,
-            cut_short=player.cut_short,
-            emergency_stop=player.emergency_stop.latched,
-            refused=self._refused,
-        )
+    def _publish_status(self, now_s: float, trouble: str = "") -> None:
+        stamp = self.get_clock().now().to_msg()
+        self._status.publish(arm_status(self._player, now_s, self._refused, trouble, stamp))
 
     def _diagnose(self) -> None:
-        pace = self._loop.pace()
-        player = self._player
-        level, text = DiagnosticStatus.OK, player.state.name.lower()
         if trouble := self._loop.trouble():
-            level, text = DiagnosticStatus.ERROR, trouble
-            self.get_logger().fatal(text)
-        elif player.emergency_stop.latched:
-            pressed_by = player.emergency_stop.pressed_by
-            level, text = DiagnosticStatus.ERROR, f"the emergency stop is latched (pressed by {pressed_by})"
-        elif player.fault:
-            level, text = DiagnosticStatus.ERROR, player.fault
-        elif player.cut_short:
-            level, text = DiagnosticStatus.WARN, f"the last order was cut short: {player.cut_short}"
-        values = {
-            "control_rate_hz": f"{self._spec.control_rate_hz:g}",
-            "jitter_p50_ms": f"{pace.jitter_p50_ms:.3f}",
-            "jitter_p99_ms": f"{pace.jitter_p99_ms:.3f}",
-            "work_p99_ms": f"{pace.work_p99_ms:.3f}",
-            "schedule_restarts": str(pace.restarts),
-            "commands_refused": str(self._refused),
-            SLOWER: f"{player.velocity_scale:g}",
-        }
-        status = DiagnosticStatus(
-            level=level, name=f"{self.get_fully_qualified_name()}: control", message=text
-        )
-        status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
+            self.get_logger().fatal(trouble)
+        name, rate_hz = self.get_fully_qualified_name(), self._spec.control_rate_hz
+        pace = self._loop.pace()
+        status = control_diagnostics(name, self._player, pace, rate_hz, self._refused, trouble)
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
 
-    # -- simulation -------------------------------------------------------------------------------------------------
-
-    def _on_reset(self, request: ResetScene.Request, response: ResetScene.Response) -> ResetScene.Response:
-        def reset() -> None:
-            self._world.reset(request.seed)
-            self._loop.reset()
-
-        response.reason = self._in_loop(reset)[1]
-        response.ok = not response.reason
-        return response
-
-    def _on_outcome(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        outcome, problem = self._in_loop(self._world.outcome)
-        response.success, response.message = not problem, problem or outcome
-        return response
-
-    def _in_loop(self, call: Any) -> tuple[Any, str]:
+    def _in_loop(self, call: Callable[[], Any]) -> tuple[Any, str]:
+        """Have the control thread call something; its result, or in words what went wrong."""
         future = self._loop.submit(call)
         try:
             return answer_within(future, MAX_CALL_S), ""
         except TimeoutError:
             return None, f"the control loop did not answer within {MAX_CALL_S:g} s"
         except Exception as error:
-            return None, f"the simulated cell refused: {error}"
-
-
-def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
-    """The command as an order; when it makes no sense, what is wrong with it."""
-    if message.kind == ArmCommand.HOLD:
-        return Hold()
-    if message.kind == ArmCommand.MOVE_TO:
-        return MoveTo(np.array(message.joint_target_rad), message.gripper_width_m)
-    if message.kind != ArmCommand.PLAY:
-        return Nonsense(f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1, MOVE_TO 2 or ALIVE 3")
-    chunk = message.chunk
-    expected = [*spec.joints, "gripper"]
-    if list(chunk.names) != expected:
-        return Nonsense(f"chunk: expected columns {expected}, got {list(chunk.names)}")
-    if len(chunk.data) != chunk.horizon * len(expected):
-        wanted = chunk.horizon * len(expected)
-        return Nonsense(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
-    actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
-    return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
+            return None, f"the arm driver refused: {error}"
 
 
 def keep_apart() -> None:

@@ -43,8 +43,8 @@ from rosa_client.runtime.commands import (
     Play,
     TaskEnded,
 )
-from rosa_client.runtime.grasp import Grasp
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.sensing.grasp import Grasp
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import SYSTEM1, Task
 from rosa_contract.fallbacks import FALLBACK_NAMES

@@ -16,9 +16,9 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.runtime.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.runtime.mission import JOINT_STATE
-from rosa_client.runtime.sample_age import SampleTimes
+from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
+from rosa_client.sensing.sample_age import SampleTimes
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.images import EncodedImage
 from rosa_contract.messages import Array

@@ -97,7 +97,6 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (_S.CLEARING, _E.FINISH): _S.IDLE,
 }
 
-MAY_PLAY = frozenset({State.EXECUTING})
 NOT_TIMED = frozenset({State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING})  # not the time of a task
 MAY_MOVE = frozenset({State.EXECUTING, State.RETURNING, State.RESETTING, State.CLEARING})
 

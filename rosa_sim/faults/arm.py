@@ -29,7 +29,7 @@ class FaultyArm:
         self._target: tuple[Array, float] | None = None  # the last one that it went to
 
     def __getattr__(self, name: str) -> Any:
-        """What only some drivers have, such as the simulated one's `world`."""
+        """What only some drivers have, such as the `scene` of a simulated one."""
         return getattr(self._inner, name)
 
     def read(self) -> ArmState:

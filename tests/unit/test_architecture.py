@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ MAY_IMPORT = {
 PURE = (
     "rosa_client/runtime",
     "rosa_client/motion",
+    "rosa_client/sensing",
     "rosa_client/operator/",
     "rosa_contract",
     "rosa_server/serving/core",
@@ -131,6 +133,13 @@ def import_graph() -> dict[str, set[str]]:
 def files_of(module: str, files: set[str]) -> set[str]:
     stem = module.replace(".", "/")
     return {f"{stem}.py", f"{stem}/__init__.py"} & files
+
+
+def test_what_makes_motion_safe_needs_nothing_else_of_the_robot() -> None:
+    for path in sorted((ROOT / "rosa_client/motion").rglob("*.py")):
+        for module in re.findall(r"^from (rosa_\S+)", path.read_text(), re.MULTILINE):
+            allowed = module.startswith(("rosa_client.motion", "rosa_contract"))
+            assert allowed, f"{path.relative_to(ROOT)} imports {module}"
 
 
 def test_heavy_libraries_stay_where_they_are_named() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ class ArmState:
     q_rad: Array
     velocity_rad_s: Array
     gripper_m: float
-    fault: str = (
-        ""  # such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move
-    )
+    # Such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move.
+    fault: str = ""
 
 
 class ArmDriver(Protocol):
@@ -46,6 +45,31 @@ class ArmDriver(Protocol):
 
     def close(self) -> None:
         """Let go of the hardware."""
+
+
+@runtime_checkable
+class Scene(Protocol):
+    """The simulated cell around an arm. Called from the control loop's thread only."""
+
+    @property
+    def seed(self) -> int:
+        """Which scene it is; equal seeds give equal scenes."""
+
+    @property
+    def qpos(self) -> Array:
+        """Its whole state `(n,)`, enough to draw it in another process."""
+
+    def reset(self, seed: int) -> None:
+        """Put the arm home and lay out the scene of `seed`."""
+
+    def outcome(self) -> str:
+        """How the task stands: `ongoing`, `done` or `failed`."""
+
+
+def scene_of(arm: ArmDriver) -> Scene | None:
+    """The scene that a simulated driver offers as its attribute `scene`; None for any other driver."""
+    scene = getattr(arm, "scene", None)
+    return scene if isinstance(scene, Scene) else None
 
 
 def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:

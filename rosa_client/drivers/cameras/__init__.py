@@ -53,7 +53,7 @@ def live(rgb: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uint8]:
     """Picture number `count`, with noise of its own in its last column.
 
     For drivers without a sensor: a real one's noise makes every picture different, and the runtime takes a picture that
-    stays the same while the arm moves for that of a frozen camera (`rosa_client/runtime/frozen_picture.py`).
+    stays the same while the arm moves for that of a frozen camera (`rosa_client/sensing/frozen_picture.py`).
     """
     noisy = rgb.copy()
     last = noisy[:, -1]

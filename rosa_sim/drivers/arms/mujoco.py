@@ -8,16 +8,16 @@ from rosa_sim.cell.world import World
 
 
 class MujocoArm:
-    """An arm driver with a scene around it, which can be laid out anew and judged."""
+    """An arm driver that offers the `Scene` around it."""
 
     def __init__(self, spec: RobotSpec, seed: int) -> None:
-        self.world = World(seed)
+        self.scene = World(seed)
 
     def read(self) -> ArmState:
-        return ArmState(self.world.joint_position, self.world.joint_velocity, self.world.gripper_width)
+        return ArmState(self.scene.joint_position, self.scene.joint_velocity, self.scene.gripper_width)
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        self.world.step(q_rad, gripper_m, period_s)
+        self.scene.step(q_rad, gripper_m, period_s)
 
     def close(self) -> None:
         pass

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, MoveTo, Play, Send
-from rosa_client.runtime.task_machine import MAY_PLAY, State
+from rosa_client.runtime.task_machine import State
 from rosa_contract.config import ESCALATIONS, GOAL_COUPLED
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from tests.unit.client.runtime.stage import PERIOD_S, Stage
@@ -314,7 +314,8 @@ class AnyDay(RuleBasedStateMachine):
             State.RETURNING: MoveTo,
             State.RESETTING: MoveTo,
             State.CLEARING: MoveTo,
-        }.get(core.state, Play if core.state in MAY_PLAY else object)
+            State.EXECUTING: Play,
+        }.get(core.state, object)
         assert isinstance(core.last_order, expected), f"{core.state} but last told {core.last_order}"
         if core.holds:
             assert core.state in (State.HOLDING, State.RETURNING)

@@ -29,7 +29,7 @@ from rosa_sim.faults.relay import remaps
 from rosa_sim.faults.switch import Switch, turn
 from rosa_sim.faults.table import ARM, CLOCK, SENSORS, WORKER
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ROBOT = Robot(
     config=str(ROOT / "configs" / "pick_place.yaml"), robot=str(ROOT / "configs" / "robots" / "panda.yaml")
 )

@@ -14,7 +14,7 @@ import pytest
 from rosa_sim.faults.judge import Happened
 from rosa_sim.faults.table import FAULTS
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "faults.py"
+SCRIPT = Path(__file__).parents[4] / "benchmarks" / "faults.py"
 
 
 @pytest.fixture

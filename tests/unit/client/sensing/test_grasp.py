@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rosa_client.runtime.commands import OPEN, Hold, MoveTo, Play
-from rosa_client.runtime.grasp import Grasp
+from rosa_client.sensing.grasp import Grasp
 from rosa_contract.robot import GripperSpec
 
 PANDA = GripperSpec(0.0, 0.08)

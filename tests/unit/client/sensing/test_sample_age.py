@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_client.runtime.sample_age import SampleTimes
+from rosa_client.sensing.sample_age import SampleTimes
 
 
 def test_a_picture_that_was_long_under_way_is_old_when_it_arrives() -> None:

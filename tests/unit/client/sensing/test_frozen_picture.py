@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_client.drivers.cameras import live
-from rosa_client.runtime.frozen_picture import HASHED_BYTES, MOVED_RAD, FrozenPictures, fingerprint
+from rosa_client.sensing.frozen_picture import HASHED_BYTES, MOVED_RAD, FrozenPictures, fingerprint
 from rosa_contract.images import encode_image
 from rosa_contract.messages import Array
 

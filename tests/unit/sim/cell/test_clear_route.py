@@ -18,7 +18,7 @@ from rosa_server.models.kinematics import forward, inverse
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.world import World
 
-SPEC = load_robot(Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml")
+SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 HOME = np.array(SPEC.home_rad)
 TOUCH_N = 60.0  # a finger that grazes the bin's wall; the servos push with hundreds
 KEEP = float("nan")
