@@ -88,7 +88,6 @@ def test_it_says_hello_and_is_ready_when_welcomed(link: GatewayLink, gateway: Ga
     assert until(link, gateway, m.Hello) == HELLO
     gateway.say(m.Welcome({"system1": "rosa/policy"}, {"system1": 1.5}))
     settle(link, True)
-    assert link.models == {"system1": "rosa/policy"}
     assert link.rates_hz == {"system1": 1.5}
 
 
