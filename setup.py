@@ -32,7 +32,8 @@ setup(
     description="ROSA: serve robotics foundation models to a fleet of robots from a shared pool of GPUs",
     license="Apache-2.0",
     maintainer="ROSA maintainers",
-    maintainer_email="maintainers@rosa-robotics.org",
+    # A placeholder: ROS packaging asks for an address, and the project has none of its own yet.
+    maintainer_email="maintainers@example.com",
     packages=find_packages(include=["rosa_contract*", "rosa_client*", "rosa_server*", "rosa_sim*"]),
     package_data={"": ["**/*.safetensors", "**/*.json", "**/*.yaml", "**/*.xml", "**/*.md"]},
     data_files=[
@@ -58,7 +59,7 @@ setup(
             "operator_node = rosa_client.nodes.operator_node:main",
             "recorder_node = rosa_client.nodes.recorder_node:main",
         ],
-        # Commands of `rosa` that live in rooms the server must not import.
+        # Commands of `rosa` from packages that the server must not import.
         "rosa.commands": ["operator = rosa_client.operator_cli"],
     },
     zip_safe=False,
