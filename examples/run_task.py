@@ -1,4 +1,7 @@
-"""Give a robot a task over ROS 2 and wait for its end: python examples/run_task.py panda0 pick_and_place [TIMEOUT_S]."""
+"""Give a robot a task over ROS 2 and wait for its end.
+
+python examples/run_task.py panda0 pick_and_place [TIMEOUT_S]
+"""
 
 import sys
 

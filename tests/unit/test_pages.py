@@ -13,6 +13,7 @@ from rosa_client.runtime.ladder import CHOICES
 from rosa_client.runtime.mission import Timeouts
 from rosa_contract.config import ESCALATIONS, SafetyAndSloViolation, TaskRetry
 from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_server.serving.metrics import Metrics
 from rosa_sim.faults.table import FAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -94,3 +95,19 @@ def anchors(page: Path) -> set[str]:
     """The names that GitHub gives to the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_quickstart_of_the_readme_is_the_file_that_is_tested() -> None:
+    assert f"```python\n{(ROOT / 'examples' / 'quickstart.py').read_text()}```" in PAGES[0].read_text()
+
+
+def test_the_metrics_page_names_every_metric_with_its_labels() -> None:
+    metrics = Metrics()
+    table = (ROOT / "docs" / "metrics.md").read_text()
+    described = dict(re.findall(r"^\| `(rosa_\w+)` \| (\w+ \|[^|]*) \|", table, re.MULTILINE))
+    served = {}
+    for family in metrics.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = getattr(metrics.registry._names_to_collectors[name], "_labelnames", ())
+        served[name] = f"{family.type} | {', '.join(f'`{label}`' for label in labels)}".rstrip()
+    assert {name: text.rstrip() for name, text in described.items()} == served
