@@ -59,7 +59,11 @@ class LocalCluster:
         self._retired: list[ShmWriter] = []
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
-        """Notice ended workers, start those that are due. Returns (worker id, why) of the ended ones."""
+        """Notice ended workers and start those that are due.
+
+        Returns (worker id, why) of the ended ones and of those that could not be started. Raises nothing of the
+        operating system's: a worker that cannot start now is tried again later, as one that ended.
+        """
         lost = []
         while self._retired:  # a round later, when nobody polls them any more
             self._retired.pop().close()
@@ -73,7 +77,9 @@ class LocalCluster:
                     slot.shm = None
                 slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
             if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
-                self._start(slot, now_s)
+                why = self._start(slot, now_s)
+                if why:
+                    lost.append((slot.worker_id, why))
         return lost
 
     def kill(self, worker_id: str, reason: str) -> None:
@@ -106,19 +112,27 @@ class LocalCluster:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
 
-    def _start(self, slot: Slot, now_s: float) -> None:
+    def _start(self, slot: Slot, now_s: float) -> str:
+        """Start the worker of a slot. Returns why that failed, empty when it runs."""
         slot.life += 1
         slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
-        slot.shm = ShmWriter() if hasattr(os, "memfd_create") else None
-        fds = slot.shm.fds if slot.shm is not None else ()
-        spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), shm_fds=fds)
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
-        slot.process = subprocess.Popen(
-            spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
-        )
-        if slot.shm is not None:
-            slot.shm.theirs.close()  # or its end would never be seen
-        slot.started_s = now_s
+        shm: ShmWriter | None = None
+        try:
+            shm = ShmWriter() if hasattr(os, "memfd_create") else None
+            fds = shm.fds if shm is not None else ()
+            spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), shm_fds=fds)
+            environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
+            slot.process = subprocess.Popen(
+                spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
+            )
+        except OSError as error:  # no descriptor, no process, no memory, no program
+            if shm is not None:
+                shm.close()
+            slot.start_at_s = slot.backoff.ended(now_s, now_s)
+            return f"could not be started: {error}"
+        if shm is not None:
+            shm.theirs.close()  # or its end would never be seen
+        slot.shm, slot.started_s = shm, now_s
         log.event(
             "worker_started",
             worker=slot.worker_id,
@@ -126,6 +140,7 @@ class LocalCluster:
             backend=spec.backend,
             pid=slot.process.pid,
         )
+        return ""
 
 
 def _why(code: int) -> str:

@@ -29,10 +29,14 @@ class ShmWriter:
 
     def __init__(self, size: int = SHM_BYTES) -> None:
         self.fd = os.memfd_create("rosa-worker", os.MFD_CLOEXEC)
-        os.ftruncate(self.fd, size)
-        self._memory = mmap.mmap(self.fd, size)
+        try:
+            os.ftruncate(self.fd, size)
+            self._memory = mmap.mmap(self.fd, size)
+            self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            os.close(self.fd)
+            raise
         self._slot_bytes = size // CREDITS
-        self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.setblocking(False)
 
     @property
