@@ -188,7 +188,7 @@ def factory_from(document: Any, source: str) -> Factory:
     assert entries is not None
     for name in ("server_cluster", "robot_fleet"):
         if name not in entries:
-            reader.fail(name, f"is missing{nearest(name, entries)}")
+            reader.fail(name, f"is missing{nearest(name, entries)}", "missing")
     cluster = reader.section(
         ServerCluster, "server_cluster", entries.get("server_cluster", {"num_servers": 1})
     )
@@ -201,17 +201,19 @@ def factory_from(document: Any, source: str) -> Factory:
             continue
         if not isinstance(value, dict) or not ("components" in value or "pipeline" in value):
             known = [*SECTIONS, *(f"{entry.task}" for entry in fleet if entry)]
-            reader.fail(name, f"is neither a section nor a task with components{nearest(name, known)}")
+            words = f"is neither a section nor a task with components{nearest(name, known)}"
+            reader.fail(name, words, "unknown_key")
             continue
         tasks[name] = reader.section(Task, name, value)
         if tasks[name]:
             _check_task(reader, name, tasks[name])
     if not any(task for task in tasks.values()) and not reader.problems:
-        reader.fail("", "describes no task; expected a task with components beside the sections")
+        reader.fail("", "describes no task; expected a task with components beside the sections", "missing")
     for index, entry in enumerate(fleet):
         if entry and entry.task not in tasks:
             hint = nearest(entry.task, tasks)
-            reader.fail(f"robot_fleet[{index}].task", f"no task {shown(entry.task)} in this file{hint}")
+            words = f"no task {shown(entry.task)} in this file{hint}"
+            reader.fail(f"robot_fleet[{index}].task", words, "unknown_name")
     reader.finish()
     _check_placement(reader, cluster, tasks, models)
     reader.finish()
@@ -226,27 +228,31 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
         reader.fail(
             where,
             f"needs a component system1, the action model{hint}; got {', '.join(task.components) or 'none'}",
+            "missing",
         )
     for key, component in task.components.items():
         if key in GOAL_COUPLED and component.freq_hz is not None:
-            reader.fail(
-                f"{where}.{key}.freq_hz", "is set by pipeline.action_period_ms for this component; remove it"
-            )
+            words = "is set by pipeline.action_period_ms for this component; remove it"
+            reader.fail(f"{where}.{key}.freq_hz", words, "conflict")
         if key not in GOAL_COUPLED and component.freq_hz is None:
-            reader.fail(f"{where}.{key}.freq_hz", "is missing; a periodic component needs calls per second")
+            words = "is missing; a periodic component needs calls per second"
+            reader.fail(f"{where}.{key}.freq_hz", words, "missing")
         if component.confirmations > 1 and key != MONITOR:
             reader.fail(
                 f"{where}.{key}.confirmations",
                 f"expected 1, got {component.confirmations}: only the monitor waits for equal verdicts; the robot"
                 " acts on any other answer at once",
+                "conflict",
             )
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
-            reader.fail(f"{where}.{key}.fallback", "use_last_plan needs a component system2 that makes plans")
+            words = "use_last_plan needs a component system2 that makes plans"
+            reader.fail(f"{where}.{key}.fallback", words, "conflict")
     if task.min_action_rate_hz > 1000 / task.pipeline.action_period_ms:
         reader.fail(
             f"{name}.min_action_rate_hz",
             f"{task.min_action_rate_hz:g} Hz cannot be reached: action_period_ms of {task.pipeline.action_period_ms:g}"
             f" allows at most {1000 / task.pipeline.action_period_ms:g} Hz",
+            "conflict",
         )
 
 
@@ -256,13 +262,14 @@ def _check_placement(
     used = {component.model for task in tasks.values() for component in task.components.values()}
     for name in models:
         if name not in used:
-            reader.fail(f"models.{name}", f"is used by no component{nearest(name, used)}")
+            reader.fail(f"models.{name}", f"is used by no component{nearest(name, used)}", "unknown_name")
     needed = sum(models[name].workers if name in models else 1 for name in used)
     if needed > cluster.num_servers:
         reader.fail(
             "server_cluster.num_servers",
-            f"{cluster.num_servers} servers cannot host {needed} workers; each server hosts one model"
-            f" ({', '.join(sorted(used))})",
+            f"{_count(cluster.num_servers, 'server')} cannot host {_count(needed, 'worker')};"
+            f" each server hosts one model ({', '.join(sorted(used))})",
+            "conflict",
         )
 
 
@@ -272,3 +279,7 @@ def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         key: str(folder / value) if key in paths and isinstance(value, str) else value
         for key, value in options.items()
     }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 
 class ContractError(ValueError):
-    """Something received or configured breaks the contract; the text says what came and what was expected."""
+    """What was received or configured breaks the contract. The text says what came and what was expected."""
+
+
+# Why a configuration is refused. Programs compare these; the words beside them are for people and may change.
+CONFIG_CAUSES = {
+    "unreadable": "the file cannot be opened",
+    "too_large": "the file is too long, nested too deeply, or expands to too many values",
+    "syntax": "the text is not valid YAML",
+    "duplicate_key": "a mapping has the same key twice",
+    "unknown_key": "no such key in this section",
+    "missing": "a required key or part is not there",
+    "wrong_type": "a value of another type was expected",
+    "wrong_length": "a list has too many or too few values",
+    "out_of_range": "a number is too small, too large or not finite",
+    "unknown_name": "a name that nothing in the file, or no choice of this key, goes by",
+    "conflict": "values that are each possible but contradict one another",
+    "invalid": "anything else; the words say what",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a configuration. As text: the path, if there is one, a colon, and the words."""
+
+    path: str  # dotted, such as pick.components.system1.slo_ms; empty: the file as a whole
+    cause: str  # one of CONFIG_CAUSES
+    words: str  # what came, what was expected, what to do
+
+    def __post_init__(self) -> None:
+        if self.cause not in CONFIG_CAUSES:
+            raise ValueError(f"cause: expected one of {', '.join(CONFIG_CAUSES)}, got {self.cause!r}")
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.words}" if self.path else self.words
 
 
 class ConfigError(ContractError):
-    """A configuration file is wrong. `problems` holds one line per mistake, each starting with its dotted path."""
+    """A configuration is wrong. `problems` holds every mistake that was found; `source` names the file or option."""
 
-    def __init__(self, source: str, problems: list[str]) -> None:
+    def __init__(self, source: str, problems: Sequence[Problem | str]) -> None:
+        """A problem that is given as a text has the cause "invalid"."""
         self.source = source
-        self.problems = problems
+        self.problems = [one if isinstance(one, Problem) else Problem("", "invalid", one) for one in problems]
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in problems))
+        super().__init__(f"{source}: {count}\n" + "\n".join(f"  {problem}" for problem in self.problems))
 
 
 class CodecError(ContractError):

@@ -139,25 +139,26 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
     lists |= {name: getattr(spec, name) for name in poses if getattr(spec, name) is not None}
     for path, values in lists.items():
         if len(values) != count:
-            reader.fail(path, f"expected {count} values, one per joint, got {len(values)}")
+            reader.fail(path, f"expected {count} values, one per joint, got {len(values)}", "wrong_length")
     _check_places(reader, spec)
     if reader.problems:
         return
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
         if least >= most:
-            reader.fail(
-                f"limits.position_max_rad[{index}]", f"must be > position_min_rad ({least:g}), got {most:g}"
-            )
+            words = f"must be > position_min_rad ({least:g}), got {most:g}"
+            reader.fail(f"limits.position_max_rad[{index}]", words, "conflict")
         for path in poses:
             if path in lists and not least <= lists[path][index] <= most:
                 reader.fail(
                     f"{path}[{index}]",
                     f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",
+                    "conflict",
                 )
     if not spec.cameras:
-        reader.fail("cameras", "needs at least one camera; the models see through them")
+        reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
     if spec.gripper.min_m >= spec.gripper.max_m:
-        reader.fail("gripper.max_m", f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}")
+        words = f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}"
+        reader.fail("gripper.max_m", words, "conflict")
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:
@@ -168,14 +169,17 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
             rows = len(getattr(spec.chain, name))
             if rows != count + 1:
                 expected = f"{count + 1} values, one per joint and one for the flange"
-                reader.fail(f"chain.{name}", f"expected {expected}, got {rows}")
+                reader.fail(f"chain.{name}", f"expected {expected}, got {rows}", "wrong_length")
         for name, joint in spec.chain.points.items():
             if joint > count:
-                reader.fail(f"chain.points.{name}", f"must be a joint from 1 to {count}, got {joint}")
+                words = f"must be a joint from 1 to {count}, got {joint}"
+                reader.fail(f"chain.points.{name}", words, "out_of_range")
     if spec.workspace is not None:
         if spec.chain is None:
-            reader.fail("workspace", "needs `chain`: without link lengths nobody knows where the arm is")
+            words = "needs `chain`: without link lengths the place of the arm is unknown"
+            reader.fail("workspace", words, "conflict")
         box = spec.workspace
         for axis, least, most in zip("xyz", box.min_m, box.max_m, strict=True):
             if least >= most:
-                reader.fail("workspace.max_m", f"{axis} must be > min_m ({least:g}), got {most:g}")
+                words = f"{axis} must be > min_m ({least:g}), got {most:g}"
+                reader.fail("workspace.max_m", words, "conflict")

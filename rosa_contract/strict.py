@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, Problem
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
@@ -62,11 +62,11 @@ def read_yaml(path: str | Path) -> Any:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(source, [f"cannot be read: {error.strerror or error}"]) from None
+        problem = Problem("", "unreadable", f"cannot be read: {error.strerror or error}")
+        raise ConfigError(source, [problem]) from None
     if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(
-            source, [f"is larger than {MAX_FILE_BYTES} bytes; a factory description is a few kilobytes"]
-        )
+        words = f"is larger than {MAX_FILE_BYTES} bytes; a factory description has a few kilobytes"
+        raise ConfigError(source, [Problem("", "too_large", words)])
     return parse_yaml(raw, source)
 
 
@@ -77,17 +77,22 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         try:
             node = loader.get_single_node()
             if node is None:
-                raise ConfigError(source, ["is empty; expected a mapping"])
+                raise ConfigError(source, [Problem("", "missing", "is empty; expected a mapping")])
             _bound(node, source)
             return loader.construct_document(node)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise ConfigError(source, [_syntax(error)]) from None
+        cause = "duplicate_key" if isinstance(error, _DuplicateKey) else "syntax"
+        raise ConfigError(source, [Problem("", cause, _syntax(error))]) from None
     except (ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(source, [f"not valid YAML: {_one_line(error)}"]) from None
+        raise ConfigError(source, [Problem("", "syntax", f"not valid YAML: {_one_line(error)}")]) from None
+
+
+class _DuplicateKey(yaml.constructor.ConstructorError):
+    """One mapping, one key, two values."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -100,10 +105,7 @@ class _Loader(yaml.SafeLoader):
                 continue
             key = str(key_node.value)
             if key in seen:
-                line = key_node.start_mark.line + 1
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"line {line}: the key {key!r} stands twice in one mapping"
-                )
+                raise _DuplicateKey(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -116,9 +118,8 @@ def _bound(root: yaml.Node, source: str) -> None:
         node, depth = stack.pop()
         count += 1
         if count > MAX_NODES or depth > MAX_DEPTH:
-            raise ConfigError(
-                source, [f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"]
-            )
+            words = f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"
+            raise ConfigError(source, [Problem("", "too_large", words)])
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 stack += [(key, depth + 1), (value, depth + 1)]
@@ -162,10 +163,11 @@ class Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
 
-    def fail(self, path: str, problem: str) -> None:
-        self.problems.append(f"{path}: {problem}" if path else problem)
+    def fail(self, path: str, words: str, cause: str = "invalid") -> None:
+        """Note a problem; `cause` is one of `CONFIG_CAUSES`."""
+        self.problems.append(Problem(path, cause, words))
 
     def finish(self) -> None:
         """Raise `ConfigError` when anything was wrong."""
@@ -174,11 +176,12 @@ class Reader:
 
     def mapping(self, path: str, value: Any) -> dict[str, Any] | None:
         if not isinstance(value, dict):
-            self.fail(path, f"expected a mapping, got {shown(value)}")
+            self.fail(path, f"expected a mapping, got {shown(value)}", "wrong_type")
             return None
         bad = [key for key in value if not isinstance(key, str) or not key or len(key) > MAX_NAME_CHARS]
         for key in bad:
-            self.fail(path, f"expected text of 1 to {MAX_NAME_CHARS} characters as key, got {shown(key)}")
+            words = f"expected text of 1 to {MAX_NAME_CHARS} characters as key, got {shown(key)}"
+            self.fail(path, words, "wrong_type")
         return None if bad else value
 
     def section(self, cls: type[Any], path: str, value: Any) -> Any:
@@ -191,16 +194,16 @@ class Reader:
         before = len(self.problems)
         for key in entries:
             if key not in fields:
-                self.fail(_join(path, key), f"unknown key{nearest(key, fields)}; known: {', '.join(fields)}")
+                words = f"unknown key{nearest(key, fields)}; known: {', '.join(fields)}"
+                self.fail(_join(path, key), words, "unknown_key")
         values: dict[str, Any] = {}
         for name, field in fields.items():
             where = _join(path, name)
             if name in entries:
                 values[name] = self.value(hints[name], where, entries[name], field.metadata)
             elif field.default is REQUIRED and field.default_factory is REQUIRED:
-                self.fail(
-                    where, f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}"
-                )
+                words = f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}"
+                self.fail(where, words, "missing")
         return cls(**values) if len(self.problems) == before else None
 
     def value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
@@ -220,10 +223,10 @@ class Reader:
 
     def _sequence(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            self.fail(path, f"expected a list, got {shown(value)}")
+            self.fail(path, f"expected a list, got {shown(value)}", "wrong_type")
             return ()
         if limits.get("length") is not None and len(value) != limits["length"]:
-            self.fail(path, f"expected {limits['length']} values, got {len(value)}")
+            self.fail(path, f"expected {limits['length']} values, got {len(value)}", "wrong_length")
         return tuple(self.value(item, f"{path}[{index}]", entry, limits) for index, entry in enumerate(value))
 
     def _map(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,32 +238,31 @@ class Reader:
     def _scalar(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
         if hint is bool:
             if not isinstance(value, bool):
-                self.fail(path, f"expected true or false, got {shown(value)}")
+                self.fail(path, f"expected true or false, got {shown(value)}", "wrong_type")
             return value
         if hint is str:
             if not isinstance(value, str) or not value.isprintable():
-                self.fail(path, f"expected text on one line, got {shown(value)}")
+                self.fail(path, f"expected text on one line, got {shown(value)}", "wrong_type")
             elif limits.get("choices") and value not in limits["choices"]:
                 hint_text = nearest(value, limits["choices"])
-                self.fail(
-                    path, f"must be one of {', '.join(limits['choices'])}, got {shown(value)}{hint_text}"
-                )
+                words = f"must be one of {', '.join(limits['choices'])}, got {shown(value)}{hint_text}"
+                self.fail(path, words, "unknown_name")
             return value
         if hint is int:
             if isinstance(value, bool) or not isinstance(value, int):
-                self.fail(path, f"expected a whole number, got {shown(value)}")
+                self.fail(path, f"expected a whole number, got {shown(value)}", "wrong_type")
                 return value
         elif hint is float:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 hint = " (YAML reads 1e3 as text: write 1.0e+3 or 1000)" if _looks_numeric(value) else ""
-                self.fail(path, f"expected a number, got {shown(value)}{hint}")
+                self.fail(path, f"expected a number, got {shown(value)}{hint}", "wrong_type")
                 return value
             try:
                 value = float(value)
             except OverflowError:
                 value = math.inf
             if not math.isfinite(value):
-                self.fail(path, f"must be finite, got {value}")
+                self.fail(path, f"must be finite, got {value}", "out_of_range")
                 return value
         else:
             raise TypeError(f"{path}: the strict loader has no rule for {hint!r}")
@@ -270,11 +272,11 @@ class Reader:
     def _limits(self, path: str, value: float, limits: Mapping[str, Any]) -> None:
         above, at_least, at_most = limits.get("above"), limits.get("at_least"), limits.get("at_most")
         if above is not None and not value > above:
-            self.fail(path, f"must be > {above:g}, got {value:g}")
+            self.fail(path, f"must be > {above:g}, got {value:g}", "out_of_range")
         elif at_least is not None and value < at_least:
-            self.fail(path, f"must be >= {at_least:g}, got {value:g}")
+            self.fail(path, f"must be >= {at_least:g}, got {value:g}", "out_of_range")
         elif at_most is not None and value > at_most:
-            self.fail(path, f"must be <= {at_most:g}, got {value:g}")
+            self.fail(path, f"must be <= {at_most:g}, got {value:g}", "out_of_range")
 
 
 def _join(path: str, name: str) -> str:

@@ -91,7 +91,8 @@ def _check(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         if not arguments.json:
             raise
-        print(json.dumps({"file": arguments.file, "valid": False, "problems": error.problems}, indent=2))
+        problems = [dataclasses.asdict(problem) for problem in error.problems]
+        print(json.dumps({"file": arguments.file, "valid": False, "problems": problems}, indent=2))
         return 2
     if arguments.json:
         body = {"file": arguments.file, "valid": True, "kind": kind, "content": dataclasses.asdict(content)}

@@ -16,6 +16,7 @@ from typing import Any
 
 from rosa_client.runtime.task_machine import State, diagram
 from rosa_contract import config, robot
+from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
 
@@ -65,6 +66,21 @@ def configuration() -> str:
     lines += ["`configs/robots/*.yaml` says what a robot is, apart from its tasks."]
     for title, cls in ROBOT_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
+    lines += ["", "## What a mistake looks like", ""]
+    lines += [
+        "Every mistake in a file is reported at once: its dotted path, what was found and what was expected.",
+        "`rosa check --json` gives `path`, `cause` and `words` of each. Compare causes in programs: words may change.",
+        "",
+        "```sh",
+        "$ rosa check factory.yaml",
+        "rosa check: factory.yaml: 1 problem",
+        "  pick.components.system1.slo: unknown key (did you mean 'slo_ms'?); known: model, slo_ms, ...",
+        "```",
+        "",
+        "| cause | meaning |",
+        "|---|---|",
+    ]
+    lines += [f"| `{cause}` | {meaning} |" for cause, meaning in CONFIG_CAUSES.items()]
     return "\n".join(lines) + "\n"
 
 

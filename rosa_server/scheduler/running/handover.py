@@ -39,7 +39,9 @@ def hand_over(
         problem = problem_from(factory)
         deployment = deploy(problem, Catalog(problem, library, options), schedule)
     except ConfigError as error:
-        return placement, NoAdmission(f"there are no profiles to judge by ({'; '.join(error.problems)})")
+        return placement, NoAdmission(
+            f"there are no profiles to judge by ({'; '.join(map(str, error.problems))})"
+        )
     except ValueError as error:
         return placement, NoAdmission(f"the profiles have changed since it was planned ({error})")
     return placement, RunningSchedule(deployment, placement)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.config import load_factory, parse_factory
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import CONFIG_CAUSES, ConfigError, Problem
 from rosa_contract.robot import load_robot
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -25,7 +25,7 @@ pick:
 """
 
 
-def problems(text: str) -> list[str]:
+def problems(text: str) -> list[Problem]:
     with pytest.raises(ConfigError) as caught:
         parse_factory(text)
     return caught.value.problems
@@ -57,38 +57,97 @@ def test_every_shipped_robot_loads(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("old", "new", "cause", "expected"),
     [
-        ("slo_ms: 200", "slo_ms: -5", "pick.components.system1.slo_ms: must be > 0, got -5"),
-        ("slo_ms: 200", "slo: 200", "pick.components.system1.slo: unknown key (did you mean 'slo_ms'?)"),
-        ("slo_ms: 200", "slo_ms: .nan", "pick.components.system1.slo_ms: must be finite, got nan"),
-        ("slo_ms: 200", "slo_ms: true", "pick.components.system1.slo_ms: expected a number, got True"),
-        ("slo_ms: 200", "slo_ms: 2e2", "pick.components.system1.slo_ms: expected a number, got '2e2'"),
-        ("num_servers: 2", "num_servers: 0", "server_cluster.num_servers: must be >= 1, got 0"),
-        ("num_servers: 2", "num_servers: 1", "server_cluster.num_servers: 1 servers cannot host 2 workers"),
-        ("num_robots: 1", "num_robots: 1.5", "robot_fleet[0].num_robots: expected a whole number, got 1.5"),
+        (
+            "slo_ms: 200",
+            "slo_ms: -5",
+            "out_of_range",
+            "pick.components.system1.slo_ms: must be > 0, got -5",
+        ),
+        (
+            "slo_ms: 200",
+            "slo: 200",
+            "unknown_key",
+            "pick.components.system1.slo: unknown key (did you mean 'slo_ms'?)",
+        ),
+        (
+            "slo_ms: 200",
+            "slo_ms: .nan",
+            "out_of_range",
+            "pick.components.system1.slo_ms: must be finite, got nan",
+        ),
+        (
+            "slo_ms: 200",
+            "slo_ms: true",
+            "wrong_type",
+            "pick.components.system1.slo_ms: expected a number, got True",
+        ),
+        (
+            "slo_ms: 200",
+            "slo_ms: 2e2",
+            "wrong_type",
+            "pick.components.system1.slo_ms: expected a number, got '2e2'",
+        ),
+        (
+            "num_servers: 2",
+            "num_servers: 0",
+            "out_of_range",
+            "server_cluster.num_servers: must be >= 1, got 0",
+        ),
+        (
+            "num_servers: 2",
+            "num_servers: 1",
+            "conflict",
+            "server_cluster.num_servers: 1 server cannot host 2 workers",
+        ),
+        (
+            "num_robots: 1",
+            "num_robots: 1.5",
+            "wrong_type",
+            "robot_fleet[0].num_robots: expected a whole number, got 1.5",
+        ),
         (
             "task: pick,",
             "task: pik,",
+            "unknown_name",
             "robot_fleet[0].task: no task 'pik' in this file (did you mean 'pick'?)",
         ),
-        ("robot_fleet:", "robot_flet:", "robot_fleet: is missing (did you mean 'robot_flet'?)"),
-        ("freq_hz: 1", "fallback: stop", "must be one of use_last_plan, stop_and_resend"),
+        ("robot_fleet:", "robot_flet:", "missing", "robot_fleet: is missing (did you mean 'robot_flet'?)"),
+        (
+            "freq_hz: 1",
+            "fallback: stop",
+            "unknown_name",
+            "pick.components.monitor.fallback: must be one of use_last_plan, stop_and_resend",
+        ),
         (
             "    monitor: {model: b, slo_ms: 1000, freq_hz: 1}",
             "    monitor: {model: b, slo_ms: 1}",
-            "freq_hz: is missing",
+            "missing",
+            "pick.components.monitor.freq_hz: is missing",
         ),
-        ("system1:", "sistem1:", "needs a component system1, the action model (did you mean 'sistem1'?)"),
-        ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "needs a component system2"),
-        ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "is set by pipeline.action_period_ms"),
-        ("slo_ms: 200", "slo_ms: 200, slo_ms: 300", "'slo_ms' stands twice"),
+        (
+            "system1:",
+            "sistem1:",
+            "missing",
+            "needs a component system1, the action model (did you mean 'sistem1'?)",
+        ),
+        ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "conflict", "needs a component system2"),
+        ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "conflict", "is set by pipeline.action_period_ms"),
+        (
+            "slo_ms: 200",
+            "slo_ms: 200, slo_ms: 300",
+            "duplicate_key",
+            "duplicate key 'slo_ms' (line 7, column 38)",
+        ),
     ],
 )
-def test_a_mistake_is_named_by_path_value_and_expectation(old: str, new: str, expected: str) -> None:
+def test_a_mistake_is_named_by_cause_path_value_and_expectation(
+    old: str, new: str, cause: str, expected: str
+) -> None:
     assert old in GOOD
     found = problems(GOOD.replace(old, new, 1))
-    assert any(expected in line for line in found), found
+    assert any(expected in str(one) and one.cause == cause for one in found), found
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -99,11 +158,13 @@ def test_all_mistakes_are_reported_at_once() -> None:
 def test_an_alias_bomb_is_refused_and_does_not_hang() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    assert "expands to over" in problems("\n".join(lines))[0]
+    [problem] = problems("\n".join(lines))
+    assert problem.cause == "too_large" and "expands to over" in problem.words
 
 
 def test_a_recursive_alias_is_refused() -> None:
-    assert "nested deeper" in problems("a: &a [*a]")[0]
+    [problem] = problems("a: &a [*a]")
+    assert problem.cause == "too_large" and "nested deeper" in problem.words
 
 
 @pytest.mark.parametrize(
@@ -120,18 +181,21 @@ def test_a_mistake_of_syntax_names_the_file_and_the_line(raw: bytes, place: str,
     with pytest.raises(ConfigError) as refused:
         load_factory(path)
     [problem] = refused.value.problems
-    assert place in problem
+    assert problem.cause == "syntax"
+    assert place in problem.words
     assert str(refused.value).startswith(str(path))
-    assert " string>" not in problem, "PyYAML's own name for what it reads"
+    assert " string>" not in problem.words, "PyYAML's own name for what it reads"
 
 
 def test_a_missing_file_says_so() -> None:
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+    with pytest.raises(ConfigError, match="cannot be read: No such file") as refused:
         load_factory("/nowhere/factory.yaml")
+    assert [problem.cause for problem in refused.value.problems] == ["unreadable"]
 
 
 def test_tags_that_would_run_code_are_refused() -> None:
-    assert "could not determine a constructor" in problems("a: !!python/object/apply:os.getcwd []")[0]
+    [problem] = problems("a: !!python/object/apply:os.getcwd []")
+    assert problem.cause == "syntax" and "could not determine a constructor" in problem.words
 
 
 @settings(max_examples=500, deadline=None)
@@ -141,6 +205,7 @@ def test_no_text_raises_anything_but_the_contracts_own_error(text: str) -> None:
         parse_factory(text)
     except ConfigError as error:
         assert error.problems
+        assert all(problem.cause != "invalid" for problem in error.problems), "each mistake has its own cause"
 
 
 values = st.recursive(
@@ -161,4 +226,10 @@ def test_no_value_in_any_section_raises_anything_else(section: str, value: objec
     try:
         factory_from(document, "generated")
     except ConfigError as error:
-        assert all(line for line in error.problems)
+        assert all(str(problem) and problem.cause != "invalid" for problem in error.problems)
+
+
+def test_a_cause_that_is_not_documented_cannot_be_given() -> None:
+    with pytest.raises(ValueError, match="cause: expected one of unreadable"):
+        Problem("a.b", "oops", "words")
+    assert "invalid" in CONFIG_CAUSES

@@ -34,9 +34,12 @@ def test_check_answers_machines_in_json(capsys: pytest.CaptureFixture[str], tmp_
     assert main(["check", "--json", str(broken)]) == 2
     said = json.loads(capsys.readouterr().out)
     assert not said["valid"]
-    assert any(
-        "pick_and_place_simple.components.system1.slo_ms: must be > 0, got -5" in p for p in said["problems"]
-    )
+    slo = {
+        "path": "pick_and_place_simple.components.system1.slo_ms",
+        "cause": "out_of_range",
+        "words": "must be > 0, got -5",
+    }
+    assert slo in said["problems"]
 
 
 def test_check_explains_a_broken_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

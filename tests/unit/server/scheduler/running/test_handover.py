@@ -63,7 +63,7 @@ def plan(**changes: Any) -> dict[str, Any]:
 def problems(document: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as caught:
         hand_over(factory(), schedule_from(document, "plan.json"), "plan.json", LIBRARY)
-    return "\n".join(caught.value.problems)
+    return "\n".join(map(str, caught.value.problems))
 
 
 def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
@@ -240,7 +240,7 @@ def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
     changed = parse_factory(FACTORY.replace(was, now, 1) + fold)
     with pytest.raises(ConfigError) as caught:
         hand_over(changed, schedule_from(plan()), "plan.json", LIBRARY)
-    (problem,) = caught.value.problems
+    (problem,) = map(str, caught.value.problems)
     assert words in problem
     assert problem.endswith("make the plan anew with `rosa plan`")
 
