@@ -10,6 +10,8 @@ WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_r
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 ARGS ?=
 FAULT ?=
+# One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
+TESTS = python -m pytest -n auto --durations 10
 
 .PHONY: help setup demo test test-fast check prove format train evaluate bench faults colcon docs clean clean-all
 
@@ -25,16 +27,16 @@ demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simu
 	@$(WITH)python -m rosa_sim.demo $(if $(FAULT),--fault $(FAULT)) $(ARGS)
 
 test: setup  ## every test
-	@$(WITH)python -m pytest $(ARGS)
+	@$(WITH)$(TESTS) $(ARGS)
 
 test-fast: setup  ## every test that takes less than about ten seconds
-	@$(WITH)python -m pytest -m "not slow" $(ARGS)
+	@$(WITH)$(TESTS) -m "not slow" $(ARGS)
 
 check: setup  ## the one gate: format, lint, types, tests
 	@$(WITH)python -m ruff format --check .
 	@$(WITH)python -m ruff check .
 	@$(WITH)python -m mypy
-	@$(WITH)python -m pytest $(ARGS)
+	@$(WITH)$(TESTS) $(ARGS)
 
 prove: setup  ## search everything that can happen to the robot's core, then 100,000 random steps (minutes)
 	@$(WITH)python -m rosa_sim.explore

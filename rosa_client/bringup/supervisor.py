@@ -178,14 +178,7 @@ def _is_locked(path: Path) -> bool:
 
 def _open_shared_memory(spared: int | None) -> set[str]:
     used = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        if maps.parent.name == str(spared):
-            continue
-        try:
-            lines = maps.read_text().splitlines()
-        except OSError:
-            continue
-        used |= {line.rsplit("/", 1)[1] for line in lines if "/dev/shm/" in line and not line.endswith(GONE)}
+    # Files first: a process that starts opens a file, maps it and closes it, so that one of the two looks finds it.
     for entry in Path("/proc").glob("[0-9]*/fd/*"):
         if entry.parts[2] == str(spared):
             continue
@@ -195,6 +188,14 @@ def _open_shared_memory(spared: int | None) -> set[str]:
             continue
         if target.startswith("/dev/shm/") and not target.endswith(GONE):
             used.add(Path(target).name)
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        if maps.parent.name == str(spared):
+            continue
+        try:
+            lines = maps.read_text().splitlines()
+        except OSError:
+            continue
+        used |= {line.rsplit("/", 1)[1] for line in lines if "/dev/shm/" in line and not line.endswith(GONE)}
     return used
 
 

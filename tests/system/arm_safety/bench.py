@@ -124,7 +124,6 @@ class Bench:
 @contextmanager
 def arm(driver: str = "echo") -> Iterator[Bench]:
     """A running arm node with `driver` and a bench beside it."""
-    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
     prepare_environment()
     arguments = ["-r", "__ns:=/robot", "-p", f"robot:={ROBOT}", "-p", f"driver:={driver}"]
     command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]

@@ -185,7 +185,6 @@ class Running:
 
 @pytest.mark.slow
 def test_a_robot_works_on_when_recorder_and_neighbour_end(tmp_path: Path) -> None:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + (os.getpid() + 30) % 100)
     prepare_environment()
     cell = Running(tmp_path)
     begin()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from rosa_client.motion.limits import JOINT_TOLERANCE_RAD
 from rosa_contract.images import EncodedImage, decode_image
 from rosa_contract.robot import load_robot
 from rosa_sim.cell.hardware import cell
+from tests.system.domains import own_domain
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -110,7 +110,6 @@ class Person:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, Path]]:
     """One robot without a server for all stories of this file, and where it is recorded."""
     folder = tmp_path_factory.mktemp("robot")
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     robot = Robot(
         config=str(ROOT / "configs" / "pick_place.yaml"),
         robot=str(ROOT / "configs" / "robots" / "panda.yaml"),
@@ -226,9 +225,8 @@ def levels(person: Person) -> dict[str, bytes]:
 
 
 def test_what_happened_is_recorded_and_can_be_read(tmp_path: Path) -> None:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + (os.getpid() + 50) % 100)
     robot, _ = parse([f"record:={tmp_path / 'run.mcap'}", "namespace:=taped", "gateway:=tcp://127.0.0.1:1"])
-    with Bringup([robot], logs=tmp_path / "logs"):
+    with own_domain(), Bringup([robot], logs=tmp_path / "logs"):
         time.sleep(3.0)
     with (tmp_path / "run.mcap").open("rb") as file:
         summary = make_reader(file).get_summary()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +38,7 @@ def cell(
     operator: Operator = nobody,
     on_status: Callable[[RobotStatus], None] = lambda status: None,
 ) -> Iterator[tuple[Bringup, EpisodeRunner]]:
-    """A running cell; everything is ended on leaving. Each test process has a ROS domain of its own."""
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    """A running cell; everything is ended on leaving."""
     path, endpoint = factory_file(folder)
     robot = Robot(
         config=str(path),

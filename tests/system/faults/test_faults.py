@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +36,6 @@ class Cell:
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     folder = tmp_path_factory.mktemp("faults")
     config, endpoint = factory_file(folder)
     robot = Robot(

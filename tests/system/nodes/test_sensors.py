@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,7 +53,6 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     prepare_environment()
     rclpy.init()
     it = Bench()

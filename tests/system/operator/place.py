@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +58,6 @@ gateway: {{bind: "{endpoint}", metrics_port: 0}}
 @contextmanager
 def place(folder: Path) -> Iterator[Bringup]:
     """Server, two robots that replay one picture, and the panel; everything is ended on leaving."""
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     factory = folder / "factory.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))

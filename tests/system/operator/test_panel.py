@@ -22,6 +22,7 @@ from rosa_interfaces.srv import OperatorDecision
 from rosa_client.bringup.bringup import Bringup, node_command
 from rosa_client.bringup.graph import NodeSpec
 from rosa_client.runtime.choices import ALERT_NUMBERS, first_alert
+from tests.system.domains import own_domain
 from tests.system.operator.place import ROOT, Floor, Rviz, begin, place
 
 pytestmark = pytest.mark.slow
@@ -282,9 +283,12 @@ def test_a_runtime_that_dies_is_shown_as_silent_and_its_arm_can_still_be_stopped
 
 
 def test_the_shell_says_where_it_looked_when_nobody_is_there(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROS_DOMAIN_ID": "101"}
     command = [sys.executable, "-m", "rosa_server.cli", "operator", "list", "--wait", "1"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    with own_domain() as domain:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
     assert done.returncode == 2
     assert "no robot found within 1 s" in done.stderr
-    assert "ROS_DOMAIN_ID (here 101)" in done.stderr
+    assert f"ROS_DOMAIN_ID (here {domain})" in done.stderr

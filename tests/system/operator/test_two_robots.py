@@ -34,7 +34,6 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 
 def test_two_robots_work_on_two_tasks_under_one_panel(tmp_path: Path) -> None:
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     shipped = (ROOT / "configs" / "two_robots.yaml").read_text()
     config = tmp_path / "two_robots.yaml"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -29,7 +28,6 @@ WAIT_S = 20.0
 @pytest.fixture
 def robots() -> Iterator[Node]:
     """A node that speaks for two robots."""
-    os.environ["ROS_DOMAIN_ID"] = str(1 + (os.getpid() + 20) % 100)
     rclpy.init()
     node = Node("robots")
     try:

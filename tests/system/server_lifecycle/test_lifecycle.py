@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,9 +24,18 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not alive
 
 
+@pytest.fixture(autouse=True)
+def _temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A temporary folder of its own: a server that starts in the shared one removes what a killed one left there."""
+    # Short, as the path of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="rosa-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
+
+
 def left_behind(server_pid: int) -> list[Path]:
-    """Socket folders that this server should have removed. Only its own: others may run at the same time."""
-    return list(Path(tempfile.gettempdir()).glob(f"rosa-server-{server_pid}-*"))
+    """Socket folders that this server should have removed."""
+    return list(Path(os.environ["TMPDIR"]).glob(f"rosa-server-{server_pid}-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

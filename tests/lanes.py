@@ -1,0 +1,203 @@
+"""Which test runs beside which: the scheduler of `make test` for pytest-xdist.
+
+Tests of real nodes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in one
+process, in its order, with its fixtures. Of the lanes:
+
+- *live* files run real robots whose deadlines are real: at most one file for two cores at a time, at normal priority.
+- *beside* files run at low priority in the processes that have no live file: they take what the others leave.
+- *alone* files measure tenths of a second or look at the whole machine: they come last, when nothing else runs.
+
+Without pytest-xdist (`pytest tests/...`) all run one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+MOST_WORKERS = 9
+
+
+class Lane(Enum):
+    LIVE = "live"
+    BESIDE = "beside"
+    ALONE = "alone"
+
+
+# The longest prefix of a file's path decides. What is new in tests/system is live until somebody knows better.
+LANES = {
+    "tests/system/packaging/": Lane.BESIDE,  # compiles
+    "tests/unit/sim/explore/test_exploration.py": Lane.BESIDE,  # first, as it is long
+    "tests/system/schedule/": Lane.BESIDE,  # servers with emulated models, and nothing that moves
+    "tests/system/server_faults/": Lane.BESIDE,
+    "tests/system/server_lifecycle/": Lane.BESIDE,
+    "tests/unit/": Lane.BESIDE,
+    "tests/system/": Lane.LIVE,
+    "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
+    "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine
+}
+
+
+def lane_of(test: str) -> Lane:
+    return LANES[max((prefix for prefix in LANES if test.startswith(prefix)), key=len)]
+
+
+def _rank(file: str) -> int:
+    """Files begin in the order of `LANES`."""
+    prefix = max((prefix for prefix in LANES if file.startswith(prefix)), key=len)
+    return list(LANES).index(prefix)
+
+
+def workers() -> int:
+    """One more than there are cores, since live tests wait; each takes seconds to start, so not too many."""
+    return min(_cores() + 1, MOST_WORKERS)
+
+
+def live_lanes() -> int:
+    """How many files with real robots may run at a time."""
+    return max(1, (workers() - 1) // 2)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+class Node(Protocol):
+    """A process of pytest-xdist, as the scheduler sees it."""
+
+    @property
+    def shutting_down(self) -> bool: ...
+    def send_runtest_some(self, indices: Sequence[int]) -> None: ...
+    def shutdown(self) -> None: ...
+
+
+class _Work:
+    """What one process has to do: the rest of its file, and what was sent to it already."""
+
+    def __init__(self) -> None:
+        self.queue: deque[int] = deque()
+        self.sent: list[int] = []
+
+
+AHEAD = 2  # a process begins a test only when it knows the next one, or that there is none
+
+
+class Lanes:
+    """A scheduler of pytest-xdist (`xdist.scheduler.protocol`)."""
+
+    def __init__(self, processes: int, live: int) -> None:
+        self.collection: list[str] = []
+        self._processes = processes
+        self._live = live
+        self._collected: dict[Node, list[str]] = {}
+        self._work: dict[Node, _Work] = {}
+        self._files: dict[str, deque[int]] = {}  # not begun yet, in their order
+
+    # -- what xdist asks --
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._work)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        return len(self._collected) >= self._processes
+
+    @property
+    def tests_finished(self) -> bool:
+        """Nothing is left to be sent; a process may still be at its last test."""
+        if not self.collection_is_completed or self._files:
+            return False
+        return all(not work.queue and len(work.sent) < AHEAD for work in self._work.values())
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._files) or any(work.queue or work.sent for work in self._work.values())
+
+    # -- what xdist tells --
+
+    def add_node(self, node: Node) -> None:
+        self._work[node] = _Work()
+
+    def add_node_collection(self, node: Node, collection: Sequence[str]) -> None:
+        self._collected[node] = list(collection)
+
+    def schedule(self) -> None:
+        """Every process has collected, or one that stands in for a crashed one has."""
+        first, *others = self._collected.values()
+        for other in others:
+            if other != first:
+                differing = sorted(set(first) ^ set(other))[:5]
+                raise RuntimeError(f"processes collected different tests, such as {differing}")
+        if not self.collection:
+            self.collection = first
+            for index, test in enumerate(first):
+                self._files.setdefault(test.partition("::")[0], deque()).append(index)
+            self._files = {file: self._files[file] for file in sorted(self._files, key=_rank)}
+        self._fill()
+
+    def mark_test_complete(self, node: Node, item_index: int, duration: float = 0) -> None:
+        self._work[node].sent.remove(item_index)
+        self._fill()
+
+    def remove_node(self, node: Node) -> str | None:
+        """A process has ended; returns the test that it crashed in. What it had not begun goes to the others."""
+        work = self._work.pop(node)
+        crashed = work.sent[:1]
+        for index in [*work.sent[1:], *work.queue]:
+            self._files.setdefault(self.collection[index].partition("::")[0], deque()).append(index)
+        self._fill()
+        return self.collection[crashed[0]] if crashed else None
+
+    def mark_test_pending(self, item: str) -> None:
+        raise NotImplementedError("tests are not run again")
+
+    def remove_pending_tests_from_node(self, node: Node, indices: Sequence[int]) -> None:
+        raise NotImplementedError("no process takes tests from another")
+
+    # -- what it decides --
+
+    def _fill(self) -> None:
+        """Send each process its next tests; end those for which none will come."""
+        for node, work in self._work.items():
+            while not node.shutting_down and len(work.sent) < AHEAD:
+                if not work.queue and (file := self._next_file(node)) is not None:
+                    work.queue = self._files.pop(file)
+                if work.queue:
+                    index = work.queue.popleft()
+                    work.sent.append(index)
+                    node.send_runtest_some([index])
+                elif self._may_get_more(node):
+                    break
+                else:
+                    node.shutdown()
+
+    def _staying(self) -> list[Node]:
+        return [node for node in self._work if not node.shutting_down]
+
+    def _waiting(self, lane: Lane) -> str | None:
+        return next((file for file in self._files if lane_of(file) is lane), None)
+
+    def _next_file(self, node: Node) -> str | None:
+        if node in self._staying()[: self._live] and (file := self._waiting(Lane.LIVE)) is not None:
+            return file
+        if (file := self._waiting(Lane.BESIDE)) is not None:
+            return file
+        if (file := self._waiting(Lane.ALONE)) is not None and self._is_last(node):
+            return file
+        return None
+
+    def _may_get_more(self, node: Node) -> bool:
+        """The first process waits for what runs alone; live files are for the first few."""
+        staying = self._staying()
+        if self._waiting(Lane.LIVE) is not None and node in staying[: self._live]:
+            return True
+        return self._waiting(Lane.ALONE) is not None and node is staying[0]
+
+    def _is_last(self, node: Node) -> bool:
+        """Everybody else has done everything."""
+        others = [work for other, work in self._work.items() if other is not node]
+        return not any(work.queue or work.sent for work in others)

@@ -1,0 +1,149 @@
+"""Which test runs beside which (`tests/lanes.py`): decided on processes that only note what they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.lanes import AHEAD, LANES, Lane, Lanes, lane_of
+
+ROOT = Path(__file__).parents[2]
+LIVE = [f"tests/system/cell/test_cell.py::{name}" for name in "abc"]
+LIVE_TOO = [f"tests/system/operator/test_panel.py::{name}" for name in "abc"]
+BESIDE = [f"tests/unit/contract/test_codec.py::{name}" for name in "abcd"]
+BESIDE_TOO = [f"tests/unit/sim/test_expert.py::{name}" for name in "ab"]
+ALONE = [f"tests/system/arm_safety/test_arm_safety.py::{name}" for name in "abc"]
+ALL = [*ALONE, *LIVE, *LIVE_TOO, *BESIDE, *BESIDE_TOO]
+
+
+class Process:
+    """Runs a test when it knows the next one, or that there is none, as a process of xdist does."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: Sequence[int]) -> None:
+        assert not self.shutting_down
+        self.sent.extend(indices)
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+    @property
+    def running(self) -> int | None:
+        return self.sent[0] if len(self.sent) > (0 if self.shutting_down else 1) else None
+
+
+def begun(processes: Sequence[Process], tests: Sequence[str] = ALL, live: int = 1) -> Lanes:
+    lanes = Lanes(len(processes), live)
+    for process in processes:
+        lanes.add_node(process)
+        lanes.add_node_collection(process, tests)
+    lanes.schedule()
+    return lanes
+
+
+def run(lanes: Lanes, processes: Sequence[Process], slow: int = 0) -> list[list[tuple[str, list[str]]]]:
+    """Per process: its tests, each with those that ran at the same time. Process `slow` takes three turns for one."""
+    done: list[list[tuple[str, list[str]]]] = [[] for _ in processes]
+    turn = 0
+    while any(process.running is not None for process in processes):
+        turn += 1
+        running = [process.running for process in processes]
+        for number, process in enumerate(processes):
+            test = running[number]
+            if test is None or (number == slow and turn % 3):
+                continue
+            others = [lanes.collection[one] for one in running if one is not None and one != test]
+            process.sent.remove(test)
+            done[number].append((lanes.collection[test], others))
+            lanes.mark_test_complete(process, test)
+    return done
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("slow", [0, 1])
+def test_every_test_runs_once_and_a_file_in_its_order_in_one_process(count: int, slow: int) -> None:
+    processes = [Process() for _ in range(count)]
+    lanes = begun(processes)
+    done = [[test for test, _ in tests] for tests in run(lanes, processes, slow)]
+    assert sorted(test for tests in done for test in tests) == sorted(ALL)
+    for tests in done:
+        files = [test.partition("::")[0] for test in tests]
+        assert files == sorted(files, key=files.index), "a file is not left for another"
+        for file in set(files):
+            assert [test for test in tests if test.startswith(file)] == [
+                test for test in ALL if test.startswith(file)
+            ]
+    assert all(process.shutting_down for process in processes)
+    assert lanes.tests_finished
+    assert not lanes.has_pending
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize("live", [1, 2])
+def test_live_files_keep_to_their_lanes_and_nothing_runs_beside_what_runs_alone(
+    count: int, slow: int, live: int
+) -> None:
+    processes = [Process() for _ in range(count)]
+    done = run(begun(processes, live=live), processes, slow)
+    for number, tests in enumerate(done):
+        for test, others in tests:
+            if lane_of(test) is Lane.LIVE:
+                assert number < live
+            if lane_of(test) is Lane.ALONE:
+                assert others == []
+    assert done[0][-1][0] in ALONE, "and it comes last"
+
+
+def test_a_process_is_never_sent_more_than_it_needs_so_that_a_run_can_be_stopped() -> None:
+    processes = [Process(), Process()]
+    begun(processes)
+    assert [len(process.sent) for process in processes] == [AHEAD, AHEAD]
+
+
+def test_what_a_crashed_process_had_not_begun_goes_to_others() -> None:
+    crashing, other = Process(), Process()
+    lanes = begun([crashing, other])
+    assert crashing.running is not None
+    crashed_in = ALL[crashing.running]
+    assert lanes.remove_node(crashing) == crashed_in
+    fresh = Process()
+    lanes.add_node(fresh)
+    lanes.add_node_collection(fresh, ALL)
+    lanes.schedule()
+    done = [test for tests in run(lanes, [other, fresh]) for test, _ in tests]
+    assert sorted([*done, crashed_in]) == sorted(ALL)
+
+
+def test_a_run_that_is_stopped_sends_nothing_more() -> None:
+    processes = [Process(), Process()]
+    lanes = begun(processes)
+    for process in processes:
+        process.shutdown()
+    assert [len(tests) for tests in run(lanes, processes)] == [AHEAD, AHEAD]
+
+
+def test_processes_that_see_different_tests_are_an_error() -> None:
+    lanes = Lanes(2, 1)
+    for process, tests in ((Process(), ALL), (Process(), ALL[1:])):
+        lanes.add_node(process)
+        lanes.add_node_collection(process, tests)
+    with pytest.raises(RuntimeError, match="different tests, such as"):
+        lanes.schedule()
+
+
+def test_no_tests_end_at_once() -> None:
+    processes = [Process(), Process()]
+    begun(processes, [])
+    assert all(process.shutting_down for process in processes)
+
+
+def test_every_lane_names_files_that_exist() -> None:
+    files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    for prefix in LANES:
+        assert any(file.startswith(prefix) for file in files), prefix
