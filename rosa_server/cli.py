@@ -22,7 +22,7 @@ PLUGINS = ("rosa_server.scheduler.commands.plan", "rosa_server.scheduler.command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0, or 2 for a mistake of the user, which is explained on standard error."""
+    """Exit status: 0, or 2 for wrong input, which is explained on standard error."""
     parser = argparse.ArgumentParser(
         prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
     )
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ContractError as error:
         print(f"rosa {arguments.command}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # `rosa plan ... | head`: the reader has seen enough
+    except BrokenPipeError:  # as in `rosa plan ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -46,16 +46,17 @@ def _add_serve(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
         help="run the server of a factory file until SIGTERM or Ctrl-C",
-        description="Run the server of a factory file. With --schedule it starts the planned workers, gives every robot"
-        " a planned slot, keeps the plan's standby servers warm, and admits or refuses further robots; without, every"
-        " model has the workers of its entry in `models`, and any number of robots may come.",
+        description="Run the server of a factory file. With --schedule it starts the workers of the schedule, gives every"
+        " robot a slot in it, keeps its standby servers warm, and admits or refuses further robots. Without a schedule"
+        " every model has the workers of its entry in `models`, and any number of robots may connect.",
     )
     parser.add_argument("config", help="factory file, such as configs/pick_place.yaml")
     parser.add_argument(
-        "--schedule", metavar="PLAN.json", help="run this plan, made by `rosa plan CONFIG --json`"
+        "--schedule", metavar="FILE.json", help="run this schedule, made by `rosa plan CONFIG --json`"
     )
     parser.add_argument(
-        "--profiles", help="with --schedule: folder with <hardware>/<model>.yaml, to judge further robots by"
+        "--profiles",
+        help="with --schedule: folder with <hardware>/<model>.yaml, for admitting further robots",
     )
     parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots, instead of gateway.bind")
     parser.add_argument(
@@ -79,9 +80,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _add_check(commands: Any) -> None:
-    parser = commands.add_parser("check", help="validate a factory or robot file and print what it says")
+    parser = commands.add_parser("check", help="check a factory or robot file and print what it means")
     parser.add_argument("file", help="factory file or robot file (YAML)")
-    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_check)
 
 
@@ -107,7 +108,7 @@ def load_any(path: str | Path) -> tuple[str, Factory | RobotSpec]:
     """("factory" or "robot", what the file says). Raises `ConfigError`."""
     document = read_yaml(path)
     if not isinstance(document, dict):
-        factory_from(document, str(path))  # raises with the right words
+        factory_from(document, str(path))  # raises `ConfigError`
     robot_keys = {field.name for field in dataclasses.fields(RobotSpec)}
     factory_like = any(key in SECTIONS for key in document) or any(
         isinstance(value, dict) and "components" in value for value in document.values()
@@ -141,7 +142,10 @@ def _factory_lines(factory: Factory) -> list[str]:
 
 
 def _robot_lines(spec: RobotSpec) -> list[str]:
-    lines = [f"robot: {spec.name}, {len(spec.joints)} joints, control at {spec.control_rate_hz:g} Hz"]
+    speed = f"speed scale {spec.velocity_scale:g}" if spec.velocity_scale != 1 else "full speed"
+    lines = [
+        f"robot: {spec.name}, {len(spec.joints)} joints, control at {spec.control_rate_hz:g} Hz, {speed}"
+    ]
     for name, camera in spec.cameras.items():
         lines.append(
             f"camera {name}: {camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
@@ -149,7 +153,20 @@ def _robot_lines(spec: RobotSpec) -> list[str]:
     limits = spec.limits
     for index, joint in enumerate(spec.joints):
         least, most = limits.position_min_rad[index], limits.position_max_rad[index]
-        lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {limits.velocity_rad_s[index]:g} rad/s")
+        rates = (limits.velocity_rad_s, limits.acceleration_rad_s2, limits.jerk_rad_s3)
+        units = ("rad/s", "rad/s^2", "rad/s^3")
+        most_of = ", ".join(f"{rate[index]:g} {unit}" for rate, unit in zip(rates, units, strict=True))
+        lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {most_of}")
+    for name, joints in spec.poses.items():
+        lines.append(f"pose {name}: {', '.join(f'{angle:g}' for angle in joints)} rad")
+    lines.append(f"gripper: {spec.gripper.min_m:g} .. {spec.gripper.max_m:g} m")
+    if spec.workspace is None:
+        lines.append("workspace: none; joints are limited, the places that the arm reaches are not")
+    else:
+        sides = zip("xyz", spec.workspace.min_m, spec.workspace.max_m, strict=True)
+        lines.append(
+            f"workspace: {', '.join(f'{axis} {least:g} .. {most:g}' for axis, least, most in sides)} m"
+        )
     lines.append(f"drivers: arm {spec.arm_driver}, cameras {spec.camera_driver}")
     return lines
 
@@ -169,11 +186,10 @@ def _keys(arguments: argparse.Namespace) -> int:
         print(f"made {path}")
     if arguments.robot:
         secret = Path(arguments.folder) / "robots" / f"{arguments.robot}.key_secret"
-        print(
-            f"move {secret} and a copy of {Path(arguments.folder) / 'server.key'} to the robot {arguments.robot}"
-        )
+        print(f"the robot needs a folder of its own with two files: robot.key_secret, moved from {secret},")
+        print(f"and server.key, a copy of {Path(arguments.folder) / 'server.key'}")
     elif not made:
-        print(f"{arguments.folder} has its server key already; --robot NAME makes a robot's")
+        print(f"{arguments.folder} already has its server key; --robot NAME makes a key for a robot")
     return 0
 
 
@@ -188,7 +204,7 @@ def _add_plugins(commands: Any) -> None:
 def _plugins() -> Iterator[Any]:
     """The scheduler's by name, and those of other packages, which the server must not import, by entry point.
 
-    One of another package that cannot be imported is named and left out: `rosa serve` must not stay down because of it.
+    One of another package that cannot be imported is reported and left out, so that `rosa serve` still works.
     """
     for module_name in PLUGINS:
         yield importlib.import_module(module_name)

@@ -131,7 +131,9 @@ def results() -> str:
         "",
         "Made from `benchmarks/results/*.json` by `make docs`; each file is written by the command named with it. An",
         "aim that is missed says so; where the time goes, and what was tried, is in [log.md](log.md). Absolute times",
-        "are of a small shared machine: compare within one table, not across machines.",
+        "are those of a small shared machine: compare within one table, not across machines. Schedules on H200 servers",
+        "(`exact`, `paper_schedules`, `scheduler`) are predictions from profiles that are **derived, not measured**",
+        "([scheduler.md](scheduler.md#profiles)).",
     ]
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
@@ -139,10 +141,10 @@ def results() -> str:
             "",
             f"## {result['name']}",
             "",
-            f"`{result['command']}`, {result['date']}, {result['machine']}",
-            "",
+            f"{_how(result)}, {result['date']}, {result['machine']}",
         ]
-        lines += ["| aim | measured | holds |", "|---|---|---|"]
+        if result["aims"]:
+            lines += ["", "| aim | measured | holds |", "|---|---|---|"]
         for aim in result["aims"]:
             lines.append(f"| {aim['aim']} | {_cell(aim['value'])} | {'yes' if aim['holds'] else '**no**'} |")
         for note in result.get("notes", []):
@@ -152,6 +154,11 @@ def results() -> str:
         if picture.exists():
             lines += ["", f"![{result['name']}](../benchmarks/results/{picture.name})"]
     return "\n".join(lines) + "\n"
+
+
+def _how(result: dict[str, Any]) -> str:
+    """The command that measures it again, or, where there is none, how it was measured."""
+    return f"`{result['command']}`" if "command" in result else str(result["how"])
 
 
 def _rows(rows: list[dict[str, Any]]) -> list[str]:

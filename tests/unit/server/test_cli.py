@@ -57,6 +57,16 @@ def test_check_knows_robot_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a valid robot file" in capsys.readouterr().out
 
 
+def test_check_prints_every_limit_of_a_robot(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(ROOT / "configs" / "robots" / "panda.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "joint panda_joint1: -2.8973 .. 2.8973 rad, 2.175 rad/s, 15 rad/s^2, 7500 rad/s^3" in shown
+    assert "workspace: x -0.25 .. 0.78, y -0.55 .. 0.55, z 0.005 .. 0.85 m" in shown
+    assert "gripper: 0 .. 0.08 m" in shown
+    for pose in ("home", "safe", "clear", "drop"):
+        assert f"pose {pose}: " in shown
+
+
 def test_serve_names_the_entry_that_a_model_lacks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(FACTORY)]) == 2
     said = capsys.readouterr().err
@@ -68,7 +78,9 @@ def test_serve_names_the_entry_that_a_model_lacks(capsys: pytest.CaptureFixture[
 
 def test_keys_says_what_to_do_with_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 0
-    assert "panda1.key_secret" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "panda1.key_secret" in said
+    assert "robot.key_secret" in said and "server.key" in said, "the names that the robot's link loads"
     assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 2
 
 
