@@ -46,7 +46,7 @@ def _add_serve(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
         help="run the server of a factory file until SIGTERM or Ctrl-C",
-        description="Run the server of a factory file. With --schedule it starts the workers of the schedule, gives every"
+        description="Run the server of a factory file. With --schedule it starts the schedule's workers, gives every"
         " robot a slot in it, keeps its standby servers warm, and admits or refuses further robots. Without a schedule"
         " every model has the workers of its entry in `models`, and any number of robots may connect.",
     )
