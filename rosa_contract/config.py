@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.strict import Reader, nearest, parse_yaml, read_yaml, setting, shown
 
@@ -195,6 +196,8 @@ def factory_from(document: Any, source: str) -> Factory:
     fleet = reader.value(tuple[FleetEntry, ...], "robot_fleet", entries.get("robot_fleet", []), {})
     models = reader.value(Mapping[str, Model], "models", entries.get("models", {}), {})
     gateway = reader.section(Gateway, "gateway", entries.get("gateway", {}))
+    if gateway and (problem := endpoint_problem(gateway.bind, binds=True)):
+        reader.fail("gateway.bind", problem, "out_of_range")
     tasks = {}
     for name, value in entries.items():
         if name in SECTIONS:

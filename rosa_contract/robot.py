@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rosa_contract.images import ENCODINGS
+from rosa_contract.messages import CameraInfo, Hello
 from rosa_contract.strict import Reader, read_yaml, setting
 
 
@@ -118,6 +119,12 @@ class RobotSpec:
         except KeyError:
             known = ", ".join(self.poses)
             raise KeyError(f"{self.name} has no pose {name!r}; it has {known}") from None
+
+
+def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
+    """What a robot of this kind says about itself to a server."""
+    cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
+    return Hello(robot_id, task, cameras, {"joint_position": len(robot.joints), "gripper_width": 1})
 
 
 def load_robot(path: str | Path) -> RobotSpec:

@@ -154,8 +154,16 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
 
 def shown(value: Any) -> str:
     """`value` as an error shows it: short, on one line."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return f"a {type(value).__name__} that is too long to show"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(value: float) -> str:
+    """A number in an error; an integer beyond what a float holds is shown, not converted."""
+    return shown(value) if isinstance(value, int) and abs(value) >= 1 << 53 else f"{value:g}"
 
 
 class Reader:
@@ -272,11 +280,11 @@ class Reader:
     def _limits(self, path: str, value: float, limits: Mapping[str, Any]) -> None:
         above, at_least, at_most = limits.get("above"), limits.get("at_least"), limits.get("at_most")
         if above is not None and not value > above:
-            self.fail(path, f"must be > {above:g}, got {value:g}", "out_of_range")
+            self.fail(path, f"must be > {above:g}, got {_number(value)}", "out_of_range")
         elif at_least is not None and value < at_least:
-            self.fail(path, f"must be >= {at_least:g}, got {value:g}", "out_of_range")
+            self.fail(path, f"must be >= {at_least:g}, got {_number(value)}", "out_of_range")
         elif at_most is not None and value > at_most:
-            self.fail(path, f"must be <= {at_most:g}, got {value:g}", "out_of_range")
+            self.fail(path, f"must be <= {at_most:g}, got {_number(value)}", "out_of_range")
 
 
 def _join(path: str, name: str) -> str:

@@ -1,7 +1,15 @@
 """`python -m rosa_client.bringup`: bring up robots without `ros2 launch`."""
 
 import sys
+from collections.abc import Callable
 
-from rosa_client.bringup.bringup import main
+from rosa_contract.interrupt import interruptible
 
-sys.exit(main())
+
+def load() -> Callable[[], int]:
+    from rosa_client.bringup.bringup import main
+
+    return main
+
+
+sys.exit(interruptible(load))

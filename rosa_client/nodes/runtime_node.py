@@ -27,8 +27,7 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
-from rosa_contract.messages import CameraInfo, Hello
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.robot import hello_of, load_robot
 
 PARAMETERS = {
     "config": ("", "factory file that describes the task, such as configs/pick_place.yaml"),
@@ -78,7 +77,7 @@ class RuntimeNode(LifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         assert self._body is not None
         link = GatewayLink(
-            self._text("gateway"), hello(self._robot_id, self._task_name, self._robot), self._text("keys")
+            self._text("gateway"), hello_of(self._robot_id, self._task_name, self._robot), self._text("keys")
         )
         self._body.begin()
         core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
@@ -228,12 +227,6 @@ class RuntimeNode(LifecycleNode):
             else:
                 self.destroy_service(interface)
         self._interfaces = []
-
-
-def hello(robot_id: str, task: str, robot: RobotSpec) -> Hello:
-    """What this robot says about itself to the server."""
-    cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
-    return Hello(robot_id, task, cameras, {"joint_position": len(robot.joints), "gripper_width": 1})
 
 
 def main() -> None:

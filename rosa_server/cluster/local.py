@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from rosa_server.cluster.restart import Backoff
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.shared_memory import ShmWriter
-from rosa_server.serving.worker import WorkerSpec
+from rosa_server.serving.worker import MISCONFIGURED, WorkerSpec
 
 
 @dataclass
@@ -57,6 +58,7 @@ class LocalCluster:
         self._slots = [Slot(spec) for spec in specs]
         self._stopping = False
         self._retired: list[ShmWriter] = []
+        self.misconfigured = ""  # why a worker could not even begin; to start it again would change nothing
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers and start those that are due.
@@ -71,11 +73,17 @@ class LocalCluster:
             if slot.process is not None and slot.process.poll() is not None:
                 why = slot.killed_for or _why(slot.process.returncode)
                 lost.append((slot.worker_id, why))
+                hopeless = slot.process.returncode == MISCONFIGURED and slot.life == 1
                 slot.process, slot.killed_for = None, ""
                 if slot.shm is not None:
                     self._retired.append(slot.shm)
                     slot.shm = None
                 slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
+                if hopeless:
+                    slot.start_at_s = math.inf
+                    self.misconfigured = (
+                        f"models.{slot.spec.model}: {slot.worker_id} {why}; its last words say why"
+                    )
             if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
                 why = self._start(slot, now_s)
                 if why:
@@ -146,4 +154,4 @@ class LocalCluster:
 def _why(code: int) -> str:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+    return "cannot work as configured" if code == MISCONFIGURED else f"ended with exit code {code}"

@@ -36,7 +36,7 @@ def check_name(backend: str) -> str:
 
 
 def create(backend: str, **options: Any) -> Backend:
-    """A backend, not yet loaded. Raises `BackendError` for an unknown name or options that it does not take."""
+    """A backend, not yet loaded. Raises `BackendError` for an unknown name, and for options that it does not take."""
     module, _, name = check_name(backend).partition(":")
     try:
         kind = getattr(importlib.import_module(module), name)
@@ -47,5 +47,8 @@ def create(backend: str, **options: Any) -> Backend:
     except TypeError as error:
         takes = ", ".join(inspect.signature(kind).parameters)
         raise BackendError(f"backend {backend!r}: {error}; it takes the options {takes}") from None
-    made: Backend = kind(**options)
+    try:
+        made: Backend = kind(**options)
+    except (TypeError, ValueError, AttributeError, OSError) as error:
+        raise BackendError(f"backend {backend!r}: {error}") from error
     return made

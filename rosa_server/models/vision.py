@@ -11,6 +11,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from rosa_server.models.registry import BackendError
+
 IMAGE_SIZE = 96
 WEIGHTS_DIR = Path(__file__).parent / "weights"
 
@@ -72,4 +74,4 @@ def load_weights(network: nn.Module, path: Path) -> None:
         tensors = {name: value.float() for name, value in load_file(str(path)).items()}
         network.load_state_dict(tensors)
     except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"weights {path} do not fit {type(network).__name__}: {error}") from error
+        raise BackendError(f"weights {path} do not fit {type(network).__name__}: {error}") from error

@@ -12,17 +12,17 @@ import zmq
 
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
-from rosa_contract.errors import ConfigError, ContractError
+from rosa_contract.errors import ContractError
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.models import registry
 from rosa_server.serving import log
-from rosa_server.serving.access import KeyRing, check_bind
+from rosa_server.serving.access import KeyRing
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import AdmissionControl, NoAdmission, Placement
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
 from rosa_server.serving.rundir import SOCKET, make_rundir
+from rosa_server.serving.served import check_served
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
@@ -33,38 +33,15 @@ class ServeError(ContractError):
     """The server cannot start; the text says what to change."""
 
 
-def check_served(factory: Factory, source: str) -> None:
-    """Raise `ConfigError` unless every model of every task has a backend that exists."""
-    problems = []
-    used = sorted(
-        {component.model for task in factory.tasks.values() for component in task.components.values()}
-    )
-    for name in used:
-        if name not in factory.models:
-            known = ", ".join(registry.BACKENDS)
-            entry = f"models: {{{name}: {{backend: NAME}}}}"
-            problems.append(
-                f"models.{name}: is missing; add `{entry}` with one of {known}, so that it can be served"
-            )
-            continue
-        try:
-            registry.check_name(factory.models[name].backend)
-        except registry.BackendError as error:
-            problems.append(f"models.{name}.backend: {error}")
-    if problems:
-        raise ConfigError(source, problems)
-
-
 class HeadlessServer:
     """One gateway with its workers on this machine."""
 
     def __init__(
         self, factory: Factory, source: str, bind: str = "", insecure: bool = False, plan: Plan | None = None
     ) -> None:
-        check_served(factory, source)
+        check_served(factory, source, bind, insecure)
         settings = factory.gateway
         bind = bind or settings.bind
-        check_bind(bind, settings.curve_keys, insecure)
         self._clock = MonotonicClock()
         self._stop = False
         self._stack = ExitStack()
@@ -125,6 +102,8 @@ class HeadlessServer:
         log.event("server_started", robots=self.gateway.robots_endpoint, replicas=replicas)
         while not self._stop:
             self.gateway.step()
+            if self._cluster.misconfigured and not announced:
+                raise ServeError(self._cluster.misconfigured)
             if not announced and self.core.health().ready:
                 announced = True
                 print(f"ROSA is ready on {self.gateway.robots_endpoint}", file=sys.stdout, flush=True)

@@ -20,7 +20,7 @@ import zmq
 
 from rosa_contract import codec
 from rosa_contract import messages as m
-from rosa_contract.errors import CodecError
+from rosa_contract.errors import CodecError, ContractError
 from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
@@ -30,6 +30,7 @@ from rosa_server.serving.shared_memory import ShmReader
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
+MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
 Outcome = bytes | tuple[str, str]  # an encoded output, or (status, reason)
 
 
@@ -202,9 +203,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # Ctrl-C reaches the whole group; the server then drains its workers
     log.to_stderr()
     keep_freed_memory()
-    backend = registry.create(spec.backend, **spec.options)
     started_s = time.perf_counter()
-    backend.load()
+    try:
+        backend = registry.create(spec.backend, **spec.options)
+        backend.load()
+    except (ContractError, FileNotFoundError, PermissionError) as error:
+        log.error("worker_misconfigured", worker=spec.worker_id, model=spec.model, reason=str(error))
+        return MISCONFIGURED
     backend.warm_up()
     log.event(
         "worker_warm",

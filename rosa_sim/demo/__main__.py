@@ -1,7 +1,15 @@
 """`python -m rosa_sim.demo`: what `make demo` runs."""
 
 import sys
+from collections.abc import Callable
 
-from rosa_sim.demo.demo import main
+from rosa_contract.interrupt import interruptible
 
-sys.exit(main())
+
+def load() -> Callable[[], int]:
+    from rosa_sim.demo.demo import main
+
+    return main
+
+
+sys.exit(interruptible(load))

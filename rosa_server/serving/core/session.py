@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rosa_contract.messages import Hello, Refused, Welcome
 from rosa_contract.strict import nearest
+from rosa_server.serving.core.fit import unfit
 from rosa_server.serving.core.placement import Admitted
 from rosa_server.serving.core.router import Router
 
@@ -84,7 +85,7 @@ class Sessions:
         if holder and holder.connection != connection and now_s - holder.seen_s < TAKEN_FOR_S:
             reason = f"another connection speaks as {hello.robot_id!r}; give each robot its own name or stop the other"
             return Greeting(Refused("robot_id_taken", reason))
-        refusal = self._unfit(hello)
+        refusal = unfit(hello, self._router.models_of(hello.task), self._router.needs_of)
         if refusal is not None:
             return Greeting(refusal)
         known = self._by_connection.get(connection)
@@ -142,26 +143,3 @@ class Sessions:
         self._callers.update(replicas.values())
         greeting.answer = self.welcome(session)
         return greeting
-
-    def _unfit(self, hello: Hello) -> Refused | None:
-        for component, model in self._router.models_of(hello.task).items():
-            needs = self._router.needs_of(model)
-            if needs is None:
-                return Refused("not_ready", f"{model} ({component}) has no warm worker yet; say hello again")
-            for camera, size in needs.images.items():
-                have = hello.cameras.get(camera)
-                if have is None:
-                    got = (", ".join(hello.cameras) or "none") + nearest(camera, hello.cameras)
-                    return Refused(
-                        "camera_missing", f"{component} ({model}) needs camera {camera!r}; got {got}"
-                    )
-                if (have.height, have.width) != tuple(size):
-                    wanted, got = f"{size[1]}x{size[0]} px (width x height)", f"{have.width}x{have.height}"
-                    reason = f"{component} ({model}) needs camera {camera!r} as {wanted}; got {got}"
-                    return Refused("wrong_image_shape", reason)
-            for name, length in needs.state.items():
-                if hello.state.get(name) != length:
-                    values = hello.state.get(name, "none")
-                    reason = f"{component} ({model}) needs state {name!r} with {length} values; got {values}"
-                    return Refused("state_missing", reason)
-        return None

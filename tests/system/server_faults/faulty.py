@@ -14,16 +14,24 @@ from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 
 
 class FaultyBackend:
-    """`nan`, `raise`, `sleep` and `die once` (leaves `mark` behind and does not die when it is there) as prompts."""
+    """`nan`, `raise`, `sleep` and `die once` (leaves `mark` behind and does not die when it is there) as prompts.
+
+    `load_fails`: with "config" nothing but another configuration helps; with "memory" a later try may.
+    """
 
     max_batch = 8
     memory_mb = 0.0
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, load_fails: str = "") -> None:
         self.input_spec = InputSpec({"front": (8, 8)}, {"joint_position": 7})
         self._mark = Path(mark)
+        self._load_fails = load_fails
 
-    def load(self) -> None: ...
+    def load(self) -> None:
+        if self._load_fails == "config":
+            raise FileNotFoundError("weights nowhere.safetensors are missing")
+        if self._load_fails == "memory":
+            raise RuntimeError("out of memory on this GPU")
 
     def warm_up(self) -> None: ...
 

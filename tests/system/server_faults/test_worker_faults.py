@@ -70,9 +70,24 @@ def test_a_request_that_kills_every_worker_is_answered_failed(tmp_path: Path) ->
 
 
 def test_a_worker_that_cannot_start_is_retried_with_growing_delay(tmp_path: Path) -> None:
-    options = {"backend": "replay", "options": {"recording": str(tmp_path / "missing.npz")}}
+    options = {"backend": FAULTY, "options": {"mark": str(tmp_path / "died"), "load_fails": "memory"}}
     with serving(tmp_path, **options) as server, robot(server) as panda:
         wait_for(server, "worker_lost", 2)
         answer = panda.hello()
         assert getattr(answer, "cause", "") == "not_ready"
-        assert "missing.npz" in server.log()
+        assert "out of memory on this GPU" in server.log()
+
+
+def test_what_only_a_worker_finds_wrong_in_its_configuration_is_said_once_and_ends_the_server(
+    tmp_path: Path,
+) -> None:
+    options = {"backend": FAULTY, "options": {"mark": str(tmp_path / "died"), "load_fails": "config"}}
+    with serving(tmp_path, **options) as server:
+        assert server.process is not None
+        assert server.process.wait(PATIENCE_S) == 2
+        (said,) = server.events("worker_misconfigured")
+        assert said["reason"] == "weights nowhere.safetensors are missing"
+        assert len(server.events("worker_started")) == 1
+        assert "models.policy: policy/0.1 cannot work as configured" in server.log()
+        assert "Traceback" not in server.log()
+        assert server.events("server_stopped") == []

@@ -233,3 +233,10 @@ def test_a_cause_that_is_not_documented_cannot_be_given() -> None:
     with pytest.raises(ValueError, match="cause: expected one of unreadable"):
         Problem("a.b", "oops", "words")
     assert "invalid" in CONFIG_CAUSES
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400, "0x1" + "0" * 9000])
+def test_a_number_of_hundreds_of_digits_is_named_like_any_other(number: str) -> None:
+    [problem] = problems(GOOD.replace("num_servers: 2", f"num_servers: {number}"))
+    assert (problem.path, problem.cause) == ("server_cluster.num_servers", "out_of_range")
+    assert len(str(problem)) < 200

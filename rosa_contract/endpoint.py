@@ -1,0 +1,32 @@
+"""ZeroMQ endpoints: what one looks like, checked before a socket sees it.
+
+libzmq takes a port modulo 2^16, so tcp://127.0.0.1:80000 would listen on 14464 without a word.
+"""
+
+from __future__ import annotations
+
+from rosa_contract.strict import shown
+
+MAX_PORT = 65535
+MAX_PATH_BYTES = 107  # sun_path of a Unix socket, less its final zero
+
+
+def endpoint_problem(endpoint: str, *, binds: bool) -> str:
+    """What is wrong with `endpoint`, or an empty string. `binds`: to listen on it, so that "*" may stand in it."""
+    scheme, found, rest = endpoint.partition("://")
+    if scheme == "ipc" and found:
+        fits = 0 < len(rest.encode()) <= MAX_PATH_BYTES
+        return "" if fits else f"expected ipc://PATH of 1 to {MAX_PATH_BYTES} bytes, got {shown(endpoint)}"
+    if scheme == "inproc" and found:
+        return "" if rest else f"expected inproc://NAME, got {shown(endpoint)}"
+    host, colon, port = rest.rpartition(":")
+    if scheme != "tcp" or not found or not colon or not host or any(c.isspace() or c == "/" for c in rest):
+        return f"expected an endpoint such as tcp://HOST:PORT, got {shown(endpoint)}"
+    if host == "*" and not binds:
+        return f"expected the address of a machine, got {shown(endpoint)}: '*' is only for listening"
+    if port == "*" and binds:
+        return ""
+    least = 0 if binds else 1
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and least <= int(port) <= MAX_PORT):
+        return f"expected a port from {least} to {MAX_PORT}, got {shown(port)} in {shown(endpoint)}"
+    return ""

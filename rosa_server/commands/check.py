@@ -1,0 +1,139 @@
+"""`rosa check FILE [ROBOT]`: what a file means, and what `rosa serve` or the robot would refuse of it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.config import SECTIONS, Factory, factory_from, load_factory
+from rosa_contract.errors import ConfigError
+from rosa_contract.robot import RobotSpec, hello_of, load_robot
+from rosa_contract.strict import read_yaml
+from rosa_server.commands.check_text import factory_lines, robot_lines
+from rosa_server.commands.serve import add_reach
+
+Content = tuple[str, Factory | RobotSpec]  # a file's path and what it says
+PLAN_ONLY = "no model has an entry in `models`: this file can be planned, not served"
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "check",
+        help="validate a factory or robot file, or both together, and print what they say",
+        description="Print what a file says, and everything that `rosa serve` or a robot's nodes would refuse of it."
+        " With a factory and a robot file, also whether that robot fits the factory's models."
+        " Exit status: 0 valid, 2 not.",
+    )
+    parser.add_argument("file", help="factory file or robot file (YAML)")
+    parser.add_argument("other", nargs="?", help="the other kind of file: do they fit each other?")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_reach(parser)
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> int:
+    paths = [arguments.file] + ([arguments.other] if arguments.other else [])
+    try:
+        contents = [(path, _checked(path, arguments)) for path in paths]
+        fits = _fits(*contents) if arguments.other else []
+    except ConfigError as error:
+        if not arguments.json:
+            raise
+        problems = [dataclasses.asdict(problem) for problem in error.problems]
+        print(json.dumps({"file": error.source, "valid": False, "problems": problems}, indent=2))
+        return 2
+    if arguments.json:
+        bodies = [_body(path, content) for path, content in contents]
+        one = bodies[0] if len(bodies) == 1 else {"files": bodies, "valid": True, "fits": fits}
+        print(json.dumps(one, indent=2, default=dict))
+        return 0
+    for path, content in contents:
+        print(f"{path}: a valid {_kind(content)} file")
+        print("\n".join(factory_lines(content) if isinstance(content, Factory) else robot_lines(content)))
+    print("\n".join(fits), end="\n" if fits else "")
+    return 0
+
+
+def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
+    """The content of a file in which nothing is refused. Raises `ConfigError`."""
+    content = load_any(path)
+    if isinstance(content, RobotSpec):
+        problems = [text for check in robot_checks() for text in check(content)]
+    elif not content.models:  # Figure 3 of the paper is such a file
+        problems = []
+    else:
+        from rosa_server.serving.served import serving_problems
+
+        if arguments.keys:
+            gateway = dataclasses.replace(content.gateway, curve_keys=arguments.keys)
+            content = dataclasses.replace(content, gateway=gateway)
+        problems = serving_problems(content, arguments.bind, arguments.insecure)
+    if problems:
+        raise ConfigError(path, problems)
+    return content
+
+
+def robot_checks() -> list[Any]:
+    """What other rooms, which the server must not import, know of robot files: `RobotSpec` -> `Problem`s."""
+    return [entry.load() for entry in entry_points(group="rosa.robot_checks")]
+
+
+def load_any(path: str | Path) -> Factory | RobotSpec:
+    """What a file says, whichever kind it is. Raises `ConfigError`."""
+    document = read_yaml(path)
+    if not isinstance(document, dict):
+        factory_from(document, str(path))  # raises with the right words
+    robot_keys = {field.name for field in dataclasses.fields(RobotSpec)}
+    factory_like = any(key in SECTIONS for key in document) or any(
+        isinstance(value, dict) and "components" in value for value in document.values()
+    )
+    if not factory_like and robot_keys & set(document):
+        return load_robot(path)
+    return load_factory(path)
+
+
+def _kind(content: Factory | RobotSpec) -> str:
+    return "factory" if isinstance(content, Factory) else "robot"
+
+
+def _body(path: str, content: Factory | RobotSpec) -> dict[str, Any]:
+    said = {
+        "file": path,
+        "valid": True,
+        "kind": _kind(content),
+        "content": dataclasses.asdict(content),
+    }
+    return said if isinstance(content, RobotSpec) else {**said, "served": bool(content.models)}
+
+
+def _fits(first: Content, second: Content) -> list[str]:
+    """Which tasks of the factory the robot fits. Raises `ConfigError` when it fits none."""
+    (path, one), (other_path, other) = first, second
+    if isinstance(one, RobotSpec):
+        (path, one), (other_path, other) = (other_path, other), (path, one)
+    if not isinstance(one, Factory) or not isinstance(other, RobotSpec):
+        raise ConfigError(
+            f"{path} and {other_path}",
+            [f"expected a factory file and a robot file, got two {_kind(one)} files"],
+        )
+    if not one.models:
+        raise ConfigError(path, [f"{PLAN_ONLY}, so it says nothing of what a robot needs"])
+    from rosa_server.models import registry
+    from rosa_server.serving.core.fit import unfit
+
+    needs = {
+        name: registry.create(model.backend, **model.options).input_spec for name, model in one.models.items()
+    }
+    lines: list[str] = []
+    refusals: list[str] = []
+    for task in one.tasks:
+        refusal = unfit(hello_of("robot", task, other), one.models_of(task), needs.get)
+        lines.append(f"{other.name} fits {task}" if refusal is None else f"{task}: {refusal.reason}")
+        refusals += [f"{task}: {refusal.reason}"] if refusal is not None else []
+    if len(refusals) == len(one.tasks):
+        raise ConfigError(f"{path} with {other_path}", refusals)
+    return lines

@@ -1,0 +1,59 @@
+"""A factory file and a robot file in words, for `rosa check`."""
+
+from __future__ import annotations
+
+from rosa_contract.config import Factory
+from rosa_contract.robot import RobotSpec
+
+
+def factory_lines(factory: Factory) -> list[str]:
+    cluster, gateway = factory.server_cluster, factory.gateway
+    lines = [f"servers: {cluster.num_servers} x {cluster.gpu_type}", f"gateway: {gateway.bind}"]
+    for entry in factory.robot_fleet:
+        lines.append(f"robots: {entry.num_robots} on {entry.task}")
+    for name, task in factory.tasks.items():
+        lines.append(f"task {name}: an action every {task.pipeline.action_period_ms:g} ms")
+        for key, component in task.components.items():
+            rate = f", {component.freq_hz:g} Hz" if component.freq_hz else ""
+            rule = f"{component.slo_ms:g} ms, else {component.fallback}"
+            lines.append(f"  {key}: {component.model}{rate}, {rule}")
+    used = {component.model for task in factory.tasks.values() for component in task.components.values()}
+    for name in sorted(used):
+        model = factory.models.get(name)
+        how = (
+            f"{model.backend}, {model.workers} worker(s)"
+            if model
+            else "no entry in `models`: can be planned, not served"
+        )
+        lines.append(f"model {name}: {how}")
+    return lines
+
+
+def robot_lines(spec: RobotSpec) -> list[str]:
+    speed = f"speed scale {spec.velocity_scale:g}" if spec.velocity_scale != 1 else "full speed"
+    lines = [
+        f"robot: {spec.name}, {len(spec.joints)} joints, control at {spec.control_rate_hz:g} Hz, {speed}"
+    ]
+    for name, camera in spec.cameras.items():
+        lines.append(
+            f"camera {name}: {camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
+        )
+    limits = spec.limits
+    for index, joint in enumerate(spec.joints):
+        least, most = limits.position_min_rad[index], limits.position_max_rad[index]
+        rates = (limits.velocity_rad_s, limits.acceleration_rad_s2, limits.jerk_rad_s3)
+        units = ("rad/s", "rad/s^2", "rad/s^3")
+        most_of = ", ".join(f"{rate[index]:g} {unit}" for rate, unit in zip(rates, units, strict=True))
+        lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {most_of}")
+    for name, joints in spec.poses.items():
+        lines.append(f"pose {name}: {', '.join(f'{angle:g}' for angle in joints)} rad")
+    lines.append(f"gripper: {spec.gripper.min_m:g} .. {spec.gripper.max_m:g} m")
+    if spec.workspace is None:
+        lines.append("workspace: none; joints are limited, the places that the arm reaches are not")
+    else:
+        sides = zip("xyz", spec.workspace.min_m, spec.workspace.max_m, strict=True)
+        lines.append(
+            f"workspace: {', '.join(f'{axis} {least:g} .. {most:g}' for axis, least, most in sides)} m"
+        )
+    lines.append(f"drivers: arm {spec.arm_driver}, cameras {spec.camera_driver}")
+    return lines

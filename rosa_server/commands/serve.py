@@ -1,0 +1,56 @@
+"""`rosa serve FACTORY.yaml`: the headless server."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from rosa_contract.config import load_factory
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "serve",
+        help="run the server of a factory file until SIGTERM or Ctrl-C",
+        description="Run the server of a factory file. With --schedule it starts the schedule's workers, gives every"
+        " robot a slot in it, keeps its standby servers warm, and admits or refuses further robots. Without a schedule"
+        " every model has the workers of its entry in `models`, and any number of robots may connect.",
+    )
+    parser.add_argument("config", help="factory file, such as configs/pick_place.yaml")
+    parser.add_argument(
+        "--schedule", metavar="FILE.json", help="run this schedule, made by `rosa plan CONFIG --json`"
+    )
+    parser.add_argument(
+        "--profiles",
+        help="with --schedule: folder with <hardware>/<model>.yaml, for admitting further robots",
+    )
+    add_reach(parser)
+    return parser
+
+
+def add_reach(parser: argparse.ArgumentParser) -> None:
+    """Who may reach the server, for `serve` and for `check`, which says what `serve` would refuse."""
+    parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots, instead of gateway.bind")
+    parser.add_argument(
+        "--keys", default="", metavar="FOLDER", help="key folder, instead of gateway.curve_keys"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow other machines to connect without keys"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from rosa_server.serving.server import serve
+
+    factory, plan = load_factory(arguments.config), None
+    if arguments.keys:
+        factory = replace(factory, gateway=replace(factory.gateway, curve_keys=arguments.keys))
+    if arguments.schedule:
+        from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+        from rosa_server.scheduler.running.handover import hand_over
+        from rosa_server.scheduler.schedule import load_schedule
+
+        library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
+        plan = hand_over(factory, load_schedule(arguments.schedule), arguments.schedule, library)
+    return serve(factory, arguments.config, arguments.bind, arguments.insecure, plan)

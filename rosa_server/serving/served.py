@@ -1,0 +1,66 @@
+"""What `rosa serve` would refuse of a factory file. `rosa check` says the same, since it asks here too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from rosa_contract.config import Factory, Model
+from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.errors import ConfigError, Problem
+from rosa_server.models import registry
+from rosa_server.models.options import option_problems
+from rosa_server.serving.access import AccessError, KeyRing, check_bind
+
+
+def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -> list[Problem]:
+    """Every mistake with its dotted path; `bind` and `insecure` as for `rosa serve`."""
+    problems: list[Problem] = []
+    for name in sorted(models_used(factory)):
+        if name in factory.models:
+            found = model_problems(factory.models[name])
+            problems += [replace(one, path=f"models.{name}.{one.path}") for one in found]
+        else:
+            known = ", ".join(registry.BACKENDS)
+            entry = f"models: {{{name}: {{backend: NAME}}}}"
+            words = f"is missing; add `{entry}` with one of {known}, so that it can be served"
+            problems.append(Problem(f"models.{name}", "missing", words))
+    return problems + reach_problems(factory, bind, insecure)
+
+
+def check_served(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
+    """Raise `ConfigError` with all `serving_problems`."""
+    problems = serving_problems(factory, bind, insecure)
+    if problems:
+        raise ConfigError(source, problems)
+
+
+def models_used(factory: Factory) -> set[str]:
+    """The models of all tasks."""
+    return {component.model for task in factory.tasks.values() for component in task.components.values()}
+
+
+def model_problems(model: Model) -> list[Problem]:
+    """Why no worker can run this entry of `models`, as far as that shows before one is started."""
+    try:
+        json.dumps(dict(model.options))  # how a worker is told of them
+    except (TypeError, ValueError) as error:
+        words = f"expected text, numbers, lists and mappings: {error}"
+        return [Problem("options", "wrong_type", words)]
+    return option_problems(model.backend, model.options)
+
+
+def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[Problem]:
+    """What is wrong with the endpoint for robots and with its keys."""
+    settings = factory.gateway if not bind else replace(factory.gateway, bind=bind)
+    problem = endpoint_problem(settings.bind, binds=True)
+    if problem:
+        return [Problem("--bind" if bind else "gateway.bind", "out_of_range", problem)]
+    try:
+        check_bind(settings.bind, settings.curve_keys, insecure)
+        if settings.curve_keys:
+            KeyRing(settings.curve_keys)
+    except AccessError as error:
+        path, _, words = str(error).partition(": ")
+        return [Problem(path, "invalid", words)]
+    return []

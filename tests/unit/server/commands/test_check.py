@@ -1,0 +1,166 @@
+"""`rosa check` says what `rosa serve` and a robot's nodes would refuse, in the same words."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from rosa_server.cli import main
+from rosa_server.serving.access import make_keys
+
+ROOT = Path(__file__).resolve().parents[4]
+PANDA = ROOT / "configs" / "robots" / "panda.yaml"
+CHECK = EntryPoint("x", "rosa_client.robot_check:robot_problems", "rosa.robot_checks")
+
+FACTORY = """
+server_cluster: {{num_servers: 2}}
+robot_fleet: [{{task: pick, num_robots: 1}}]
+pick:
+  pipeline: {{action_period_ms: 400}}
+  components:
+    system1: {{model: policy, slo_ms: 300}}
+models: {models}
+gateway: {gateway}
+"""
+GOOD_MODEL = "{policy: {backend: emulated, options: {images: {front: [96, 96]}, state: {joint_position: 7}}}}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the checks of the robot's room, as an installation has them."""
+    monkeypatch.setattr("rosa_server.commands.check.entry_points", lambda group: [CHECK])
+    return tmp_path
+
+
+def factory(folder: Path, models: str = GOOD_MODEL, gateway: str = "{metrics_port: 0}") -> str:
+    path = folder / "factory.yaml"
+    path.write_text(FACTORY.format(models=models, gateway=gateway))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("models", "gateway", "says"),
+    [
+        ("{policy: {backend: emulatd}}", "{}", "models.policy.backend: no backend 'emulatd' (did you mean"),
+        ("{policy: {backend: 'no_such_file:Kind'}}", "{}", "there is no module no_such_file"),
+        ("{policy: {backend: 'json:Kind'}}", "{}", "has no class Kind"),
+        (
+            "{policy: {backend: emulated, options: {latency: 3}}}",
+            "{}",
+            "models.policy.options.latency: is unknown to emulated",
+        ),
+        (
+            "{policy: {backend: flow_policy, options: {weights: none.safetensors}}}",
+            "{}",
+            "models.policy.options.weights: there is no ",
+        ),
+        ("{policy: {backend: replay}}", "{}", "models.policy.options.recording: is missing"),
+        (
+            "{policy: {backend: emulated, options: {text: 2026-01-01}}}",
+            "{}",
+            "models.policy.options: expected",
+        ),
+        (GOOD_MODEL, "{bind: 'tcp://127.0.0.1:80000'}", "gateway.bind: expected a port from 0 to 65535"),
+        (GOOD_MODEL, "{bind: 'tcp://*:5570'}", "gateway.curve_keys is not set"),
+        (GOOD_MODEL, "{bind: 'tcp://*:5570', curve_keys: nowhere}", "make keys with `rosa keys"),
+    ],
+)
+def test_check_refuses_what_serve_refuses_in_the_same_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], models: str, gateway: str, says: str
+) -> None:
+    path = factory(folder, models, gateway)
+    said = []
+    for command in ("check", "serve"):
+        assert main([command, path]) == 2
+        said.append(capsys.readouterr().err.removeprefix(f"rosa {command}: "))
+    assert said[0] == said[1]
+    assert says in said[0]
+
+
+def test_a_model_without_an_entry_is_refused_beside_one_that_has_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(factory(folder))
+    two = "    system1: {model: policy, slo_ms: 300}\n    safety: {model: guard, slo_ms: 300, freq_hz: 1}"
+    path.write_text(path.read_text().replace("    system1: {model: policy, slo_ms: 300}", two))
+    for command in ("check", "serve"):
+        assert main([command, str(path)]) == 2
+        assert "models.guard: is missing" in capsys.readouterr().err
+
+
+def test_keys_and_bind_on_the_command_line_are_judged_like_those_of_the_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = factory(folder)
+    make_keys(folder / "keys")
+    assert main(["check", path, "--bind", "tcp://127.0.0.1:80000"]) == 2
+    assert "--bind: expected a port" in capsys.readouterr().err
+    assert main(["check", path, "--bind", "tcp://*:5570"]) == 2
+    assert main(["check", path, "--bind", "tcp://*:5570", "--insecure"]) == 0
+    assert main(["check", path, "--bind", "tcp://*:5570", "--keys", str(folder / "keys")]) == 0
+
+
+def test_a_robot_file_is_shown_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(PANDA)]) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "workspace: x -0.25 .. 0.78",
+        "gripper: 0 .. 0.08 m",
+        "pose home: 0, -0.2053",
+        "15 rad/s^2, 7500 rad/s^3",
+        "full speed",
+    ):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "arm_driver: mujoco",
+            "arm_driver: mujoko",
+            "arm_driver: no driver 'mujoko' (did you mean 'mujoco'?)",
+        ),
+        ("camera_driver: mujoco", "camera_driver: v4l", "camera_driver: no driver 'v4l'"),
+        ("max_m: [0.78, 0.55, 0.85]", "max_m: [0.78, 0.55, 0.30]", "home_rad"),
+    ],
+)
+def test_a_robot_file_that_its_nodes_refuse_is_not_valid(
+    folder: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, says: str
+) -> None:
+    path = folder / "robot.yaml"
+    path.write_text(PANDA.read_text().replace(old, new))
+    assert main(["check", str(path)]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_factory_and_a_robot_are_checked_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = factory(folder)
+    assert main(["check", path, str(PANDA)]) == 0
+    assert "panda fits pick" in capsys.readouterr().out
+    needs_more = GOOD_MODEL.replace("front: [96, 96]", "front: [96, 96], fromt: [8, 8]")
+    assert main(["check", str(PANDA), factory(folder, needs_more)]) == 2
+    assert "needs camera 'fromt'" in capsys.readouterr().err
+    needs_six = GOOD_MODEL.replace("joint_position: 7", "joint_position: 6")
+    assert main(["check", "--json", factory(folder, needs_six), str(PANDA)]) == 2
+    [problem] = json.loads(capsys.readouterr().out)["problems"]
+    assert "needs state 'joint_position' with 6 values; got 7" in problem["words"]
+    for file in (path, str(PANDA)):
+        assert main(["check", file, file]) == 2
+        assert "expected a factory file and a robot file" in capsys.readouterr().err
+
+
+def test_a_file_for_planning_alone_is_valid_and_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(ROOT / "configs" / "factory.yaml")]) == 0
+    assert "can be planned, not served" in capsys.readouterr().out
+    assert main(["check", "--json", str(ROOT / "configs" / "factory.yaml")]) == 0
+    assert json.loads(capsys.readouterr().out)["served"] is False
+
+
+def test_the_robots_room_is_asked_in_an_installation() -> None:
+    assert f'"{CHECK.group}": ["drivers_and_poses = {CHECK.value}"]' in (ROOT / "setup.py").read_text()
