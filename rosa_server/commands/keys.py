@@ -24,9 +24,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"made {path}")
     if arguments.robot:
         secret = Path(arguments.folder) / "robots" / f"{arguments.robot}.key_secret"
-        print(
-            f"move {secret} and a copy of {Path(arguments.folder) / 'server.key'} to the robot {arguments.robot}"
-        )
+        print(f"the robot needs a folder of its own with two files: robot.key_secret, moved from {secret},")
+        print(f"and server.key, a copy of {Path(arguments.folder) / 'server.key'}")
     elif not made:
-        print(f"{arguments.folder} has its server key already; --robot NAME makes a robot's")
+        print(f"{arguments.folder} already has its server key; --robot NAME makes a key for a robot")
     return 0
