@@ -38,7 +38,9 @@ REFUSALS = (
     "not_ready",  # models are still loading: say hello again
     "hello_required",  # the gateway does not know this connection (it restarted): say hello again
     "robot_id_taken",
-    "not_admitted",  # every planned place of the task is taken, and admission found no room for one more
+    "not_admitted",  # every planned slot of the task is taken, and no server has room for one more robot
+    "not_planned",  # the task is not in robot_fleet, so the schedule has nothing for it
+    "admission_off",  # every planned slot of the task is taken, and this server admits planned robots only
     "bad_message",
 )
 

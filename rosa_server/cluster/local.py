@@ -101,9 +101,6 @@ class LocalCluster:
         """The memory shared with a living worker."""
         return next((slot.shm for slot in self._slots if slot.worker_id == worker_id), None)
 
-    def pids(self) -> dict[str, int]:
-        return {slot.worker_id: slot.process.pid for slot in self._slots if slot.process is not None}
-
     def stop(self, grace_s: float) -> None:
         """End every worker: those told to drain get `grace_s`, the others and the slow ones are ended by signal."""
         self._stopping = True

@@ -13,7 +13,7 @@ import numpy as np
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import read_yaml
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
-from rosa_server.serving.core.batcher import BatchProfile
+from rosa_server.serving.core.batch_profile import BatchProfile
 
 
 class EmulatedBackend:

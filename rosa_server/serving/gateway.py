@@ -38,19 +38,6 @@ class Cluster(Protocol):
         """Memory shared with a worker on this machine."""
 
 
-class NoCluster:
-    """Workers that somebody else starts."""
-
-    def poll(self, now_s: float) -> list[tuple[str, str]]:
-        return []
-
-    def kill(self, worker_id: str, reason: str) -> None:
-        log.error("worker_unwanted", worker=worker_id, reason=reason)
-
-    def shm(self, worker_id: str) -> ShmWriter | None:
-        return None
-
-
 class Gateway:
     """Two ROUTER sockets, the core between them, and nothing that waits except one poll."""
 
@@ -251,7 +238,7 @@ class Gateway:
         execute = m.Execute(batch.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
         frames = codec.encode(execute)
         shm = self._shm.get(batch.worker_id)
-        if shm is not None and shm.send(batch.slot, frames):
+        if shm is not None and shm.send(batch.buffer, frames):
             return
         self._workers.send_multipart([batch.worker_id.encode(), *frames], copy=False)
 

@@ -16,8 +16,9 @@ from rosa_contract.errors import ContractError
 from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
+from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import AdmissionControl, NoAdmission, Placement
+from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer

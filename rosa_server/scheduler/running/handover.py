@@ -1,7 +1,7 @@
-"""A schedule handed over to a server: which workers it starts, who is routed where, and who is admitted later.
+"""Hands a schedule over to a server: which workers to start, where robots are routed, and who is admitted later.
 
-The server knows nothing of profiles and solvers. It gets a placement, and asks the object made here when a robot comes
-for whom there is no slot.
+The server knows nothing of profiles and solvers. It gets a placement, and asks the object made here about robots for
+which no slot is free.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from math import isclose
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
 from rosa_contract.errors import ConfigError
+from rosa_contract.messages import Refused
 from rosa_contract.strict import Reader, nearest
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import problem_from
@@ -20,7 +21,8 @@ from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
-from rosa_server.serving.core.placement import AdmissionControl, Admitted, NoAdmission, Placement, Replica
+from rosa_server.serving.core.admission import AdmissionControl, Admitted, NoAdmission
+from rosa_server.serving.core.placement import Placement, Replica
 
 AGAIN = "; make the plan anew with `rosa plan`"
 TOLERANCE = 1e-6  # of a rate or a latency that went through a file
@@ -48,24 +50,24 @@ def hand_over(
 
 
 class RunningSchedule:
-    """AdmissionControl while the server runs: no weights move (ROSA 3.4.4)."""
+    """Admission while the server runs: no weights move (ROSA 3.4.4)."""
 
     def __init__(self, deployment: Deployment, placement: Placement) -> None:
         self.deployment = deployment
         self._placement = placement
 
-    def admit(self, task: str) -> Admitted | str:
-        """A slot for one more robot of a task, or what binds."""
+    def admit(self, task: str) -> Admitted | Refused:
+        """A slot for one more robot of a task, or what stands in the way."""
         if task not in self.deployment.classes:
-            return f"{task} is not in robot_fleet, so nothing was planned for it"
+            return Refused("not_planned", f"{task} is not in robot_fleet, so nothing was planned for it")
         answer = admit(self.deployment, task)
         if not answer.admitted:
-            return answer.reason
+            return Refused("not_admitted", answer.reason)
         self.deployment = answer.deployment
         return Admitted(answer.robot, self._now(), answer.reason)
 
     def leave(self, slot: str) -> Placement:
-        """The placement when a robot has left; as before it, rates and all, if it was admitted last."""
+        """The placement after a robot has left. If it was the last one admitted, everything is as before it came."""
         self.deployment = remove(self.deployment, slot)
         return self._now()
 

@@ -1,4 +1,4 @@
-"""What the server's decisions ask the gateway to do."""
+"""What the serving core asks the gateway to do."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Dispatch:
 
     worker_id: str
     batch_id: int
-    slot: int  # no other batch that the worker holds has the same
+    buffer: int  # 0 or 1: the half of the shared memory that no other batch of this worker uses
     calls: Sequence[Call]
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a worker that hangs or talks nonsense; whoever started it starts another."""
+    """End a worker that hangs or breaks the protocol; the cluster starts another."""
 
     worker_id: str
     reason: str
@@ -51,7 +51,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write into the log what becomes of the schedule: a failover, an admission, a batch smaller than planned."""
+    """Log what happens to the schedule: a failover, an admission, a batch smaller than planned."""
 
     event: str
     fields: Mapping[str, Any]

@@ -3,54 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-RETURN_MARGIN_S = 0.002  # for the way from the worker back to the gateway
-LEARNING_RATE = 0.2
-WORTH_IT = 1.02  # leaving out one more of the tightest requests has to gain at least this
+from rosa_server.serving.core.batch_profile import BatchProfile
 
-
-class BatchProfile:
-    """Estimated service time per batch size: measured beforehand, learned from every finished batch, or both."""
-
-    def __init__(self, measured_ms: Mapping[int, float] | None = None) -> None:
-        self._seconds = {size: ms / 1000 for size, ms in (measured_ms or {}).items()}
-
-    def learn(self, batch_size: int, service_ms: float) -> None:
-        """Move the estimate towards what was just measured."""
-        old = self._seconds.get(batch_size)
-        new = service_ms / 1000
-        self._seconds[batch_size] = new if old is None else old + LEARNING_RATE * (new - old)
-
-    @property
-    def known(self) -> bool:
-        """False until the first measurement."""
-        return bool(self._seconds)
-
-    def service_s(self, batch_size: int) -> float:
-        """Estimate for a batch size: interpolated, proportional beyond the largest known one, 0 before any is known."""
-        known = self._seconds.get(batch_size)
-        if known is not None:
-            return known
-        below = max((size for size in self._seconds if size < batch_size), default=None)
-        above = min((size for size in self._seconds if size > batch_size), default=None)
-        if below is None:
-            return self._seconds[above] if above is not None else 0.0
-        if above is None:
-            return self._seconds[below] * batch_size / below
-        share = (batch_size - below) / (above - below)
-        return self._seconds[below] + share * (self._seconds[above] - self._seconds[below])
-
-    def alone_s(self) -> float:
-        """Estimate for one request by itself. While none ran alone, the least that it can be: its share of a batch.
-
-        Too high a guess would call requests late that are not, and they would never run to prove it wrong.
-        """
-        known = self._seconds.get(1)
-        return (
-            known if known is not None else min((s / size for size, s in self._seconds.items()), default=0.0)
-        )
+RETURN_MARGIN_S = 0.002  # reserved for the answer's way from the worker back to the gateway
+GAP_SMOOTHING = 0.2  # weight of the newest gap between arrivals
+WORTH_IT = 1.02  # leaving out one more of the tightest requests has to gain at least this factor
 
 
 @dataclass(frozen=True)
@@ -58,7 +18,7 @@ class Run:
     """Run `count` waiting requests now."""
 
     count: int
-    first: int = 0  # how many in front are left out, because somebody is late in any case
+    first: int = 0  # how many at the front are skipped, because some request will be late whatever is run
 
 
 @dataclass(frozen=True)
@@ -69,27 +29,27 @@ class Wait:
 
 
 class Batcher:
-    """Batching of one model. It sees deadlines and times only, never requests."""
+    """Batching for one replica. It sees deadlines and times, never requests."""
 
     def __init__(self, max_batch: int, profile: BatchProfile | None = None) -> None:
         self.max_batch = max_batch
-        self.deadline_aware = True  # false: a free worker takes what waits, up to the batch, at once
+        self.deadline_aware = True  # false: a free worker at once takes what waits, up to `max_batch`
         self.profile = profile or BatchProfile()
         self._last_arrival_s = -math.inf
         self._gap_s = math.inf  # smoothed time between arrivals
 
     def arrived(self, now_s: float) -> None:
-        """A request came; the time between arrivals says whether waiting for the next one can pay."""
+        """A request arrived; the gap between arrivals tells whether waiting for the next one can pay."""
         gap_s = now_s - self._last_arrival_s
         self._last_arrival_s = now_s
         if math.isfinite(gap_s):
             known = math.isfinite(self._gap_s)
-            self._gap_s = self._gap_s + LEARNING_RATE * (gap_s - self._gap_s) if known else gap_s
+            self._gap_s = self._gap_s + GAP_SMOOTHING * (gap_s - self._gap_s) if known else gap_s
 
     def decide(self, now_s: float, deadlines_s: Sequence[float], more_may_come: bool) -> Run | Wait:
-        """What a free worker does with these waiting requests (in queue order, at least one, none expired).
+        """What a free worker does with the waiting requests (in queue order, at least one, none expired).
 
-        `more_may_come` is false when no robot is left that could send another one meanwhile.
+        `more_may_come` is false when no robot is left that could send another request meanwhile.
         """
         if not self.deadline_aware:
             return Run(min(len(deadlines_s), self.max_batch))
@@ -109,9 +69,9 @@ class Batcher:
         return now_s + RETURN_MARGIN_S + self.profile.alone_s() <= deadline_s
 
     def _largest_in_time(self, now_s: float, deadlines_s: Sequence[float]) -> int:
-        """The largest batch that makes none of its requests late that would be in time alone.
+        """The largest batch in which every request that would be in time alone is still in time.
 
-        A request that is too late even alone constrains nothing: the estimate may be wrong, so it is still tried.
+        A request that is late even alone does not limit the batch; it is still run, as the estimate may be wrong.
         """
         limit = min(len(deadlines_s), self.max_batch)
         spare_s = now_s + RETURN_MARGIN_S
@@ -125,17 +85,19 @@ class Batcher:
         return best
 
     def _loses_one(self, now_s: float, deadlines_s: Sequence[float], count: int) -> bool:
-        """Whether some other waiting request cannot be in time any more after a batch of the first `count`."""
+        """Whether running the first `count` makes some other waiting request late."""
         end_s = now_s + self.profile.service_s(count)
         return any(not self.in_time_alone(end_s, deadline_s) for deadline_s in deadlines_s[count:])
 
     def _best_goodput(self, now_s: float, deadlines_s: Sequence[float]) -> Run:
-        """Somebody will be late: the batch that answers most per second, perhaps without the tightest ones.
+        """Some request will be late: run the batch that answers most per second, if need be without the tightest.
 
-        The tightest would otherwise force small batches on a full worker, and make more and more late.
+        Otherwise the tightest would force small batches on a full worker, and more and more would be late.
         """
         best, best_hz = Run(1), 0.0
-        for first in range(min(len(deadlines_s), 2 * self.max_batch)):  # the search itself must stay short
+        for first in range(
+            min(len(deadlines_s), 2 * self.max_batch)
+        ):  # bounded: this runs in the gateway's loop
             count = self._largest_in_time(now_s, deadlines_s[first:])
             rate_hz = count / self.profile.service_s(count)
             if rate_hz > best_hz * WORTH_IT:
@@ -146,7 +108,7 @@ class Batcher:
         """Whether waiting one arrival gap shortens the total latency of these requests and the next one.
 
         Together: count * gap + (count + 1) * S(count + 1). Apart: count * S(count) + (S(count) - gap) + S(1), because
-        the next request first waits for this batch to end. Waiting pays when the former is smaller.
+        the next request then waits for this batch to end. Waiting pays when the first sum is smaller.
         """
         now_s, more_s = self.profile.service_s(count), self.profile.service_s(count + 1)
         apart_s = (count + 1) * now_s - self._gap_s + self.profile.service_s(1)

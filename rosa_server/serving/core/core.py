@@ -1,7 +1,7 @@
 """The server's decisions in one place: events and a time go in, what to send comes out. No socket, no clock, no thread.
 
-The gateway runs it over ZeroMQ; a simulator can run the same object under its own clock. Who may call, and where to,
-is decided here; what becomes of an accepted call, in `dispatcher.py`.
+The gateway runs it over ZeroMQ; a simulator runs the same object under its own clock. Who may call, and which replica
+a call belongs to, is decided here; what happens to an accepted call, in `dispatcher.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 from rosa_contract import messages as m
 from rosa_contract.config import Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
+from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import misfit, request_fields
 from rosa_server.serving.core.dispatcher import Dispatcher
-from rosa_server.serving.core.ledger import Call, Ledger
-from rosa_server.serving.core.placement import AdmissionControl, Placement, replica_name
+from rosa_server.serving.core.ledger import Ledger
+from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.router import Router
-from rosa_server.serving.core.session import Session, Sessions
+from rosa_server.serving.core.session import Sessions
 
 SWEEP_EVERY_S = 0.5
 
@@ -34,14 +35,11 @@ class ServingCore:
         self.router = Router(factory, placement, admission)
         self.sessions = Sessions(self.router)
         self._dispatcher = Dispatcher(
-            self.router.placement.replicas.values(),
-            factory.gateway.queue_per_model,
-            self._replica_of,
-            self.sessions.callers,
+            self.router.placement.replicas.values(), factory.gateway.queue_per_model
         )
         self._factory = factory
-        self._out = self._dispatcher.out
-        self._told = {task: self.router.rates_of(task) for task in self.router.tasks}
+        self._out: list[Action] = []
+        self._rates_sent = {task: self.router.rates_of(task) for task in self.router.tasks}
         self._sweep_s = 0.0
 
     @property
@@ -55,24 +53,29 @@ class ServingCore:
     @property
     def queues(self) -> dict[str, RequestQueue]:
         """The waiting calls by replica."""
-        return {name: replica.queue for name, replica in self._dispatcher.replicas.items()}
+        return {name: state.queue for name, state in self._dispatcher.replicas.items()}
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""
-        out = self._out[:]
-        self._out.clear()
+        self._do()
+        out, self._out = self._out, []
         return out
+
+    def _do(self, *actions: Action) -> None:
+        """Send these, after all that the dispatcher has decided so far."""
+        self._out += self._dispatcher.actions()
+        self._out += actions
 
     # -- robots ----------------------------------------------------------------------------------------------------
 
     def on_robot(self, now_s: float, connection: bytes, message: m.Hello | m.Bye | m.HealthQuery) -> None:
-        """Everything that a robot says except requests."""
+        """Every message of a robot except requests."""
         if isinstance(message, m.HealthQuery):
-            self._out.append(Say(connection, self.health()))
+            self._do(Say(connection, self.health()))
         elif isinstance(message, m.Bye):
             self._forget(now_s, connection, "the robot said bye")
         elif self._dispatcher.draining:
-            self._out.append(Say(connection, m.Refused("not_ready", "the server is shutting down")))
+            self._do(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
             self._greet(now_s, connection, message)
 
@@ -83,16 +86,16 @@ class ServingCore:
         session = self.sessions.heard(connection, now_s)
         request_id, component, budget_ms = request_fields(header)
         if session is None:
-            self._out.append(
-                Say(connection, m.Refused("hello_required", "this connection is not known; say hello"))
-            )
+            self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
             return
         last = session.newest.get(component)
         if last is not None and last[0] == request_id and self.ledger.is_open(last[1]):
-            return  # the link delivered it twice; as a fresher one it would replace itself
+            return  # delivered twice: as a fresher request it would replace itself
         model = session.models.get(component, "")
+        route = session.routes.get(component)
+        replica = None if route is None else self.router.failover.now(route)
         call = self.ledger.open(
-            connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames
+            connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames, replica
         )
         if not model:
             known = ", ".join(session.models)
@@ -106,64 +109,53 @@ class ServingCore:
         elif self._dispatcher.draining:
             self._dispatcher.end(now_s, call, m.UNAVAILABLE, "the server is shutting down")
         else:
-            self._dispatcher.accept(now_s, call)
-            self._dispatcher.replicas[self.router.failover.now(session.replicas[component])].arrived(now_s)
+            self._dispatcher.arrive(now_s, call)
 
     def refuse(self, connection: bytes, refusal: m.Refused) -> None:
-        """Tell a robot that its message could not be read."""
-        self._out.append(Say(connection, refusal))
+        """Tell a robot that its message was not accepted."""
+        self._do(Say(connection, refusal))
 
     def _greet(self, now_s: float, connection: bytes, hello: m.Hello) -> None:
         greeting = self.sessions.hello(connection, hello, now_s)
         for session in greeting.left:
-            self._drop(now_s, session, "the robot said hello anew")
+            self._dispatcher.leave(now_s, session.connection, "the robot said hello again")
         if greeting.admitted is not None:
             fields = {"robot": hello.robot_id, "slot": greeting.admitted.slot}
-            self._out.append(Note("robot_admitted", {**fields, "reason": greeting.admitted.reason}))
-        self._out.append(Say(connection, greeting.answer))
+            self._do(Note("robot_admitted", {**fields, "reason": greeting.admitted.reason}))
+        self._do(Say(connection, greeting.answer))
         if greeting.placement_changed:
-            self._replaced(now_s)
-
-    def _replica_of(self, call: Call) -> str | None:
-        session = self.sessions.get(call.connection)
-        replica = session.replicas.get(call.component) if session is not None else None
-        return None if replica is None else self.router.failover.now(replica)
+            self._placement_changed(now_s)
+        elif greeting.session is not None or greeting.left:
+            self._count_callers()
 
     def _forget(self, now_s: float, connection: bytes, why: str) -> None:
         session, placement_changed = self.sessions.leave(connection)
         if session is not None:
-            self._drop(now_s, session, why)
+            self._dispatcher.leave(now_s, connection, why)
+            self._count_callers()
         if placement_changed:
-            self._replaced(now_s)
-
-    def _drop(self, now_s: float, session: Session, why: str) -> None:
-        """End what waits for a robot that is gone."""
-        for component, replica in session.replicas.items():
-            where = self.router.failover.now(replica)
-            self._dispatcher.drop(now_s, where, (session.robot_id, component), why)
+            self._placement_changed(now_s)
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def on_ready(self, now_s: float, ready: m.WorkerReady) -> None:
-        """A worker has warmed up. One that serves a model nobody asked for is ended."""
+        """A worker has warmed up. It is ended if it belongs to no replica of the placement."""
         replica = self.router.placement.replica_of(ready.worker_id, ready.model)
         if replica is None:
-            self._out.append(
-                Kill(ready.worker_id, f"serves {ready.model}, which has no place in this factory")
-            )
+            self._do(Kill(ready.worker_id, f"serves {ready.model}, which has no place in this factory"))
             return
         if self.pool.get(ready.worker_id) is not None:
-            self.on_lost(now_s, ready.worker_id, "it started anew")
+            self.on_lost(now_s, ready.worker_id, "it started again")
         model = self._factory.models.get(ready.model)
         cap = model.max_batch if model is not None and model.max_batch is not None else ready.max_batch
         worker = self.pool.add(ready, replica, min(cap, ready.max_batch))
         planned = self.router.placement.replicas[replica].batch
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
-            self._out.append(Note("batch_below_plan", fields))
-        self._moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
-        if self.router.trim():  # who left while this replica was down is forgotten now
-            self._replaced(now_s)
+            self._do(Note("batch_below_plan", fields))
+        self._streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
+        if self.router.trim():  # slots of robots that left while this replica was down
+            self._placement_changed(now_s)
         self._dispatcher.replicas[replica].due_s = now_s
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
@@ -172,47 +164,60 @@ class ServingCore:
             self.on_nonsense(now_s, worker_id, f"answered batch {done.batch_id}, which it was not given")
 
     def on_nonsense(self, now_s: float, worker_id: str, why: str) -> None:
-        """A worker said what no worker says: it cannot be trusted with a batch."""
-        self._out.append(Kill(worker_id, why))
+        """A worker broke the protocol: it cannot be trusted with another batch."""
+        self._do(Kill(worker_id, why))
         self.on_lost(now_s, worker_id, why)
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
-        """A worker is gone. With the last one of a replica its streams go to a standby, if the schedule has one."""
+        """A worker is gone. With the last one of a replica its streams move to a standby, if the schedule has one."""
         worker = self.pool.remove(worker_id)
-        replica = (
-            worker.replica if worker is not None else replica_name(worker_id)
-        )  # one that never warmed up is lost too
+        # A worker that never warmed up is in no pool, but its replica has failed all the same.
+        replica = worker.replica if worker is not None else replica_name(worker_id)
         if replica in self.router.placement.replicas and not self.pool.of(replica):
-            self._moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
+            self._streams_moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
         if worker is not None:
             self._dispatcher.recover(now_s, worker, why)
 
     # -- routes that change ----------------------------------------------------------------------------------------
 
-    def _moved(self, now_s: float, moves: Mapping[str, str], why: str) -> None:
-        """Hosts have changed who runs their streams."""
-        for replica, where in moves.items():
-            self._out.append(Note("streams_moved", {"of": replica, "to": where, "reason": why}))
-        self._rebatch()
+    def _streams_moved(self, now_s: float, moves: Mapping[str, str], why: str) -> None:
+        """`moves`: replicas whose streams another replica runs from now on, and which."""
+        self._do(*(Note("streams_moved", {"of": of, "to": to, "reason": why}) for of, to in moves.items()))
+        self._update_batching()
         if moves:
-            self._dispatcher.resort(now_s)
+            self._count_callers()
+            self._reroute(now_s)
 
-    def _replaced(self, now_s: float) -> None:
-        """The placement has changed: routes, batches and rates of robots that are here may be others now."""
-        self._rebatch()
-        if self.sessions.rerouted():
-            self._dispatcher.resort(now_s)
+    def _placement_changed(self, now_s: float) -> None:
+        """Routes, batches and rates of robots that are here may have changed."""
+        self._update_batching()
+        moved = self.sessions.update_routes()
+        self._count_callers()
+        if moved:
+            self._reroute(now_s)
         rates = {task: self.router.rates_of(task) for task in self.router.tasks}
-        changed = {task for task, told in self._told.items() if told != rates[task]}
-        self._told = rates
-        self._out += [Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)]
+        changed = {task for task, sent in self._rates_sent.items() if sent != rates[task]}
+        self._rates_sent = rates
+        self._do(*(Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)))
 
-    def _rebatch(self) -> None:
-        """Who stands in for another replica batches as planned for that one."""
+    def _reroute(self, now_s: float) -> None:
+        """Streams have moved: every open call belongs to the replica that runs its stream now."""
+        for call in self.ledger:
+            session = self.sessions.get(call.connection)
+            if session is not None and call.replica is not None:
+                call.replica = self.router.failover.now(session.routes[call.component])
+        self._dispatcher.requeue(now_s)
+
+    def _count_callers(self) -> None:
+        for name, state in self._dispatcher.replicas.items():
+            state.callers = self.sessions.callers(name)
+
+    def _update_batching(self) -> None:
+        """A replica that stands in for another one batches as planned for that one."""
         replicas = self.router.placement.replicas
-        for name, replica in self._dispatcher.replicas.items():
+        for name, state in self._dispatcher.replicas.items():
             served = self.router.failover.served_by(name)
-            replica.batch_as(replicas[served[-1] if served else name], self.pool)
+            state.batch_as(replicas[served[-1] if served else name], self.pool)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -227,15 +232,15 @@ class ServingCore:
         return min(self._sweep_s, self._dispatcher.feed(now_s))
 
     def _sweep(self, now_s: float) -> None:
-        """Forget silent robots and end workers whose batch never ends."""
+        """Forget silent robots and end workers that hang."""
         for session in self.sessions.silent(now_s):
             self._forget(now_s, session.connection, "the robot fell silent")
         for worker in self._dispatcher.hung(now_s):
-            self._out.append(Kill(worker.worker_id, "its batch does not end"))
+            self._do(Kill(worker.worker_id, "its batch does not end"))
             self.on_lost(now_s, worker.worker_id, "its batch did not end")
 
     def drain(self, now_s: float) -> None:
-        """Accept nothing more. What waits is still run, if a worker is there."""
+        """Accept nothing more. Waiting calls are still run, if there is a worker."""
         self._dispatcher.draining = True
 
     def give_up(self, now_s: float, why: str) -> None:

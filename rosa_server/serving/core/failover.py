@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rosa_server.serving.core.placement import Replica
 
 
 class Failover:
-    """Who is warm, who has failed, and who stands in for whom.
+    """Which replicas are warm, which have failed, and which standby stands in for which.
 
-    A replica that has not warmed up yet has not failed. The streams go back to a failed replica when it is warm again.
+    A replica that has not warmed up yet has not failed. When a failed replica is warm again, its streams return to it.
     """
 
     def __init__(self, replicas: Mapping[str, Replica], standbys: Mapping[str, tuple[str, ...]]) -> None:
+        """`standbys`: replica -> the replicas that may stand in for it, best first."""
         self._replicas, self._standbys = replicas, standbys
         self._warm: set[str] = set()
         self._failed: dict[str, None] = {}  # in the order of failing: the first gets the standby
-        self._instead: dict[str, str] = {}  # failed replica -> the standby replica that runs its streams
+        self._instead: dict[str, str] = {}  # failed replica -> the standby that runs its streams
 
     def now(self, replica: str) -> str:
         """The replica that runs the streams of `replica` now."""
         return self._instead.get(replica, replica)
 
     def is_live(self, replica: str) -> bool:
-        """Whether somebody warm runs the streams of `replica`."""
+        """Whether a warm worker runs the streams of `replica`."""
         return self.now(replica) in self._warm
+
+    def first_cold(self, replicas: Iterable[str]) -> Replica | None:
+        """The first of these replicas whose streams no warm worker runs."""
+        return next((self._replicas[name] for name in replicas if not self.is_live(name)), None)
 
     def served_by(self, replica: str) -> tuple[str, ...]:
         """The replicas whose streams `replica` runs now."""
@@ -56,7 +61,7 @@ class Failover:
                     if standby in self._warm and self._replicas[standby].server not in busy:
                         self._instead[replica] = standby
                         break
-        touched = {*before, *self._instead}
+        touched = {**before, **self._instead}
         return {
             replica: self.now(replica)
             for replica in touched

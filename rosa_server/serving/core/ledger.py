@@ -20,11 +20,10 @@ class Call:
     arrived_s: float
     deadline_s: float
     frames: Sequence[Any]  # as the robot sent them; opaque here
-    rank_s: float = (
-        0.0  # order in the queue: its own deadline, or the earlier one that it inherited by replacing
-    )
+    rank_s: float  # order in the queue: its own deadline, or the earlier one that it inherited by replacing
+    replica: str | None = None  # where it belongs now; None: nowhere, its robot has left
     dispatched_s: float = 0.0
-    attempts: int = 0  # how often a worker took it
+    attempts: int = 0  # how many workers have taken it
 
     @property
     def key(self) -> tuple[str, str]:
@@ -54,13 +53,15 @@ class Ledger:
         now_s: float,
         budget_ms: float,
         frames: Sequence[Any],
+        replica: str | None = None,
     ) -> Call:
-        """Accept a request whose deadline is `budget_ms` from now."""
+        """Accept a request whose deadline is `budget_ms` from now, and which belongs to `replica`."""
         deadline_s = now_s + budget_ms / 1000
         ticket = self._next
         self._next += 1
+        times = (now_s, deadline_s)
         call = Call(
-            ticket, connection, robot_id, component, model, request_id, now_s, deadline_s, frames, deadline_s
+            ticket, connection, robot_id, component, model, request_id, *times, frames, deadline_s, replica
         )
         self._open[ticket] = call
         return call
@@ -69,5 +70,5 @@ class Ledger:
         return ticket in self._open
 
     def close(self, call: Call) -> bool:
-        """End a ticket. False when it has ended before: then nobody may be answered again."""
+        """End a ticket. False when it has ended before: a call must not be answered twice."""
         return self._open.pop(call.ticket, None) is not None

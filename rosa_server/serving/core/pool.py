@@ -1,4 +1,4 @@
-"""The warm workers: which model each serves, what each runs, and which may take more. Processes live in `cluster`."""
+"""The gateway's record of its warm workers: what each serves, what it runs, and when it may take more."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from rosa_contract.messages import WorkerReady
 from rosa_server.serving.core.ledger import Call
 
-CREDITS = 2  # one running batch and one that arrives while the first ends
-PREFETCH_S = 0.002  # send the second only this shortly before the first ends: what waits here can be replaced
-HANG_S = 30.0  # a batch that runs this long, and longer than thrice every budget in it, never ends
+CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
+PREFETCH_S = (
+    0.002  # the next is sent this long before the first ends: a call that still waits can be replaced
+)
+HANG_S = 30.0  # a batch that runs longer than this, and than three times every budget in it, hangs
 
 
 @dataclass(slots=True)
@@ -23,21 +25,21 @@ class Batch:
     service_s: float  # how long it is expected to run; infinite when nothing is known
     expected_end_s: float
     hang_s: float
-    slot: int  # which of the worker's CREDITS places it takes
+    buffer: int  # which of the worker's CREDITS buffers it uses
 
 
 @dataclass(slots=True)
 class WorkerState:
-    """One warm worker; it serves one model for its whole life."""
+    """One warm worker process; it serves one model for its whole life."""
 
     worker_id: str
     model: str
-    replica: str  # the place that it works for
+    replica: str  # the one that it belongs to
     max_batch: int
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
 
     def free_at_s(self, now_s: float) -> float | None:
-        """When it may take a batch: now, a time to come, or None while it holds all its credits."""
+        """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
         if not self.batches:
             return now_s
         if len(self.batches) >= CREDITS:
@@ -109,10 +111,10 @@ class WorkerPool:
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
         run_s = math.inf if service_s is None else service_s
         patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
-        taken = {batch.slot for batch in worker.batches.values()}
-        slot = next(number for number in range(CREDITS) if number not in taken)
+        taken = {batch.buffer for batch in worker.batches.values()}
+        buffer = next(number for number in range(CREDITS) if number not in taken)
         hang_s = now_s + (service_s or 0.0) + patience_s
-        batch = Batch(self._next_batch, calls, run_s, start_s + run_s, hang_s, slot)
+        batch = Batch(self._next_batch, calls, run_s, start_s + run_s, hang_s, buffer)
         self._next_batch += 1
         worker.batches[batch.batch_id] = batch
         for call in calls:
@@ -121,7 +123,7 @@ class WorkerPool:
         return batch
 
     def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
-        """A batch has ended. The one behind it begins only now: expectations must not drift away from what happens."""
+        """A batch has ended. The next one begins only now, so its expected end is corrected."""
         del worker.batches[batch_id]
         start_s = now_s
         for batch in worker.batches.values():

@@ -1,4 +1,4 @@
-"""The waiting requests of one model: at most the newest per (robot, component), earliest deadline first, bounded."""
+"""The waiting requests of one replica: at most the newest per (robot, component), earliest deadline first, bounded."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class RequestQueue:
         self._next_expiry_s = min(self._next_expiry_s, call.deadline_s)
         return replaced
 
+    def __contains__(self, call: Call) -> bool:
+        """Whether this very call waits here."""
+        return self._calls.get(call.key) is call
+
     def newer_waits(self, key: tuple[str, str]) -> bool:
         return key in self._calls
 
@@ -57,7 +61,7 @@ class RequestQueue:
         return self._order
 
     def take(self, calls: list[Call]) -> list[Call]:
-        """Remove these waiting calls and return them. Call `expire` first: what is late must not be run."""
+        """Remove these waiting calls and return them. Call `expire` first: an expired call must not be run."""
         order = self.in_order()
         for call in calls:
             del self._calls[call.key]

@@ -1,10 +1,11 @@
-"""One replica at work: the calls that wait for it, how they are batched, and when to look again."""
+"""The gateway's record of one replica: the calls that wait for it, how they are batched, and when to look again."""
 
 from __future__ import annotations
 
 import math
 
-from rosa_server.serving.core.batcher import Batcher, BatchProfile, Run
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.batcher import Batcher, Run
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
@@ -18,24 +19,22 @@ class ReplicaState:
         self.replica = replica
         self.queue = RequestQueue(queue_limit)
         self.batcher = Batcher(1, profile)
+        self.callers = 0  # streams that may send it calls
         self.due_s = math.inf  # when to feed it
 
     def arrived(self, now_s: float) -> None:
-        """A robot's call has come; the time between arrivals says whether waiting for the next one pays."""
+        """A robot's call has arrived; the gap between arrivals tells whether waiting for the next one pays."""
         self.batcher.arrived(now_s)
 
     def batch_as(self, plan: Replica, pool: WorkerPool) -> None:
-        """Batch as `plan` says, which is another replica's while this one stands in for it."""
+        """Batch as planned for `plan`: another replica, while this one stands in for it."""
         most = [worker.max_batch for worker in pool.of(self.replica.id)]
         planned = [plan.batch] if plan.batch is not None else []
         self.batcher.max_batch = min([*most, *planned]) if most else 1
         self.batcher.deadline_aware = plan.deadline_aware
 
-    def feed(self, now_s: float, pool: WorkerPool, callers: int) -> list[tuple[WorkerState, Batch]]:
-        """Give waiting calls to workers with credit. `callers`: (robot, component) pairs that may call this replica.
-
-        Take the expired calls out first.
-        """
+    def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
+        """Give waiting calls to workers with credit. Remove expired calls first."""
         given = []
         again_s = math.inf
         while self.queue:
@@ -47,7 +46,7 @@ class ReplicaState:
                 break
             waiting = self._worth_running(now_s)
             deadlines_s = [call.deadline_s for call in waiting]
-            more_may_come = callers > len(self.queue) + pool.held(self.replica.id)
+            more_may_come = self.callers > len(self.queue) + pool.held(self.replica.id)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
             if not isinstance(decision, Run):
                 again_s = decision.until_s
@@ -58,10 +57,10 @@ class ReplicaState:
         return given
 
     def _worth_running(self, now_s: float) -> list[Call]:
-        """The waiting calls, first to run first, without those that are late whatever happens.
+        """The waiting calls, first to run first, without those that will be late even if they run now, alone.
 
-        The earliest deadline comes first, so that under overload each batch would be spent on calls that are just too
-        late, and nothing would be in time. A late one runs only when no other waits: the estimate may be wrong.
+        The earliest deadline comes first. Under overload each batch would therefore go to calls that are just too late,
+        and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong.
         """
         order = self.queue.in_order()
         in_time = [call for call in order if self.batcher.in_time_alone(now_s, call.deadline_s)]

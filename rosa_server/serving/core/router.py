@@ -1,38 +1,39 @@
-"""Which replica answers which component of which robot, now; and what a model wants to see."""
+"""Which replica answers which component of which robot; and which inputs a model needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_contract.config import Factory
 from rosa_contract.messages import Refused, WorkerReady
+from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.failover import Failover
-from rosa_server.serving.core.placement import AdmissionControl, Admitted, NoAdmission, Placement, unplanned
-from rosa_server.serving.core.slots import Slots
+from rosa_server.serving.core.placement import Placement, unplanned
+from rosa_server.serving.core.slots import Slots, Taken, not_ready
 
 ANYWHERE = ""  # the slot of every robot when there is no schedule
 
 
 @dataclass(frozen=True)
 class ModelNeeds:
-    """What a model takes, as its first ready worker announced it."""
+    """The inputs of a model, as its latest ready worker announced them."""
 
     images: Mapping[str, tuple[int, int]]  # camera -> (height, width), px
     state: Mapping[str, int]  # name -> number of values
 
 
 class Router:
-    """(task, slot, component) -> replica, by the schedule and by who has failed."""
+    """(task, slot, component) -> replica, by the schedule and by which replicas have failed."""
 
     def __init__(
         self, factory: Factory, placement: Placement | None = None, admission: AdmissionControl | None = None
     ) -> None:
         self._models = {task: factory.models_of(task) for task in factory.tasks}
         self._needs: dict[str, ModelNeeds] = {}
-        self._slots = Slots(placement or unplanned(factory), admission or NoAdmission())
-        self.failover = Failover(self.placement.replicas, self.placement.standbys)
-        self.models = tuple(sorted({model for route in self._models.values() for model in route.values()}))
+        placement = placement or unplanned(factory)
+        self.failover = Failover(placement.replicas, placement.standbys)
+        self._slots = Slots(placement, admission or NoAdmission(), self.failover)
 
     @property
     def placement(self) -> Placement:
@@ -56,42 +57,30 @@ class Router:
         return self._models[task]
 
     def rates_of(self, task: str) -> Mapping[str, float]:
-        """Component -> calls per second that a robot of a task keeps to; empty when nothing is planned."""
+        """Component -> calls per second that each robot of a task must not exceed; empty when nothing is planned."""
         return self.placement.rates_hz.get(task, {})
 
     # -- routes ----------------------------------------------------------------------------------------------------
 
-    def planned(self, task: str, slot: str) -> Mapping[str, str]:
-        """Component -> replica as the placement says, whoever has failed."""
+    def routes_of(self, task: str, slot: str) -> Mapping[str, str]:
+        """Component -> replica as placed, whether or not it has failed; `failover` says who runs its streams now."""
         routes = self.placement.routes
         return self._models[task] if routes is None else routes[slot]
 
-    def route(self, task: str, slot: str, component: str) -> str | None:
-        """The replica that answers this component of this robot now; None for a component that the task lacks."""
-        replica = self.planned(task, slot).get(component)
-        return None if replica is None else self.failover.now(replica)
-
-    def take(self, task: str) -> str | Admitted | Refused:
-        """A place for one more robot of a task, or why there is none."""
+    def take(self, task: str) -> Taken | Refused:
+        """A slot for one more robot of a task, or why there is none."""
         if self.placement.routes is not None:
-            return self._slots.take(task, self._cold)
-        cold = self._cold(self._models[task].values())
-        return Refused("not_ready", f"{cold} has no warm worker yet; say hello again") if cold else ANYWHERE
+            return self._slots.take(task)
+        cold = self.failover.first_cold(self._models[task].values())
+        return Taken(ANYWHERE) if cold is None else not_ready(cold)
 
     def release(self, slot: str) -> bool:
-        """Give a place back. True when the placement has changed by that."""
-        return self.placement.routes is not None and self._slots.release(slot, self._cold)
+        """Give a slot back. True when that changed the placement."""
+        return self.placement.routes is not None and self._slots.release(slot)
 
     def trim(self) -> bool:
-        """Give up places beyond the planned ones that nobody holds. True when the placement has changed by that."""
-        return self._slots.trim(self._cold)
-
-    def _cold(self, replicas: Iterable[str]) -> str:
-        for replica in replicas:
-            if not self.failover.is_live(replica):
-                model = self.placement.replicas[replica].model
-                return replica if replica == model else f"{replica} ({model})"
-        return ""
+        """Remove free slots beyond the planned ones. True when that changed the placement."""
+        return self.placement.routes is not None and self._slots.trim()
 
     # -- workers ---------------------------------------------------------------------------------------------------
 

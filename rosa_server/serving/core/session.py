@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from rosa_contract.messages import Hello, Refused, Welcome
 from rosa_contract.strict import nearest
+from rosa_server.serving.core.admission import Admitted
 from rosa_server.serving.core.fit import unfit
-from rosa_server.serving.core.placement import Admitted
 from rosa_server.serving.core.router import Router
 
-TAKEN_FOR_S = 3.0  # a robot that was heard within this time keeps its name
-FORGET_AFTER_S = 10.0  # a robot says something every second; after this it has left
+TAKEN_FOR_S = 3.0  # a robot that was heard from within this time keeps its name
+FORGET_AFTER_S = 10.0  # a robot says something every second; one that was silent for this long has left
 
 
 @dataclass(slots=True)
@@ -23,13 +23,12 @@ class Session:
     connection: bytes
     robot_id: str
     task: str
-    slot: str  # its place in the schedule; empty without one
+    slot: str  # its slot in the schedule; empty without a schedule
     models: Mapping[str, str]  # component -> model
-    replicas: Mapping[str, str]  # component -> replica as planned, whoever has failed
-    seen_s: float
-    newest: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # component -> its last request id and ticket
+    routes: Mapping[str, str]  # component -> replica as placed, whether or not it has failed
+    heard_s: float
+    # component -> its last request id and ticket
+    newest: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,8 +36,9 @@ class Greeting:
     """What follows from a hello."""
 
     answer: Welcome | Refused
+    session: Session | None = None  # the new session, if this hello began one
     left: list[Session] = field(default_factory=list)  # sessions that this hello has ended
-    admitted: Admitted | None = None  # beyond the planned robots
+    admitted: Admitted | None = None  # where a slot was added for this robot
     placement_changed: bool = False
 
 
@@ -49,10 +49,7 @@ class Sessions:
         self._router = router
         self._by_connection: dict[bytes, Session] = {}
         self._by_robot: dict[str, Session] = {}
-        self._callers: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._by_connection)
+        self._callers: Counter[str] = Counter()  # by replica as placed
 
     @property
     def robots(self) -> list[str]:
@@ -65,14 +62,14 @@ class Sessions:
         return self._by_connection.get(connection)
 
     def callers(self, replica: str) -> int:
-        """How many (robot, component) pairs may call what this replica runs now."""
+        """How many streams this replica runs now: (robot, component) pairs that may call it."""
         return sum(self._callers.get(planned, 0) for planned in self._router.failover.served_by(replica))
 
     def heard(self, connection: bytes, now_s: float) -> Session | None:
         """The session of this connection, or None when it has to say hello first."""
         session = self._by_connection.get(connection)
         if session is not None:
-            session.seen_s = now_s
+            session.heard_s = now_s
         return session
 
     def hello(self, connection: bytes, hello: Hello, now_s: float) -> Greeting:
@@ -82,7 +79,7 @@ class Sessions:
             words = f"no task {hello.task!r}{nearest(hello.task, tasks)}; this server has {', '.join(tasks)}"
             return Greeting(Refused("unknown_task", words))
         holder = self._by_robot.get(hello.robot_id)
-        if holder and holder.connection != connection and now_s - holder.seen_s < TAKEN_FOR_S:
+        if holder and holder.connection != connection and now_s - holder.heard_s < TAKEN_FOR_S:
             reason = f"another connection speaks as {hello.robot_id!r}; give each robot its own name or stop the other"
             return Greeting(Refused("robot_id_taken", reason))
         refusal = unfit(hello, self._router.models_of(hello.task), self._router.needs_of)
@@ -90,56 +87,52 @@ class Sessions:
             return Greeting(refusal)
         known = self._by_connection.get(connection)
         if known is not None and (known.robot_id, known.task) == (hello.robot_id, hello.task):
-            known.seen_s = now_s
+            known.heard_s = now_s
             return Greeting(self.welcome(known))
-        return self._seat(connection, hello, now_s, holder)
+        return self._begin(connection, hello, now_s, holder)
 
     def welcome(self, session: Session) -> Welcome:
-        """What a robot is told: its models, and the rates that it keeps to."""
+        """What a robot is told: its models, and the rates that it must not exceed."""
         return Welcome(session.models, self._router.rates_of(session.task))
 
     def leave(self, connection: bytes) -> tuple[Session | None, bool]:
-        """Forget a connection: its session, if it had one, and whether the placement has changed by that."""
+        """Forget a connection. Returns its session, if it had one, and whether that changed the placement."""
         session = self._by_connection.pop(connection, None)
         if session is None:
             return None, False
         self._by_robot.pop(session.robot_id, None)
-        self._callers.subtract(session.replicas.values())
+        self._callers.subtract(session.routes.values())
         return session, self._router.release(session.slot)
 
-    def rerouted(self) -> bool:
-        """The placement has changed: look up every robot's replicas again. True when those of some robot changed."""
+    def update_routes(self) -> bool:
+        """The placement has changed: look up every robot's routes again. True when those of some robot changed."""
         moved = False
         for session in self._by_connection.values():
-            replicas = self._router.planned(session.task, session.slot)
-            if replicas is not session.replicas and replicas != session.replicas:
-                self._callers.subtract(session.replicas.values())
-                self._callers.update(replicas.values())
+            routes = self._router.routes_of(session.task, session.slot)
+            if routes is not session.routes and routes != session.routes:
+                self._callers.subtract(session.routes.values())
+                self._callers.update(routes.values())
                 moved = True
-            session.replicas = replicas
+            session.routes = routes
         return moved
 
     def silent(self, now_s: float) -> list[Session]:
-        """The sessions that were not heard for `FORGET_AFTER_S`."""
-        return [s for s in self._by_connection.values() if now_s - s.seen_s > FORGET_AFTER_S]
+        """The sessions that were not heard from for `FORGET_AFTER_S`."""
+        return [s for s in self._by_connection.values() if now_s - s.heard_s > FORGET_AFTER_S]
 
-    def _seat(self, connection: bytes, hello: Hello, now_s: float, holder: Session | None) -> Greeting:
-        """Give a robot a place. What it held before is free first: a full schedule must let it come back."""
-        greeting = Greeting(Refused("not_ready", ""))
-        for old in {connection, holder.connection if holder is not None else connection}:
+    def _begin(self, connection: bytes, hello: Hello, now_s: float, holder: Session | None) -> Greeting:
+        """Give a robot a slot. Its old slot is released first, so that it can come back to a full schedule."""
+        left, placement_changed = [], False
+        for old in dict.fromkeys([connection, holder.connection if holder is not None else connection]):
             session, changed = self.leave(old)
-            greeting.left += [session] if session is not None else []
-            greeting.placement_changed |= changed
-        place = self._router.take(hello.task)
-        if isinstance(place, Refused):
-            greeting.answer = place
-            return greeting
-        if isinstance(place, Admitted):
-            greeting.admitted, greeting.placement_changed = place, True
-        slot = place.slot if isinstance(place, Admitted) else place
-        models, replicas = self._router.models_of(hello.task), self._router.planned(hello.task, slot)
-        session = Session(connection, hello.robot_id, hello.task, slot, models, replicas, now_s)
+            left += [session] if session is not None else []
+            placement_changed |= changed
+        taken = self._router.take(hello.task)
+        if isinstance(taken, Refused):
+            return Greeting(taken, None, left, None, placement_changed)
+        models, routes = self._router.models_of(hello.task), self._router.routes_of(hello.task, taken.slot)
+        session = Session(connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s)
         self._by_connection[connection] = self._by_robot[hello.robot_id] = session
-        self._callers.update(replicas.values())
-        greeting.answer = self.welcome(session)
-        return greeting
+        self._callers.update(routes.values())
+        placement_changed |= taken.admitted is not None
+        return Greeting(self.welcome(session), session, left, taken.admitted, placement_changed)

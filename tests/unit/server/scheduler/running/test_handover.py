@@ -14,17 +14,14 @@ import pytest
 
 from rosa_contract.config import Factory, parse_factory
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
-from rosa_server.scheduler.running.standby import fail_over
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.failover import Failover
-from rosa_server.serving.core.placement import Admitted, NoAdmission
+from rosa_server.serving.core.admission import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -82,21 +79,6 @@ def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
         assert placement.replicas[standby].model == server.model
         assert placement.replicas[server.id].batch == server.batch
     assert placement.rates_hz["kit"]["safety"] == 2
-
-
-def test_the_server_fails_over_as_the_scheduler_would() -> None:
-    schedule = schedule_from(plan())
-    placement, _ = hand_over(factory(), schedule, "plan.json", LIBRARY)
-    for server in schedule.servers:
-        if server.standby:
-            continue
-        failover = Failover(placement.replicas, placement.standbys)
-        for replica in placement.replicas:
-            failover.warm(replica)
-        assert set(failover.lost(server.id)) == {server.id}
-        wanted = fail_over(schedule, server.id, failover_table(schedule))
-        assert placement.replicas[failover.now(server.id)].server == wanted.replacement
-        assert placement.replicas[failover.now(server.id)].model == server.model
 
 
 def test_what_is_written_is_what_is_read_to_the_last_digit(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.migration import Migration, plan_migration
-from rosa_server.scheduler.running.standby import fail_over
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL, factory, pool, task
@@ -44,49 +43,6 @@ def test_standbys_too_small_for_all_models_divide_them() -> None:
     held = [set(server.models) for server in schedule.servers if server.standby]
     assert set().union(*held) == {GR00T, BIG, SMALL}
     assert {BIG} in held
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 6), st.integers(4, 40))
-def test_failover_changes_only_the_streams_of_the_failed_server(index: int, robots: int) -> None:
-    before = scheduled(robots)
-    active = [server for server in before.servers if not server.standby]
-    failed = active[index % len(active)]
-    result = fail_over(before, failed.id, failover_table(before))
-    assert result.replacement == "standby0"
-    assert len(result.moved) == sum(failed.streams.values())
-    for robot, routes in before.routing.items():
-        for component, target in routes.items():
-            now = result.schedule.routing[robot][component]
-            assert now == (result.replacement if target == failed.id else target)
-    taking = result.schedule.server("standby0")
-    assert (taking.models, taking.batch, taking.streams) == (failed.models, failed.batch, failed.streams)
-    assert not taking.standby
-    assert result.schedule.rates_hz == before.rates_hz
-
-
-def test_a_second_failure_without_a_standby_says_so() -> None:
-    before = scheduled()
-    first = fail_over(before, "gpu0", failover_table(before))
-    second = fail_over(first.schedule, "gpu1", failover_table(before), down={"gpu0", "standby0"})
-    assert second.replacement is None
-    assert not second.schedule.feasible
-    assert "no standby" in second.reason
-    assert all("gpu1" not in routes.values() for routes in second.schedule.routing.values())
-
-
-def test_a_standby_that_is_down_is_passed_over() -> None:
-    before = scheduled(standby=2)
-    result = fail_over(before, "gpu0", failover_table(before), down={"standby0"})
-    assert result.replacement == "standby1"
-
-
-def test_a_lost_standby_costs_no_stream() -> None:
-    before = scheduled()
-    result = fail_over(before, "standby0", failover_table(before))
-    assert result.moved == ()
-    assert result.schedule.feasible
-    assert result.schedule.routing == before.routing
 
 
 def migrated(old: Schedule, problem: Problem, spare: int = 0) -> Migration:

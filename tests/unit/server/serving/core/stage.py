@@ -12,8 +12,9 @@ from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
 from rosa_server.serving.core.actions import Action, Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import AdmissionControl, Placement
+from rosa_server.serving.core.placement import Placement
 
 FACTORY = """
 server_cluster: {num_servers: 8}

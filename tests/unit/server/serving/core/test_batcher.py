@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, BatchProfile, Run, Wait
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, Wait
 
 GPU = {1: 40.0, 2: 44.0, 4: 52.0, 8: 68.0}  # ms: batching pays
 
@@ -136,19 +134,3 @@ def test_it_never_waits_past_the_slack_of_the_tightest_request(
             assert end_s <= deadline_s or not batcher.in_time_alone(10.0, deadline_s), (
                 "made late by the others"
             )
-
-
-@given(st.dictionaries(st.integers(1, 64), st.floats(0.1, 1000), min_size=1, max_size=6), st.integers(1, 200))
-def test_a_profile_estimates_every_size_within_what_it_knows(table: dict[int, float], size: int) -> None:
-    estimate_ms = BatchProfile(table).service_s(size) * 1000
-    largest = max(table)
-    bound = max(table.values()) * max(1.0, size / largest)
-    assert 0 <= estimate_ms <= bound * (1 + 1e-9)
-    assert math.isfinite(estimate_ms)
-
-
-def test_a_profile_learns_from_what_is_measured() -> None:
-    profile = BatchProfile({4: 100.0})
-    for _ in range(40):
-        profile.learn(4, 50.0)
-    assert profile.service_s(4) == pytest.approx(0.050, rel=0.01)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_contract import messages as m
-from rosa_server.serving.core.placement import Admitted, Placement, Replica
+from rosa_server.serving.core.admission import Admitted
+from rosa_server.serving.core.placement import Placement, Replica
 from tests.unit.server.serving.core.stage import Stage
 
 FACTORY = """
@@ -49,10 +50,10 @@ class Door:
         self.asked = 0
         self.inside = False
 
-    def admit(self, task: str) -> Admitted | str:
+    def admit(self, task: str) -> Admitted | m.Refused:
         self.asked += 1
         if task != "pick" or self.inside:
-            return "no server with safety has room for 2 req/s more"
+            return m.Refused("not_admitted", "no server with safety has room for 2 req/s more")
         self.inside = True
         return Admitted("pick/2", self.placement, "pick/2 joins gpu1, gpu2; rates fall")
 
@@ -112,9 +113,9 @@ def test_a_robot_is_told_the_rates_that_it_keeps_to() -> None:
 def test_a_robot_too_many_is_refused_in_words() -> None:
     answer = full().greet("r2")
     assert isinstance(answer, m.Refused)
-    assert answer.cause == "not_admitted"
+    assert answer.cause == "admission_off"
     assert "the 2 planned slots of task pick are taken" in answer.reason
-    assert "robots beyond the planned ones are not admitted" in answer.reason
+    assert "only the planned robots are admitted" in answer.reason
 
 
 def test_a_slot_is_free_again_when_its_robot_has_left_or_fallen_silent() -> None:
@@ -383,6 +384,17 @@ def test_a_place_beside_a_failed_server_is_taken_again_when_that_is_warm() -> No
     stage.worker("gpu1/0.2", "policy")
     assert len([slot for slot in stage.core.router.placement.routes or () if slot.startswith("pick/")]) == 2
     assert isinstance(stage.greet("r3"), m.Welcome)
+
+
+def test_what_runs_for_a_robot_that_changes_its_task_is_not_run_again_under_the_new_one() -> None:
+    stage = planned()
+    stage.greet("r0")
+    stage.send("r0", 1, budget_ms=5000)
+    assert isinstance(stage.greet("r0", "sort"), m.Welcome)
+    assert stage.statuses() == [], "its worker may still answer it"
+    stage.lose("gpu0/0.1")
+    assert stage.statuses() == [("r0", 1, "unavailable")]
+    assert len(stage.dispatched) == 1
 
 
 def test_what_waits_for_a_robot_that_changes_its_task_is_answered() -> None:

@@ -150,9 +150,8 @@ class Server(RuleBasedStateMachine):
             session = core.sessions.get(robot.encode())
             assert session is not None
             for component in session.models:
-                planned_replica = core.router.planned(session.task, session.slot)[component]
-                now = core.router.route(session.task, session.slot, component)
-                assert now is not None
+                planned_replica = core.router.routes_of(session.task, session.slot)[component]
+                now = core.router.failover.now(planned_replica)
                 found[robot, component] = (planned_replica, now)
         return found
 
@@ -163,7 +162,7 @@ class Server(RuleBasedStateMachine):
         for (robot, component), (planned_replica, now) in self.routes().items():
             session = core.sessions.get(robot.encode())
             assert session is not None
-            assert session.replicas[component] == planned_replica
+            assert session.routes[component] == planned_replica
             assert self.replicas[now] == session.models[component]
             if planned_replica in alive:
                 assert now == planned_replica
@@ -206,7 +205,7 @@ class Server(RuleBasedStateMachine):
         routes = self.routes()
         for replica, queue in self.stage.core.queues.items():
             for call in queue:
-                assert routes[call.robot_id, call.component][1] == replica
+                assert routes[call.robot_id, call.component][1] == replica == call.replica
 
     @invariant()
     def what_runs_is_on_a_worker_of_its_model_within_the_planned_batch(self) -> None:
@@ -253,7 +252,7 @@ def test_the_place_of_a_robot_on_a_failed_server_is_no_place_for_another() -> No
 
     def served() -> dict[str, str]:
         sessions = {robot: stage.core.sessions.get(robot.encode()) for robot in robots}
-        return {robot: each.replicas["system1"] for robot, each in sessions.items() if each is not None}
+        return {robot: each.routes["system1"] for robot, each in sessions.items() if each is not None}
 
     before = served()
     unlucky = next(r for r, replica in before.items() if list(before.values()).count(replica) == 1)
