@@ -111,3 +111,21 @@ def test_the_metrics_page_names_every_metric_with_its_labels() -> None:
         labels = getattr(metrics.registry._names_to_collectors[name], "_labelnames", ())
         served[name] = f"{family.type} | {', '.join(f'`{label}`' for label in labels)}".rstrip()
     assert {name: text.rstrip() for name, text in described.items()} == served
+
+
+def test_every_class_of_the_glossary_is_where_it_says() -> None:
+    rows = re.findall(r"`(\w+)` in `([\w/]+\.py)`", (ROOT / "docs" / "glossary.md").read_text())
+    assert len(rows) > 10
+    for name, path in rows:
+        assert re.search(rf"^(class {name}\b|{name} = )", (ROOT / path).read_text(), re.MULTILINE), (
+            f"{name} in {path}"
+        )
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    rows = re.findall(
+        r"^\| ([a-z][^|]*) \| [^|]+ \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
+    )
+    words = [word.strip() for row in rows for word in row.split(",")]
+    assert len(words) > 40
+    assert sorted({word for word in words if words.count(word) > 1}) == []
