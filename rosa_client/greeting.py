@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from math import inf, nextafter
 
-from rosa_contract.messages import Hello, Message, Refused, Response, Welcome
+from rosa_contract.messages import Hello, Message, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
 SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
@@ -22,6 +24,7 @@ class Greeting:
         self.ready = False
         self.reason = f"no answer from a gateway at {endpoint} yet"
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
+        self.cameras: dict[str, Sequence[str]] = {}  # component -> what its model takes; no entry: all
         self._last_hello_s = -1e9  # tried: an absent server is greeted once a second, not once a period
         self._last_sent_s = -1e9
         self._last_heard_s = -1e9
@@ -48,6 +51,13 @@ class Greeting:
         """Something came from the gateway, readable or not."""
         self._last_heard_s = now_s
 
+    def fitting(self, request: Request) -> Request:
+        """The request with the images that its model takes, and no others: the gateway accepts no more."""
+        wanted = self.cameras.get(request.component)
+        if wanted is None or all(camera in wanted for camera in request.images):
+            return request
+        return replace(request, images={name: i for name, i in request.images.items() if name in wanted})
+
     def take(self, message: Message) -> Response | None:
         """Understand a message of the gateway; returns an answer to a request."""
         if isinstance(message, Response):
@@ -56,7 +66,8 @@ class Greeting:
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.reason = True, ""
-            self.rates_hz = dict(message.rates_hz)
+            self.rates_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
+            self.hello = replace(self.hello, token=message.token)
         elif isinstance(message, Refused):
             self._refused(message)
         else:

@@ -7,12 +7,14 @@ the fallback runs. When the server is back the link says hello again by itself (
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import zmq
 import zmq.auth
 
 from rosa_client.greeting import Greeting
+from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.messages import Bye, Hello, Request, Response
@@ -25,9 +27,15 @@ log = logging.getLogger("rosa.link")
 class GatewayLink(Greeting):
     """Not thread-safe: one thread sends and receives. `ready` is true while the gateway has welcomed this robot."""
 
-    def __init__(self, endpoint: str, hello: Hello, keys: str = "") -> None:
-        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: folder with robot.key_secret and server.key."""
-        super().__init__(endpoint, hello)
+    def __init__(
+        self, endpoint: str, hello: Hello, keys: str = "", token: SessionToken | None = None
+    ) -> None:
+        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: folder with robot.key_secret and server.key.
+
+        `token`: where the session's token is kept, so that a process that is started anew resumes under its name.
+        """
+        self._token = token
+        super().__init__(endpoint, hello if token is None else replace(hello, token=token.load()))
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.SNDHWM, 8)
@@ -45,7 +53,7 @@ class GatewayLink(Greeting):
 
     def send(self, request: Request, now_s: float) -> bool:
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
-        return self._send(codec.encode(request), now_s)
+        return self._send(codec.encode(self.fitting(request)), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
@@ -66,7 +74,8 @@ class GatewayLink(Greeting):
 
     def close(self) -> None:
         """Say goodbye and close the socket."""
-        self._send(codec.encode(Bye()), self._last_sent_s)
+        if self._send(codec.encode(Bye()), self._last_sent_s) and self._token is not None and self.ready:
+            self._token.forget()
         self.socket.close()
         self.ready = False
 
@@ -80,7 +89,10 @@ class GatewayLink(Greeting):
 
     def _read(self, frames: list[bytes]) -> Response | None:
         try:
-            return self.take(codec.decode(frames))
+            answer = self.take(codec.decode(frames))
+            if self._token is not None:
+                self._token.keep(self.hello.token)
+            return answer
         except VersionError as error:
             self.lost(str(error))
         except CodecError as error:

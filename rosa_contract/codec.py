@@ -9,6 +9,7 @@ It is no protection against people; CURVE is. Whatever the bytes, decoding raise
 from __future__ import annotations
 
 import math
+import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ Frame = Any  # bytes, memoryview or zmq.Frame: anything with the buffer interfac
 Header = dict[str, Any]
 
 MAX_HEADER_BYTES = 1 << 20
+MAX_ROBOT_HEADER_BYTES = 64 << 10  # of what robots send: names, joint states and a prompt
+MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
 MAX_NAME_CHARS = 128
 MAX_TEXT_CHARS = 1 << 16
 MAX_IMAGES = 16
@@ -35,6 +38,8 @@ MAX_ID = (1 << 63) - 1
 SUM = "#"  # the last entry of every packed map: the CRC-32 of all bytes before the number itself
 SUM_BYTES = 4
 MAX_RATE_HZ = 1e6
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 DTYPES = ("<f4", "<f8", "<f2", "<i4", "<i8", "|u1", "|b1")
 
 
@@ -59,10 +64,35 @@ def decode(frames: Sequence[Frame]) -> m.Message:
 
 
 def read_header(frames: Sequence[Frame]) -> Header:
-    """Frame 0 as a map whose version is ours. The gateway reads no more than this of a request."""
+    """Frame 0 as a map whose version is ours."""
+    return _header(frames, MAX_HEADER_BYTES, MAX_HEADER_BYTES)
+
+
+def read_robot_header(frames: Sequence[Frame]) -> Header:
+    """Frame 0 of a robot's message, of which the gateway reads no more than this.
+
+    Bounded before it is decoded, and no type and no key that robots do not send: anybody may have sent it.
+    """
+    header = _header(frames, MAX_ROBOT_HEADER_BYTES, MAX_ROBOT_ENTRIES)
+    known = _ROBOT_KEYS.get(header["t"])
+    if known is None:
+        raise CodecError(f"message type: a robot does not send {_short(header['t'])}")
+    if not header.keys() <= known:
+        unknown = ", ".join(_short(key) for key in list(header.keys() - known)[:3])
+        raise CodecError(f"{header['t']}: unknown key: {unknown}")
+    return header
+
+
+def decode_robot(header: Header, frames: Sequence[Frame]) -> m.Hello | m.Bye | m.HealthQuery:
+    """The message, other than a request, of a header that `read_robot_header` has read from these frames."""
+    message: m.Hello | m.Bye | m.HealthQuery = _DECODERS[header["t"]](header, frames)
+    return message
+
+
+def _header(frames: Sequence[Frame], limit: int, entries: int) -> Header:
     if not frames:
         raise CodecError("empty message: expected a header frame")
-    header = _unpack(frames[0], "header")
+    header = _unpack(frames[0], "header", limit, entries)
     if not isinstance(header, dict):
         raise CodecError(f"header: expected a map, got {type(header).__name__}")
     # Another version may have no checksum; where there is one, it comes first: the version may be what was damaged.
@@ -74,7 +104,7 @@ def read_header(frames: Sequence[Frame]) -> Header:
     if not summed:
         raise CodecError("header: no checksum")
     if not isinstance(header.get("t"), str):
-        raise CodecError(f"header: expected a message type under 't', got {header.get('t')!r}")
+        raise CodecError(f"header: expected a message type under 't', got {_short(header.get('t'))}")
     return header
 
 
@@ -87,7 +117,7 @@ def encode_output(output: m.Output) -> bytes:
 
 
 def decode_output(frame: Frame) -> m.Output:
-    body = _unpack(frame, "output")
+    body = _unpack(frame, "output", MAX_ARRAY_BYTES + MAX_HEADER_BYTES, MAX_HEADER_BYTES)
     if not isinstance(body, dict):
         raise CodecError(f"output: expected a map, got {type(body).__name__}")
     _check_sum(frame, body, "output")
@@ -99,15 +129,21 @@ def decode_output(frame: Frame) -> m.Output:
 
 def _encode_hello(message: m.Hello) -> tuple[Header, list[Frame]]:
     cameras = {name: [c.height, c.width, c.encoding] for name, c in message.cameras.items()}
-    return {"r": message.robot_id, "k": message.task, "c": cameras, "s": dict(message.state)}, []
+    header: Header = {"r": message.robot_id, "k": message.task, "c": cameras, "s": dict(message.state)}
+    if message.token:
+        header["y"] = message.token
+    return header, []
 
 
 def _encode_welcome(message: m.Welcome) -> tuple[Header, list[Frame]]:
+    # What is empty is left out: a peer from before it existed reads the same message.
     header: Header = {"m": dict(message.models)}
-    if (
-        message.rates_hz
-    ):  # left out where there are none: a peer from before they existed reads the same message
+    if message.rates_hz:
         header["f"] = {name: _finite(f"rate of {name}", rate) for name, rate in message.rates_hz.items()}
+    if message.cameras:
+        header["g"] = {component: list(cameras) for component, cameras in message.cameras.items()}
+    if message.token:
+        header["y"] = message.token
     return header, []
 
 
@@ -205,7 +241,8 @@ def _decode_hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
         name: _whole(n, f"hello: state {name!r}", 1, 1 << 20)
         for name, n in _map(header, "s", MAX_ARRAYS).items()
     }
-    return m.Hello(_name(header, "r"), _name(header, "k"), cameras, state)
+    token = _text(header, "y", MAX_NAME_CHARS)
+    return m.Hello(_name(header, "r"), _name(header, "k"), cameras, state, token)
 
 
 def _decode_request(header: Header, frames: Sequence[Frame]) -> m.Request:
@@ -256,7 +293,11 @@ def _decode_welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     _count(frames, 1, "welcome")
     entries = _map(header, "f", MAX_BATCH)
     rates = {name: _number(entries, name, 0.0, MAX_RATE_HZ, "welcome: rates") for name in entries}
-    return m.Welcome(_names(header, "m"), rates)
+    lists = _map(header, "g", MAX_BATCH)
+    cameras = {component: tuple(_list(lists, component, MAX_IMAGES)) for component in lists}
+    if not all(isinstance(camera, str) for names in cameras.values() for camera in names):
+        raise CodecError("welcome: cameras: expected names")
+    return m.Welcome(_names(header, "m"), rates, cameras, _text(header, "y", MAX_NAME_CHARS))
 
 
 def _decode_refuse(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -358,17 +399,23 @@ def _image_sum(encoding: str, data: Frame) -> int:
     return 0 if encoding == "rgb8" else zlib.crc32(_buffer(data))
 
 
-def _unpack(frame: Frame, what: str) -> Any:
+def _unpack(frame: Frame, what: str, limit: int, entries: int) -> Any:
+    """`limit`: bytes of the frame; `entries`: of any list or map in it. msgpack itself ends at 512 levels."""
     data = _buffer(frame)
-    limit = MAX_HEADER_BYTES if what == "header" else MAX_ARRAY_BYTES + MAX_HEADER_BYTES
     if len(data) > limit:
         raise CodecError(f"{what}: expected at most {limit} bytes, got {len(data)}")
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except (
-        Exception
-    ) as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
-        raise CodecError(f"{what}: not msgpack: {type(error).__name__}") from None
+        return msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            max_array_len=entries,
+            max_map_len=entries,
+            max_ext_len=0,
+        )
+    # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here.
+    except Exception as error:
+        raise CodecError(f"{what}: not msgpack: {type(error).__name__}: {str(error)[:80]}") from None
 
 
 def _buffer(frame: Frame) -> memoryview:
@@ -382,7 +429,8 @@ def _count(frames: Sequence[Frame], expected: int, what: str) -> None:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    """A value that somebody sent, as an error shows it; never the whole of a large one."""
+    text = _REPR.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -532,4 +580,10 @@ _DECODERS: dict[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "execute": _decode_execute,
     "executed": _decode_executed,
     "drain": _bare(m.Drain),
+}
+
+# What robots send, with every key that it may have beside "v" (version), "t" (type) and "#" (checksum).
+_ROBOT_KEYS = {
+    name: frozenset({"v", "t", SUM, *keys})
+    for name, keys in {"hello": "rkcsy", "request": "icbpsmh", "bye": "", "health_query": ""}.items()
 }

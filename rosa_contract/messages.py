@@ -25,7 +25,7 @@ REPLACED = "replaced"  # a fresher observation of the same robot and component t
 OVERLOADED = "overloaded"  # the queue of its model is full
 UNAVAILABLE = "unavailable"  # no worker for its model, and none came within the budget
 INVALID = "invalid"  # the request does not fit what the model takes
-FAILED = "failed"  # the model raised an error, or its output cannot be used
+FAILED = "failed"  # the model raised an error or answered nonsense
 STATUSES = (OK, EXPIRED, REPLACED, OVERLOADED, UNAVAILABLE, INVALID, FAILED)
 
 # Why a robot is refused.
@@ -58,24 +58,31 @@ class CameraInfo:
 
 @dataclass(frozen=True)
 class Hello:
-    """A robot introduces itself; repeated every second without traffic, so it is also the sign of life."""
+    """A robot introduces itself; repeated every second without traffic, so it is also the sign of life.
+
+    `token`: from the last welcome, so that nobody else resumes under its name; empty at first.
+    """
 
     robot_id: str
     task: str
     cameras: Mapping[str, CameraInfo]
     state: Mapping[str, int]  # name -> number of values
+    token: str = ""
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """The robot may send requests for these components; sent again when the rates change.
+    """The robot may send requests for these components; said again when the rates change.
 
     `models`: component -> model. `rates_hz`: component -> calls per second that the robot must not exceed, from the
-    schedule; a component without an entry has no limit.
+    schedule; a component without an entry has no limit. `cameras`: component -> the cameras that its model takes; a
+    request with others is invalid. `token`: what to say hello with the next time.
     """
 
     models: Mapping[str, str]
     rates_hz: Mapping[str, float] = field(default_factory=dict)
+    cameras: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    token: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,7 @@ class Response:
 
 @dataclass(frozen=True)
 class HealthQuery:
-    """Asks for the state of the server; needs no hello."""
+    """Anybody may ask how the server is."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from rosa_client.nodes.shell import declare, run_node
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
+from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import hello_of, load_robot
@@ -76,9 +77,10 @@ class RuntimeNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         assert self._body is not None
-        link = GatewayLink(
-            self._text("gateway"), hello_of(self._robot_id, self._task_name, self._robot), self._text("keys")
-        )
+        gateway = self._text("gateway")
+        token = SessionToken(default_folder(), gateway, self._robot_id)
+        hello = hello_of(self._robot_id, self._task_name, self._robot)
+        link = GatewayLink(gateway, hello, self._text("keys"), token)
         self._body.begin()
         core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)

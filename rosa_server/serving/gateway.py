@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import zmq
 
@@ -16,6 +17,9 @@ from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.doorman import Doorman
+from rosa_server.serving.intake import MOST_FRAMES, Intake
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.shared_memory import ShmWriter
 
@@ -23,7 +27,11 @@ NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to
 BURST = 32  # messages read from one socket before the other gets its turn
 CLUSTER_EVERY_S = 0.05  # how often dead workers are looked for
 REPORT_EVERY_S = 1.0
-ROBOT_BACKLOG = 16  # messages per robot that ZeroMQ holds before TCP pushes back
+ROBOT_BACKLOG = 4  # messages per robot that ZeroMQ holds before TCP pushes back
+UNREAD_ANSWERS = 64  # per robot; a robot that reads nothing loses the next ones
+HANDSHAKE_MS = 5000  # ZMTP's greeting and, with keys, CURVE
+LISTEN_BACKLOG = 1024  # a fleet that connects at once
+ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
 
 
 class Cluster(Protocol):
@@ -52,6 +60,7 @@ class Gateway:
         metrics: Metrics,
         max_message_mb: float,
         keys: KeyRing | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._core, self._clock, self._cluster, self._metrics, self._keys = (
             core,
@@ -65,17 +74,23 @@ class Gateway:
         self._shm_ids: dict[int, str] = {}  # by descriptor
         self._next_poll_s = self._next_report_s = 0.0
         self._poller = zmq.Poller()
+        self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
         self._robots = context.socket(zmq.ROUTER)
         self._workers = context.socket(zmq.ROUTER)
+        self._intake = Intake(self._robots, self._doorman)
         try:
             if keys is not None:  # before the first robot can connect
                 self._zap.bind(ZAP_ENDPOINT)
                 keys.protect(self._robots)
             self._robots.setsockopt(zmq.RCVHWM, ROBOT_BACKLOG)
-            # A frame above the limit is still read, up to four times over, so that its sender can be told why.
-            self._robots.setsockopt(zmq.MAXMSGSIZE, 4 * self._max_bytes)
+            self._robots.setsockopt(zmq.SNDHWM, UNREAD_ANSWERS)
+            self._robots.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+            self._robots.setsockopt(zmq.BACKLOG, LISTEN_BACKLOG)
+            # A frame above the limit is still read, up to twice over, so that its sender can be told why.
+            self._robots.setsockopt(zmq.MAXMSGSIZE, 2 * self._max_bytes)
+            self._doorman.open(context, self._robots)
             self._workers.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits
             self._workers.setsockopt(zmq.RCVHWM, 0)
             for socket, endpoint in ((self._robots, robots_endpoint), (self._workers, workers_endpoint)):
@@ -98,21 +113,23 @@ class Gateway:
         if now_s >= self._next_poll_s:
             self._next_poll_s = now_s + CLUSTER_EVERY_S
             self._watch(now_s)
+        self._doorman.step(now_s)
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
         wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
         for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
             if socket is self._robots:
-                self._read(self._robots, self._from_robot)
+                self._read_robots()
             elif socket is self._workers:
-                self._read(self._workers, self._from_worker)
+                self._read_workers()
             elif isinstance(socket, int):
                 self._read_shm(socket)
             elif self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
 
     def close(self) -> None:
+        self._doorman.close()
         for socket in (self._robots, self._workers, self._zap):
             socket.close()
 
@@ -123,13 +140,24 @@ class Gateway:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def _read(self, socket: zmq.Socket[bytes], handle: Any) -> None:
+    def _read_robots(self) -> None:
         for _ in range(BURST):
-            frames = [socket.recv(NOBLOCK, copy=False)]
-            while frames[-1].more:  # half the cost of recv_multipart, which asks the socket after each frame
-                frames.append(socket.recv(NOBLOCK, copy=False))
-            handle(self._clock.now_s(), frames)
-            if not int(socket.getsockopt(zmq.EVENTS)) & POLLIN:
+            now_s = self._clock.now_s()
+            message = self._intake.read(now_s)
+            if message is not None:
+                began_s = time.thread_time()
+                bad = self._from_robot(now_s, *message)
+                spent_s = time.thread_time() - began_s + ANSWER_S
+                self._intake.handled(now_s, message, spent_s, bad)
+            if not int(self._robots.getsockopt(zmq.EVENTS)) & POLLIN:
+                return
+
+    def _read_workers(self) -> None:
+        for _ in range(BURST):
+            frames = self._workers.recv_multipart(NOBLOCK, copy=False)
+            worker_id = frames[0].bytes.decode(errors="replace")
+            self._worker_says(self._clock.now_s(), worker_id, frames[1:])
+            if not int(self._workers.getsockopt(zmq.EVENTS)) & POLLIN:
                 return
 
     def _read_shm(self, fd: int) -> None:
@@ -162,28 +190,28 @@ class Gateway:
             del self._shm_ids[fd]
             self._poller.unregister(fd)
 
-    def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
+    def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame], count: int, size: int) -> float:
+        """Returns how bad the message was, see `Connections.heard`."""
         connection, content = frames[0].bytes, frames[1:]
         try:
-            if sum(map(len, content)) > self._max_bytes or len(content) > codec.MAX_IMAGES + 1:
-                size = sum(map(len, content))
-                limit = f"{codec.MAX_IMAGES + 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
-                raise CodecError(
-                    f"message: expected at most {limit}, got {len(content)} frames, {size} bytes"
-                )
-            header = codec.read_header(content)
+            if size > self._max_bytes or count > MOST_FRAMES:
+                limit = f"{MOST_FRAMES - 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
+                raise CodecError(f"message: expected at most {limit}, got {count - 1} frames, {size} bytes")
+            header = codec.read_robot_header(content)
             if header["t"] == "request":
                 self._core.on_request(now_s, connection, header, content)
-                return
-            message = codec.decode(content)
+                return 0.0
+            message = codec.decode_robot(header, content)
             if isinstance(message, m.Hello) and self._keys is not None:
                 self._check_name(message, frames[0])
-            if not isinstance(message, m.Hello | m.Bye | m.HealthQuery):
-                raise CodecError(f"message type: a robot does not send {header['t']!r}")
-            self._core.on_robot(now_s, connection, message)
+            self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
+            if isinstance(message, m.Bye):
+                self._doorman.left(connection)
         except CodecError as error:
             cause = "version_mismatch" if isinstance(error, VersionError) else "bad_message"
             self._core.refuse(connection, m.Refused(cause, str(error)))
+            return max(1.0, count / MOST_FRAMES)
+        return 0.0
 
     def _check_name(self, hello: m.Hello, frame: zmq.Frame) -> None:
         """With keys, a robot has the name of its key, or it could answer for another one."""
@@ -192,9 +220,6 @@ class Gateway:
             raise CodecError(
                 f"robot_id: this connection's key belongs to {owner!r}, it said hello as {hello.robot_id!r}"
             )
-
-    def _from_worker(self, now_s: float, frames: Sequence[zmq.Frame]) -> None:
-        self._worker_says(now_s, frames[0].bytes.decode(errors="replace"), frames[1:])
 
     def _worker_says(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
         try:
@@ -225,6 +250,10 @@ class Gateway:
             elif isinstance(action, Say):
                 if isinstance(action.message, m.Refused):
                     self._metrics.refused(action.message.cause)
+                elif isinstance(action.message, m.Welcome):
+                    known = self._core.robot_on(action.connection)
+                    if known is not None:
+                        self._doorman.welcomed(action.connection, *known)
                 self._robots.send_multipart([action.connection, *codec.encode(action.message)])
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
@@ -267,3 +296,4 @@ class Gateway:
             for worker in self._core.pool:
                 workers[worker.replica] = workers.get(worker.replica, 0) + 1
             self._metrics.state(self._core.health(), workers)
+            self._metrics.connections(len(self._doorman.connections), self._doorman.connections.held_bytes)

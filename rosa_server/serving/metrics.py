@@ -48,6 +48,11 @@ class Metrics:
         self._robots = Gauge("rosa_robots", "Connected robots", registry=own)
         self._restarts = Counter("rosa_worker_losses", "Workers that ended unasked", registry=own)
         self._refused = Counter("rosa_refused", "Messages that were not accepted", ["cause"], registry=own)
+        self._cut_off = Counter(
+            "rosa_connections_cut_off", "Connections that took too much", ["cause"], registry=own
+        )
+        self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
+        self._held = Gauge("rosa_held_bytes", "Bytes that came and are no whole message yet", registry=own)
         self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
         self._report = HealthReport(False, {}, {}, [])
 
@@ -68,6 +73,13 @@ class Metrics:
 
     def refused(self, cause: str) -> None:
         self._refused.labels(cause).inc()
+
+    def cut_off(self, cause: str) -> None:
+        self._cut_off.labels(cause).inc()
+
+    def connections(self, count: int, held_bytes: int) -> None:
+        self._connections.set(count)
+        self._held.set(held_bytes)
 
     def worker_lost(self) -> None:
         self._restarts.inc()

@@ -18,7 +18,9 @@ from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.limits import limits_for
 from rosa_server.serving.core.placement import Placement
+from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
@@ -68,6 +70,7 @@ class HeadlessServer:
                     metrics,
                     settings.max_message_mb,
                     keys,
+                    limits_for(more_descriptors()),
                 )
             except zmq.ZMQError as error:
                 raise ServeError(

@@ -70,6 +70,7 @@ class Server:
         )
         self.config.write_text(text)
         self.process: subprocess.Popen[bytes] | None = None
+        self.tokens: dict[str, str] = {}  # robot -> as in the private file of its machine
 
     @property
     def endpoint(self) -> str:
@@ -112,15 +113,22 @@ class Robot:
     """A connection to a gateway."""
 
     def __init__(
-        self, server: Server, name: str = "r1", keys: tuple[bytes, bytes, bytes] | None = None
+        self,
+        server: Server,
+        name: str = "r1",
+        keys: tuple[bytes, bytes, bytes] | None = None,
+        source: str = "",
     ) -> None:
+        """`keys`: the server's public one, and a pair. `source`: the address to connect from."""
         self.name = name
+        self._tokens = server.tokens
         self._context = zmq.Context()
         self.socket = self._context.socket(zmq.DEALER)
         self.socket.linger = 0
         if keys is not None:
             self.socket.curve_serverkey, self.socket.curve_publickey, self.socket.curve_secretkey = keys
-        self.socket.connect(server.endpoint)
+        host = server.endpoint.removeprefix("tcp://")
+        self.socket.connect(f"tcp://{source}:0;{host}" if source else server.endpoint)
 
     def send(self, message: m.Message) -> None:
         self.send_frames(codec.encode(message))
@@ -155,9 +163,12 @@ class Robot:
 
     def hello(self, task: str = "pick", **changes: Any) -> m.Welcome | m.Refused:
         fields = {"cameras": {"front": m.CameraInfo(8, 8, "rgb8")}, "state": {"joint_position": 7}, **changes}
+        fields.setdefault("token", self._tokens.get(self.name, ""))
         self.send(m.Hello(self.name, task, **fields))
         message = self.receive()
         assert isinstance(message, m.Welcome | m.Refused), message
+        if isinstance(message, m.Welcome):
+            self._tokens[self.name] = message.token
         return message
 
     def join(self, task: str = "pick", **changes: Any) -> Robot:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rosa_contract.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.errors import CodecError
 from rosa_server.serving.core.router import ModelNeeds
 
 MAX_ID = (1 << 63) - 1
 MAX_BUDGET_MS = 600_000.0
+SPARE_BYTES = 4096  # beside the raw pixels: no encoding needs more than these and a tenth
 
 
 def request_fields(header: Mapping[str, Any]) -> tuple[int, str, float]:
@@ -24,27 +26,45 @@ def request_fields(header: Mapping[str, Any]) -> tuple[int, str, float]:
     return request_id, component, float(budget_ms)  # type: ignore[arg-type]
 
 
-def misfit(header: Mapping[str, Any], frame_count: int, needs: ModelNeeds | None) -> str:
+def largest_image(size: tuple[int, int]) -> int:
+    """Bytes that an image of (height, width) px may have, in whatever encoding."""
+    raw = size[0] * size[1] * 3
+    return raw + raw // 10 + SPARE_BYTES
+
+
+def largest_request(needs: Iterable[ModelNeeds]) -> int:
+    """Bytes that a request to any of these models may have."""
+    images = (sum(largest_image(size) for size in one.images.values()) for one in needs)
+    return MAX_ROBOT_HEADER_BYTES + max(images, default=0)
+
+
+def misfit(header: Mapping[str, Any], frames: Sequence[Any], needs: ModelNeeds | None) -> str:
     """Why this request does not fit the model, or an empty string. The worker checks the bytes themselves."""
     images, state = header.get("m"), header.get("s")
-    if type(images) is not list or frame_count != 1 + len(images):
+    if type(images) is not list or len(frames) != 1 + len(images):
         count = len(images) if isinstance(images, list) else 0
-        return f"the header lists {count} images, the message carries {frame_count - 1}"
+        return f"the header lists {count} images, the message carries {len(frames) - 1}"
     if type(state) is not dict:
         return "state: expected a map of arrays"
     if needs is None:
         return ""
     sizes = {}
-    for entry in images:
+    for entry, frame in zip(images, frames[1:], strict=True):
         if type(entry) is not list or len(entry) != 4 or type(entry[0]) is not str:
             return "image: expected [camera, encoding, height, width]"
-        sizes[entry[0]] = (entry[2], entry[3])
-    for camera, size in needs.images.items():
-        got = sizes.get(camera)
-        if got is None:
-            return f"camera {camera!r} is missing; got {', '.join(sizes) or 'none'}"
+        camera, size = entry[0], needs.images.get(entry[0])
+        if size is None or camera in sizes:
+            return (
+                f"camera {camera!r:.60}: the model takes {', '.join(needs.images) or 'no image'}, each once"
+            )
+        sizes[camera] = got = (entry[2], entry[3])
         if got != tuple(size):
-            return f"camera {camera!r}: expected (height, width) {tuple(size)}, got {got}"
+            return f"camera {camera!r}: expected (height, width) {tuple(size)}, got {got!r:.60}"
+        if len(frame) > largest_image(size):
+            return f"camera {camera!r}: expected at most {largest_image(size)} bytes, got {len(frame)}"
+    for camera in needs.images:
+        if camera not in sizes:
+            return f"camera {camera!r} is missing; got {', '.join(sizes) or 'none'}"
     for name, length in needs.state.items():
         entry = state.get(name)
         if type(entry) is not list or len(entry) != 3:

@@ -6,14 +6,15 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.config import Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.check import misfit, request_fields
+from rosa_server.serving.core.check import largest_request, misfit, request_fields
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
 from rosa_server.serving.core.placement import Placement, replica_name
@@ -29,11 +30,15 @@ class ServingCore:
     """Everything between a robot's message and a worker's, for one gateway."""
 
     def __init__(
-        self, factory: Factory, placement: Placement | None = None, admission: AdmissionControl | None = None
+        self,
+        factory: Factory,
+        placement: Placement | None = None,
+        admission: AdmissionControl | None = None,
+        new_token: Callable[[], str] = token_hex,
     ) -> None:
         """`placement`: where a schedule puts models and robots; none: every model's workers serve every robot."""
         self.router = Router(factory, placement, admission)
-        self.sessions = Sessions(self.router)
+        self.sessions = Sessions(self.router, new_token)
         self._dispatcher = Dispatcher(
             self.router.placement.replicas.values(), factory.gateway.queue_per_model
         )
@@ -68,16 +73,18 @@ class ServingCore:
 
     # -- robots ----------------------------------------------------------------------------------------------------
 
-    def on_robot(self, now_s: float, connection: bytes, message: m.Hello | m.Bye | m.HealthQuery) -> None:
-        """Every message of a robot except requests."""
+    def on_robot(
+        self, now_s: float, connection: bytes, message: m.Hello | m.Bye | m.HealthQuery, proven: bool = False
+    ) -> None:
+        """Everything that a robot says except requests. `proven`: its key is that of the name it says."""
         if isinstance(message, m.HealthQuery):
             self._do(Say(connection, self.health()))
         elif isinstance(message, m.Bye):
-            self._forget(now_s, connection, "the robot said bye")
+            self._forget(now_s, connection, "the robot said bye", bye=True)
         elif self._dispatcher.draining:
             self._do(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
-            self._greet(now_s, connection, message)
+            self._greet(now_s, connection, message, proven)
 
     def on_request(
         self, now_s: float, connection: bytes, header: Mapping[str, Any], frames: Sequence[Any]
@@ -103,7 +110,7 @@ class ServingCore:
             self._dispatcher.end(now_s, call, m.INVALID, words)
             return
         session.newest[component] = (request_id, call.ticket)
-        reason = misfit(header, len(frames), self.router.needs_of(model))
+        reason = misfit(header, frames, self.router.needs_of(model))
         if reason:
             self._dispatcher.end(now_s, call, m.INVALID, reason)
         elif self._dispatcher.draining:
@@ -111,12 +118,24 @@ class ServingCore:
         else:
             self._dispatcher.arrive(now_s, call)
 
+    def on_gone(self, connection: bytes) -> None:
+        """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one."""
+        self.sessions.gone(connection)
+
+    def robot_on(self, connection: bytes) -> tuple[str, int] | None:
+        """The robot that was welcomed on a connection, and the bytes of the largest request of its models."""
+        session = self.sessions.get(connection)
+        if session is None:
+            return None
+        needs = (self.router.needs_of(model) for model in set(session.models.values()))
+        return session.robot_id, largest_request(one for one in needs if one is not None)
+
     def refuse(self, connection: bytes, refusal: m.Refused) -> None:
         """Tell a robot that its message was not accepted."""
         self._do(Say(connection, refusal))
 
-    def _greet(self, now_s: float, connection: bytes, hello: m.Hello) -> None:
-        greeting = self.sessions.hello(connection, hello, now_s)
+    def _greet(self, now_s: float, connection: bytes, hello: m.Hello, proven: bool) -> None:
+        greeting = self.sessions.hello(connection, hello, now_s, proven)
         for session in greeting.left:
             self._dispatcher.leave(now_s, session.connection, "the robot said hello again")
         if greeting.admitted is not None:
@@ -128,8 +147,8 @@ class ServingCore:
         elif greeting.session is not None or greeting.left:
             self._count_callers()
 
-    def _forget(self, now_s: float, connection: bytes, why: str) -> None:
-        session, placement_changed = self.sessions.leave(connection)
+    def _forget(self, now_s: float, connection: bytes, why: str, bye: bool = False) -> None:
+        session, placement_changed = self.sessions.leave(connection, bye)
         if session is not None:
             self._dispatcher.leave(now_s, connection, why)
             self._count_callers()

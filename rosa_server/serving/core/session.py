@@ -1,10 +1,15 @@
-"""Which robots are connected: the rules of hello, welcome and refuse."""
+"""Which robots are connected: the rules of hello, welcome and refuse.
+
+A robot's name is its own while its session lasts, and for `RESERVED_FOR_S` after its last word: until then only who
+has the session's token, or the robot's key, gets it. A bye frees it at once.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hmac import compare_digest
 
 from rosa_contract.messages import Hello, Refused, Welcome
 from rosa_contract.strict import nearest
@@ -14,6 +19,8 @@ from rosa_server.serving.core.router import Router
 
 TAKEN_FOR_S = 3.0  # a robot that was heard from within this time keeps its name
 FORGET_AFTER_S = 10.0  # a robot says something every second; one that was silent for this long has left
+RESERVED_FOR_S = 120.0  # after its last word
+MOST_RESERVED = 10_000  # names of robots that have left; the earliest is free first
 
 
 @dataclass(slots=True)
@@ -27,6 +34,8 @@ class Session:
     models: Mapping[str, str]  # component -> model
     routes: Mapping[str, str]  # component -> replica as placed, whether or not it has failed
     heard_s: float
+    token: str  # who has it is this robot
+    gone: bool = False  # its connection has ended
     # component -> its last request id and ticket
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -45,8 +54,10 @@ class Greeting:
 class Sessions:
     """The welcomed robots, by connection."""
 
-    def __init__(self, router: Router) -> None:
-        self._router = router
+    def __init__(self, router: Router, new_token: Callable[[], str]) -> None:
+        """`new_token`: makes a text of at most 128 letters and digits that nobody can guess."""
+        self._router, self._new_token = router, new_token
+        self._reserved: dict[str, Session] = {}  # the last session of robots that left without a bye
         self._by_connection: dict[bytes, Session] = {}
         self._by_robot: dict[str, Session] = {}
         self._callers: Counter[str] = Counter()  # by replica as placed
@@ -72,16 +83,16 @@ class Sessions:
             session.heard_s = now_s
         return session
 
-    def hello(self, connection: bytes, hello: Hello, now_s: float) -> Greeting:
-        """Welcome a robot, or say why not."""
+    def hello(self, connection: bytes, hello: Hello, now_s: float, proven: bool = False) -> Greeting:
+        """Welcome a robot, or say why not. `proven`: the connection was let in with this robot's own key."""
         if hello.task not in self._router.tasks:
             tasks = self._router.tasks
             words = f"no task {hello.task!r}{nearest(hello.task, tasks)}; this server has {', '.join(tasks)}"
             return Greeting(Refused("unknown_task", words))
         holder = self._by_robot.get(hello.robot_id)
-        if holder and holder.connection != connection and now_s - holder.heard_s < TAKEN_FOR_S:
-            reason = f"another connection speaks as {hello.robot_id!r}; give each robot its own name or stop the other"
-            return Greeting(Refused("robot_id_taken", reason))
+        taken = self._taken(connection, hello, now_s, proven)
+        if taken:
+            return Greeting(Refused("robot_id_taken", taken))
         refusal = unfit(hello, self._router.models_of(hello.task), self._router.needs_of)
         if refusal is not None:
             return Greeting(refusal)
@@ -91,15 +102,44 @@ class Sessions:
             return Greeting(self.welcome(known))
         return self._begin(connection, hello, now_s, holder)
 
-    def welcome(self, session: Session) -> Welcome:
-        """What a robot is told: its models, and the rates that it must not exceed."""
-        return Welcome(session.models, self._router.rates_of(session.task))
+    def _taken(self, connection: bytes, hello: Hello, now_s: float, proven: bool) -> str:
+        """Why this connection may not speak under this name, or an empty string."""
+        last = self._by_robot.get(hello.robot_id) or self._reserved.get(hello.robot_id)
+        if last is None or last.connection == connection:
+            return ""
+        silent_s = now_s - last.heard_s
+        if not last.gone and silent_s < TAKEN_FOR_S:
+            return f"another connection speaks as {hello.robot_id!r}; give each robot its own name or stop the other"
+        if proven or compare_digest(hello.token.encode(), last.token.encode()) or silent_s >= RESERVED_FOR_S:
+            return ""
+        left = f"{RESERVED_FOR_S - silent_s:.0f} s"
+        return f"the name {hello.robot_id!r} is reserved for {left} more for the robot that had it and fell silent"
 
-    def leave(self, connection: bytes) -> tuple[Session | None, bool]:
-        """Forget a connection. Returns its session, if it had one, and whether that changed the placement."""
+    def welcome(self, session: Session) -> Welcome:
+        """What a robot is told: its models, their cameras, and the rates that it must not exceed."""
+        needs = {component: self._router.needs_of(model) for component, model in session.models.items()}
+        cameras = {component: tuple(one.images) for component, one in needs.items() if one is not None}
+        return Welcome(session.models, self._router.rates_of(session.task), cameras, session.token)
+
+    def gone(self, connection: bytes) -> None:
+        """A connection has ended. Its robot may come back on another one at once."""
+        session = self._by_connection.get(connection)
+        if session is not None:
+            session.gone = True
+
+    def leave(self, connection: bytes, bye: bool = False) -> tuple[Session | None, bool]:
+        """Forget a connection. Returns its session, if it had one, and whether that changed the placement.
+
+        After a `bye` the robot's name is free.
+        """
         session = self._by_connection.pop(connection, None)
         if session is None:
             return None, False
+        if not bye:
+            self._reserved.pop(session.robot_id, None)
+            self._reserved[session.robot_id] = session
+            if len(self._reserved) > MOST_RESERVED:
+                del self._reserved[next(iter(self._reserved))]
         self._by_robot.pop(session.robot_id, None)
         self._callers.subtract(session.routes.values())
         return session, self._router.release(session.slot)
@@ -131,7 +171,9 @@ class Sessions:
         if isinstance(taken, Refused):
             return Greeting(taken, None, left, None, placement_changed)
         models, routes = self._router.models_of(hello.task), self._router.routes_of(hello.task, taken.slot)
-        session = Session(connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s)
+        self._reserved.pop(hello.robot_id, None)
+        token = self._new_token()
+        session = Session(connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s, token)
         self._by_connection[connection] = self._by_robot[hello.robot_id] = session
         self._callers.update(routes.values())
         placement_changed |= taken.admitted is not None

@@ -102,19 +102,21 @@ def test_an_image_that_is_none_is_an_invalid_request(panda: Robot) -> None:
     assert (answer.request_id, answer.status) == (6, "invalid")
 
 
-def test_a_thousand_random_messages_leave_the_server_alive(panda: Robot) -> None:
+def test_a_thousand_random_messages_leave_the_server_alive(server: Server, panda: Robot) -> None:
     chance = random.Random(7)
     good = codec.encode(m.Request(1, "system1", 1, "", JOINTS, {"front": FRONT}))
-    for _ in range(1000):
-        frames = [bytearray(frame) for frame in good]
-        for _ in range(chance.randint(1, 8)):
-            frame = chance.choice(frames)
-            if frame:
-                frame[chance.randrange(len(frame))] = chance.randrange(256)
-        panda.send_frames(frames[: chance.randint(1, 2)])
-    panda.send(m.HealthQuery())
-    while not isinstance(panda.receive(), m.HealthReport):
-        pass
+    with robot(server, "broken", source="127.0.0.7") as broken:
+        for _ in range(1000):
+            frames = [bytearray(frame) for frame in good]
+            for _ in range(chance.randint(1, 8)):
+                frame = chance.choice(frames)
+                if frame:
+                    frame[chance.randrange(len(frame))] = chance.randrange(256)
+            broken.send_frames(frames[: chance.randint(1, 2)])
+        panda.send(m.HealthQuery())
+        while not isinstance(panda.receive(), m.HealthReport):
+            pass
+    assert {line["cause"] for line in server.events("connection_cut_off")} >= {"bad_messages"}
 
 
 def test_anybody_may_ask_for_health(server: Server, panda: Robot) -> None:

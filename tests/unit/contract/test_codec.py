@@ -39,6 +39,8 @@ MESSAGES: list[m.Message] = [
     m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 128, "jpeg")}, {"joint_position": 7}),
     m.Welcome({"system1": "rosa/policy"}),
     m.Refused("unknown_task", "no task 'pik'"),
+    m.Welcome({"system1": "policy"}, {"system1": 2.0}, {"system1": ("front",)}, "token"),
+    m.Hello("r1", "pick", {}, {}, "token"),
     m.Bye(),
     request(),
     m.Response(7, m.OK, "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
@@ -155,6 +157,37 @@ def test_damage_is_called_damage_and_not_another_version() -> None:
 def test_an_oversized_header_is_refused_by_its_length() -> None:
     with pytest.raises(CodecError, match="expected at most"):
         codec.decode([b"\x81" + b"\x00" * (codec.MAX_HEADER_BYTES + 1)])
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"t": "health_query", "z": [{}] * 20_000}, "not msgpack"),
+        ({"t": "health_query", "z": 1}, "unknown key"),
+        ({"t": "request", "i": 1, "x": 1}, "unknown key"),
+        ({"t": "welcome"}, "does not send"),
+        ({"t": "execute", "k": []}, "does not send"),
+        ({"t": "hello", "p": "x" * 70_000}, "at most 65536 bytes"),
+        ({"t": "hello", "c": {f"c{n}": n for n in range(2000)}}, "not msgpack"),
+    ],
+)
+def test_a_robots_header_is_bounded_in_every_way(header: dict[str, Any], words: str) -> None:
+    with pytest.raises(CodecError, match=words):
+        codec.read_robot_header([codec._pack({"v": m.SCHEMA_VERSION, **header})])
+
+
+def test_a_robots_header_of_a_thousand_levels_is_no_problem() -> None:
+    deep = codec._pack({"v": m.SCHEMA_VERSION, "t": "hello", "r": None})
+    with pytest.raises(CodecError):
+        codec.read_robot_header([deep.replace(b"\xa1r\xc0", b"\xa1r" + b"\x91" * 1000 + b"\xc0")])
+
+
+def test_what_robots_send_is_read_with_every_key_of_it() -> None:
+    hello = m.Hello("r1", "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7}, "token")
+    for message in (hello, m.Bye(), m.HealthQuery()):
+        frames = codec.encode(message)
+        assert codec.decode_robot(codec.read_robot_header(frames), frames) == message
+    assert codec.read_robot_header(codec.encode(request()))["t"] == "request"
 
 
 def _only_codec_errors(frames: list[bytes]) -> None:

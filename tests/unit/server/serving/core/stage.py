@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -42,7 +43,7 @@ def request(
 ) -> m.Request:
     fields: dict[str, Any] = {
         "state": {"joint_position": np.zeros(3, np.float32)},
-        "images": {"front": FRONT},
+        "images": {"front": FRONT} if component == "system1" else {},
     }
     return m.Request(request_id, component, budget_ms, **{**fields, **changes})
 
@@ -57,7 +58,10 @@ class Stage:
         placement: Placement | None = None,
         admission: AdmissionControl | None = None,
     ) -> None:
-        self.core = ServingCore(parse_factory(factory.replace("QUEUE", str(queue))), placement, admission)
+        numbers = itertools.count()
+        parsed = parse_factory(factory.replace("QUEUE", str(queue)))
+        self.core = ServingCore(parsed, placement, admission, new_token=lambda: f"token{next(numbers)}")
+        self.tokens: dict[str, str] = {}  # robot -> from its last welcome
         self.now_s = 100.0
         self.answers: list[Reply] = []
         self.said: list[Say] = []
@@ -75,6 +79,10 @@ class Stage:
                 self.answers.append(action)
             elif isinstance(action, Say):
                 self.said.append(action)
+                if isinstance(action.message, m.Welcome):
+                    session = self.core.sessions.get(action.connection)
+                    assert session is not None
+                    self.tokens[session.robot_id] = action.message.token
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
                 self.held.setdefault(action.worker_id, []).append(action)
@@ -127,6 +135,12 @@ class Stage:
         answer = next(say.message for say in self.said[before:] if say.connection == robot.encode())
         assert isinstance(answer, m.Welcome | m.Refused)
         return answer
+
+    def welcome(self, robot: str, rates_hz: dict[str, float] | None = None) -> m.Welcome:
+        """What a robot of the task `pick` that is here has been told last."""
+        models = self.core.router.models_of("pick")
+        cameras = {component: ("front",) if model == "policy" else () for component, model in models.items()}
+        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot])
 
     def leave(self, robot: str) -> None:
         self.core.on_robot(self.now_s, robot.encode(), m.Bye())

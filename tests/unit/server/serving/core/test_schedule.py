@@ -7,7 +7,7 @@ from dataclasses import replace
 from rosa_contract import messages as m
 from rosa_server.serving.core.admission import Admitted
 from rosa_server.serving.core.placement import Placement, Replica
-from tests.unit.server.serving.core.stage import Stage
+from tests.unit.server.serving.core.stage import Stage, hello
 
 FACTORY = """
 server_cluster: {num_servers: 4}
@@ -106,8 +106,10 @@ def test_each_robot_takes_a_slot_and_its_calls_go_where_the_slot_is_routed() -> 
 
 
 def test_a_robot_is_told_the_rates_that_it_keeps_to() -> None:
-    answer = planned().greet("r0")
-    assert answer == m.Welcome({"system1": "policy", "safety": "guard"}, {"system1": 2.0, "safety": 2.0})
+    stage = planned()
+    answer = stage.greet("r0")
+    assert answer == stage.welcome("r0", {"system1": 2.0, "safety": 2.0})
+    assert dict(answer.models) == {"system1": "policy", "safety": "guard"}
 
 
 def test_a_robot_too_many_is_refused_in_words() -> None:
@@ -133,7 +135,7 @@ def test_a_robot_that_reconnects_to_a_full_schedule_gets_its_place_back() -> Non
     stage.core.on_robot(
         stage.now_s,
         b"again",
-        m.Hello("r1", "pick", {"front": m.CameraInfo(4, 6, "rgb8")}, {"joint_position": 3}),
+        hello("r1", token=stage.tokens["r1"]),
     )
     stage.settle()
     assert isinstance(stage.said[-1].message, m.Welcome)
@@ -327,7 +329,7 @@ def test_when_an_admitted_robot_leaves_the_others_are_told_that_they_may_be_fast
     stage.said.clear()
     stage.leave("r2")
     told = {say.connection: say.message for say in stage.said}
-    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+    assert told == {name.encode(): stage.welcome(name, RATES) for name in ("r0", "r1")}
 
 
 def test_when_an_admitted_robot_falls_silent_the_others_are_told_that_they_may_be_faster() -> None:
@@ -339,7 +341,7 @@ def test_when_an_admitted_robot_falls_silent_the_others_are_told_that_they_may_b
         stage.said.clear()
         stage.wait(1)
     told = {say.connection: say.message for say in stage.said}
-    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+    assert told == {name.encode(): stage.welcome(name, RATES) for name in ("r0", "r1")}
 
 
 def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_here() -> None:
@@ -349,7 +351,7 @@ def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_he
     stage.leave("r0")
     assert set(stage.core.router.placement.routes or ()) == {"pick/1", "pick/2", "sort/0"}
     told = {say.connection: say.message for say in stage.said}
-    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r1", b"r2")}
+    assert told == {name.encode(): stage.welcome(name, RATES) for name in ("r1", "r2")}
     stage.send("r2", 1)
     assert ran_at(stage) == {1: "gpu1"}, "it keeps its place"
     stage.leave("r1")
@@ -372,7 +374,7 @@ def test_nobody_takes_the_place_of_a_robot_whose_server_has_failed() -> None:
     assert not door.inside
     assert set(stage.core.router.placement.routes or ()) == {"pick/0", "pick/1", "sort/0"}
     told = {say.connection: say.message for say in stage.said}
-    assert told == {name: m.Welcome(stage.core.router.models_of("pick"), RATES) for name in (b"r0", b"r1")}
+    assert told == {name.encode(): stage.welcome(name, RATES) for name in ("r0", "r1")}
 
 
 def test_a_place_beside_a_failed_server_is_taken_again_when_that_is_warm() -> None:

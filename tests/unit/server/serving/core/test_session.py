@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rosa_contract import messages as m
+from rosa_server.serving.core import session
 from tests.unit.server.serving.core.stage import Stage, hello
 
 
@@ -19,8 +20,11 @@ def greet(stage: Stage, message: m.Hello, connection: bytes = b"new") -> m.Welco
 
 
 def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
-    answer = greet(Stage().open(), hello("r2"))
-    assert answer == m.Welcome({"system1": "policy", "safety": "guard", "monitor": "guard"})
+    stage = Stage().open()
+    answer = greet(stage, hello("r2"))
+    assert answer == stage.welcome("r2")
+    assert answer.models == {"system1": "policy", "safety": "guard", "monitor": "guard"}
+    assert answer.cameras == {"system1": ("front",), "safety": (), "monitor": ()}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +76,65 @@ def test_a_robot_that_reconnects_takes_its_name_over_after_three_silent_seconds(
     stage = Stage().open("r1")
     assert isinstance(greet(stage, hello("r1"), b"again"), m.Refused)
     stage.now_s += 3.1
-    assert isinstance(greet(stage, hello("r1"), b"again"), m.Welcome)
+    assert isinstance(greet(stage, hello("r1", token=stage.tokens["r1"]), b"again"), m.Welcome)
     assert stage.core.sessions.heard(b"r1", stage.now_s) is None
     assert stage.core.sessions.robots == ["r1"]
+
+
+@pytest.mark.parametrize("silent_s", [3.1, 9.9, 30.0, 119.0])
+def test_a_silent_robot_keeps_its_name_and_comes_back(silent_s: float) -> None:
+    stage = Stage().open("r1")
+    stage.wait(silent_s)
+    for token in ("", "guessed", "token1"):
+        answer = greet(stage, hello("r1", token=token), b"other")
+        assert isinstance(answer, m.Refused)
+        assert answer.cause == "robot_id_taken"
+        assert "reserved" in answer.reason
+    assert isinstance(greet(stage, hello("r1", token="token0"), b"again"), m.Welcome)
+    assert stage.core.sessions.robots == ["r1"]
+
+
+def test_a_robot_that_was_silent_needs_no_token_on_the_connection_that_it_had() -> None:
+    stage = Stage().open("r1")
+    stage.wait(60.0)
+    assert isinstance(greet(stage, hello("r1"), b"r1"), m.Welcome)
+
+
+def test_a_name_is_free_after_a_bye_or_two_silent_minutes() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.leave("r1")
+    assert isinstance(greet(stage, hello("r1"), b"other"), m.Welcome)
+    stage.wait(120.1)
+    assert isinstance(greet(stage, hello("r2"), b"another"), m.Welcome)
+
+
+def test_a_robot_whose_connection_has_ended_comes_back_at_once_and_nobody_else_does() -> None:
+    stage = Stage().open("r1")
+    assert isinstance(greet(stage, hello("r1", token="token0"), b"again"), m.Refused), "two with one token"
+    stage.core.on_gone(b"r1")
+    assert isinstance(greet(stage, hello("r1"), b"other"), m.Refused)
+    assert isinstance(greet(stage, hello("r1", token="token0"), b"again"), m.Welcome)
+    stage.core.on_gone(b"again")
+    assert isinstance(greet(stage, hello("r1", token="token0"), b"old"), m.Refused), (
+        "each session has its own"
+    )
+
+
+def test_with_keys_the_key_decides() -> None:
+    stage = Stage().open("r1")
+    stage.wait(3.1)
+    stage.core.on_robot(stage.now_s, b"again", hello("r1"), proven=True)
+    stage.settle()
+    assert isinstance(stage.said[-1].message, m.Welcome)
+
+
+def test_the_names_of_those_who_left_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_RESERVED", 5)
+    robots = [f"r{index}" for index in range(9)]
+    stage = Stage().open(*robots)
+    stage.wait(10.1)
+    answers = [greet(stage, hello(robot), b"new " + robot.encode()) for robot in robots]
+    assert [isinstance(answer, m.Welcome) for answer in answers] == [True] * 4 + [False] * 5
 
 
 def test_saying_hello_again_changes_nothing() -> None:

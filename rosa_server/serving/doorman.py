@@ -1,0 +1,243 @@
+"""Watches the connections of the robots' socket from outside, and cuts off whoever takes too much.
+
+libzmq's ROUTER reads whole messages and bounds neither their number of frames nor their bytes before the last frame
+has come. The kernel knows what came: a socket monitor names the descriptor of every accepted connection, TCP_INFO its
+bytes, and the messages that the gateway reads say how many of them were delivered. The decisions are those of
+`core/connections.py`. It runs in the gateway's thread, a little at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import struct
+import sys
+import termios
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import zmq
+
+from rosa_server.serving import log
+from rosa_server.serving.core.connections import Close, Connections
+from rosa_server.serving.core.limits import Limits
+
+LOOK_EVERY_S = 0.02  # at strangers; at robots every LOOKS_PER_ROUND times
+LOOKS_PER_ROUND = 5
+SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
+FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
+TCP_INFO_BYTES = 136
+BYTES_RECEIVED_AT = 128  # tcpi_bytes_received of struct tcp_info, Linux 4.1 and later
+EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_ACCEPT_FAILED
+ACCEPTED, ACCEPT_FAILED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_ACCEPT_FAILED)
+
+
+@dataclass(slots=True)
+class Line:
+    """An accepted connection. `end` is a descriptor of our own: libzmq's may be closed and used anew at any time."""
+
+    key: int
+    fd: int  # libzmq's
+    end: socket.socket
+    counted: bool  # whether the kernel counts its bytes
+    identity: bytes | None = None  # ZeroMQ's name of it, from its first message on
+    owner: str = ""  # the robot whose key let it in
+
+
+@dataclass
+class Repeats:
+    """Equal log lines of a short time."""
+
+    next_s: float = float("-inf")
+    unsaid: int = 0
+
+
+@dataclass
+class Doorman:
+    """`open` before the socket is bound; `step` often; `heard` for every message. `on_end` is told of every ended
+    connection that had spoken, by its ZeroMQ name; `count` of every one that was cut off, by its cause."""
+
+    limits: Limits
+    on_end: Callable[[bytes], None]
+    count: Callable[[str], None]
+    _lines: dict[int, Line] = field(default_factory=dict)  # by key
+    _by_fd: dict[int, Line] = field(default_factory=dict)
+    _by_identity: dict[bytes, Line] = field(default_factory=dict)
+    _said: dict[tuple[str, str], Repeats] = field(default_factory=dict)
+    _next_key: int = 0
+    _next_look_s: float = float("-inf")
+    _rest: list[int] = field(default_factory=list)  # robots that this round has not looked at
+    _share: int = 0  # of them at once
+
+    def __post_init__(self) -> None:
+        self.connections = Connections(self.limits)
+        self._monitor: zmq.Socket[bytes] | None = None
+
+    def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes]) -> None:
+        """Watch a socket that is not yet bound."""
+        endpoint = f"inproc://doorman-{id(self)}"
+        robots.monitor(endpoint, EVENTS)
+        self._monitor = context.socket(zmq.PAIR)
+        self._monitor.setsockopt(zmq.LINGER, 0)
+        self._monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue of events would stop libzmq's thread
+        self._monitor.connect(endpoint)
+
+    def close(self) -> None:
+        if self._monitor is not None:
+            self._monitor.close()
+        for line in self._lines.values():
+            line.end.close()
+
+    def step(self, now_s: float) -> None:
+        """Take note of who came and went, and look at what the connections hold."""
+        if now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + LOOK_EVERY_S
+        self._take_events(now_s)
+        for key in self.connections.keys(welcomed=False):
+            self._look(key, now_s)
+        if not self._rest:
+            self._rest = self.connections.keys(welcomed=True)
+            self._share = -(-len(self._rest) // LOOKS_PER_ROUND)
+        for key in self._rest[-self._share :] if self._share else []:
+            self._look(key, now_s)
+        del self._rest[-self._share :]
+        self._carry(self.connections.tick(now_s), now_s)
+
+    def heard(
+        self, now_s: float, frame: zmq.Frame, size: int, frames: int, spent_s: float, bad: float
+    ) -> None:
+        """The gateway has handled a message. `frame`: its first one, which names the connection."""
+        line = self._line_of(frame, now_s)
+        if line is not None:
+            wire = size + frames * FRAME_BYTES
+            self._carry(self.connections.heard(line.key, wire, spent_s, bad, now_s), now_s)
+
+    def ignores(self, now_s: float, frame: zmq.Frame) -> bool:
+        """Whether this message's connection has been cut off: what is still under way from it is not read."""
+        line = self._line_of(frame, now_s)
+        return line is not None and self.connections.is_cut(line.key)
+
+    def welcomed(self, identity: bytes, robot: str, largest_request: int) -> None:
+        line = self._by_identity.get(identity)
+        if line is not None:
+            self.connections.welcomed(line.key, robot, largest_request)
+
+    def left(self, identity: bytes) -> None:
+        line = self._by_identity.get(identity)
+        if line is not None:
+            self.connections.left(line.key)
+
+    def revoke(self, now_s: float, owners: Sequence[str]) -> None:
+        """Cut off whoever was let in with the key of one of these robots."""
+        for line in [line for line in self._lines.values() if line.owner in owners and line.owner]:
+            self._carry(self.connections.revoke(line.key, now_s), now_s)
+
+    def owners(self) -> set[str]:
+        """The robots whose keys let in those who are here."""
+        return {line.owner for line in self._lines.values() if line.owner}
+
+    # -- who comes and goes ----------------------------------------------------------------------------------------
+
+    def _take_events(self, now_s: float) -> None:
+        assert self._monitor is not None
+        while True:
+            try:
+                event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            kind, value = struct.unpack("=hi", event)
+            if kind == ACCEPT_FAILED:
+                self._say(now_s, "accept_failed", "", "", {"errno": value})
+                continue
+            self._ended(value)  # also where its end was not told: the descriptor is another's now
+            if kind == ACCEPTED:
+                self._accept(value, now_s)
+
+    def _accept(self, fd: int, now_s: float) -> None:
+        try:
+            end = socket.socket(fileno=socket.dup(fd))
+        except OSError:  # closed meanwhile, or no descriptor is left
+            return
+        tcp = end.family in (socket.AF_INET, socket.AF_INET6)
+        try:
+            address, port = end.getpeername()[:2] if tcp else ("local", 0)
+        except OSError:
+            end.close()
+            return
+        counted = tcp and sys.platform == "linux"
+        key = self._next_key
+        self._next_key += 1
+        line = Line(key, fd, end, counted)
+        self._lines[key] = self._by_fd[fd] = line
+        self._carry(self.connections.accepted(key, address, port, now_s), now_s)
+
+    def _ended(self, fd: int) -> None:
+        line = self._by_fd.pop(fd, None)
+        if line is None:
+            return
+        del self._lines[line.key]
+        self.connections.closed(line.key)
+        line.end.close()
+        if line.identity is not None:
+            del self._by_identity[line.identity]
+            self.on_end(line.identity)
+
+    def _line_of(self, frame: zmq.Frame, now_s: float) -> Line | None:
+        identity = frame.bytes
+        line = self._by_identity.get(identity)
+        if line is not None:
+            return line
+        fd = int(frame.get(zmq.SRCFD))
+        if fd not in self._by_fd:
+            self._take_events(now_s)
+        line = self._by_fd.get(fd)
+        if line is None or line.identity is not None:  # it ended, and its descriptor may be another's
+            return None
+        line.identity = identity
+        with contextlib.suppress(zmq.ZMQError):
+            line.owner = str(frame.get("User-Id"))
+        self._by_identity[identity] = line
+        return line
+
+    # -- what they hold --------------------------------------------------------------------------------------------
+
+    def _look(self, key: int, now_s: float) -> None:
+        line = self._lines.get(key)
+        if line is None or not line.counted:
+            return
+        try:
+            # What waits in the kernel first: more may come in between, and then it counts as held, not as negative.
+            (waiting,) = struct.unpack("i", fcntl.ioctl(line.end, termios.FIONREAD, b"\0\0\0\0"))
+            info = line.end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        except OSError:
+            return
+        if len(info) < TCP_INFO_BYTES:
+            line.counted = False
+            return
+        (received,) = struct.unpack_from("Q", info, BYTES_RECEIVED_AT)
+        self._carry(self.connections.received(key, received - waiting, now_s), now_s)
+
+    # -- cutting off -----------------------------------------------------------------------------------------------
+
+    def _carry(self, closes: list[Close], now_s: float) -> None:
+        for close in closes:
+            line = self._lines[close.key]
+            with contextlib.suppress(OSError):  # it has gone by itself
+                line.end.shutdown(socket.SHUT_RDWR)
+            self.count(close.cause)
+            peer = {"port": close.port, "robot": close.robot or line.owner, "reason": close.reason}
+            self._say(now_s, "connection_cut_off", close.address, close.cause, peer)
+
+    def _say(self, now_s: float, event: str, address: str, cause: str, fields: dict[str, object]) -> None:
+        if len(self._said) > 1000:
+            self._said.clear()
+        repeats = self._said.setdefault((address, cause or event), Repeats())
+        if now_s < repeats.next_s:
+            repeats.unsaid += 1
+            return
+        more = {"unsaid": repeats.unsaid} if repeats.unsaid else {}
+        who = {"address": address, "cause": cause} if cause else {}
+        log.warning(event, **who, **fields, **more)
+        repeats.next_s, repeats.unsaid = now_s + SAME_LINE_EVERY_S, 0
