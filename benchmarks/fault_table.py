@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 STOP_AIM_MS = 100.0
-STILL_AIM_S = 0.3  # docs/local_safety.md promises 190 ms; the rest is the way of the messages
+STILL_AIM_S = 0.3  # docs/local_safety.md promises 190 ms; the rest is the latency of messages
 
 
 def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def rows_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def measured_at(entries: list[dict[str, Any]]) -> list[str]:
-    """Which faults were measured at which commit: a table need not be measured in one go."""
+    """Which faults were measured at which commit: a table may be measured in several runs."""
     faults: dict[str, set[str]] = {}
     for entry in entries:
         faults.setdefault(entry.get("commit", ""), set()).add(entry["fault"])
@@ -87,7 +87,7 @@ def _at(values: Any, percentile: float) -> float | str:
 
 
 def aims_of(rows: list[dict[str, Any]], repetitions: int) -> list[dict[str, Any]]:
-    """What is asked of the table as a whole."""
+    """The aims of the table as a whole."""
     total = sum(row["repetitions"] for row in rows)
     kept, done = sum(row["as promised"] for row in rows), sum(row["done after it"] for row in rows)
     late = sum(row["late commands"] for row in rows)
@@ -98,9 +98,8 @@ def aims_of(rows: list[dict[str, Any]], repetitions: int) -> list[dict[str, Any]
         {
             "aim": f"every fault, {repetitions} times each, ends as promised",
             "value": f"{kept} of {total}",
-            "holds": (True if complete else None)
-            if kept == total
-            else False,  # None: of a part, nobody can say
+            # None while repetitions are missing: a part of the table proves nothing about the whole.
+            "holds": (True if complete else None) if kept == total else False,
         },
         {"aim": "commands executed from late results: 0", "value": late, "holds": late == 0},
         {

@@ -1,9 +1,9 @@
-"""Every fault x what was promised x what happened, in the whole running cell: real processes, real sockets.
+"""Injects every fault into a whole running cell, and compares what happened with what is promised.
 
     make faults        (or: python benchmarks/faults.py [--repetitions 20] [--only NAME ...] [--cells 2] [--again])
 
-Each repetition is one pick-and-place episode with the trained models, into whose middle the fault falls. What has been
-measured is kept in .cache/faults/ at once: a run that was interrupted goes on where it was; `--again` starts anew.
+Each repetition is one pick-and-place episode with the trained models; the fault comes in its middle. Results are stored
+in .cache/faults/ at once, so an interrupted run continues where it was; `--again` measures everything again.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ FIRST_SEED = 910_000
 TIMEOUT_S = 45.0  # of a task; an episode without a fault takes about 6 s
 RESUME_AFTER_S = 0.3
 READY_S = 120.0
-# Faults that share a bring-up. A worker that dies more often than once a minute is started later and later, so the
-# faults of a group take turns.
+# Faults that share a bring-up. A worker that dies more often than once a minute is restarted with growing delays, so
+# the faults of a group take turns.
 GROUPS = ((LINK,), (WORKER, GATEWAY), (SENSORS, ARM, RUNTIME), (CLOCK,))
 MOST_FRUITLESS = 2
 
@@ -62,7 +62,9 @@ Key = tuple[str, int]  # fault, repetition
 
 def run_cell(number: int, wanted: list[Key], store: Path) -> None:
     """Measure `wanted` in a cell of its own; each repetition goes to `store` when it is over."""
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)  # its own, also when somebody else measures here
+    os.environ["ROS_DOMAIN_ID"] = str(
+        1 + os.getpid() % 100
+    )  # its own, also beside other measurements on this machine
     check_signals = end_on_signals()
     for places in GROUPS:
         todo = [key for key in wanted if FAULTS[key[0]].place in places]
@@ -84,7 +86,7 @@ def run_cell(number: int, wanted: list[Key], store: Path) -> None:
 def _run_group(
     number: int, places: tuple[str, ...], todo: list[Key], store: Path, folder: Path, check_signals: Any
 ) -> None:
-    """One bring-up. Takes from `todo` what is done, also when it failed: a repetition that raises is a result too."""
+    """One bring-up. Removes from `todo` what was measured, also a repetition that raised: that is a result too."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     document = yaml.safe_load(CONFIG.read_text())
     document["gateway"] = {"bind": endpoint, "metrics_port": 0}
@@ -126,7 +128,7 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
         )
         kept |= {"seen": asdict(seen), "problems": broken(entry, seen)}
     except EpisodeError as error:
-        kept["problems"] = [f"the run broke off: {error}"]
+        kept["problems"] = [f"the run was interrupted: {error}"]
         raise
     finally:
         if "problems" in kept:
@@ -139,7 +141,7 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
 
 @cache
 def commit() -> str:
-    """What is measured, as git calls it; empty outside a checkout."""
+    """The commit that is measured; empty outside a git checkout."""
     asked = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
     )
@@ -147,7 +149,7 @@ def commit() -> str:
 
 
 def cores_short_s() -> float:
-    """For how long in all some process of this machine has waited for a core, s; 0 where Linux does not count it."""
+    """Total time for which some process of this machine has waited for a core, s; 0 where Linux does not count it."""
     try:
         return int(Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0]) / 1e6
     except OSError:
@@ -168,7 +170,7 @@ def stored() -> dict[Key, dict[str, Any]]:
 
 
 def forget(unwanted: list[Key]) -> None:
-    """Measure these anew; the others stay."""
+    """Delete the stored results of these, so that they are measured again."""
     gone = set(unwanted)
     for path in STORE.glob("*.jsonl"):
         entries = [json.loads(line) for line in path.read_text().splitlines()]
@@ -177,7 +179,7 @@ def forget(unwanted: list[Key]) -> None:
 
 
 def measure(wanted: list[Key], cells: int) -> None:
-    """Run `cells` cells side by side until everything wanted is stored; prints how far it is."""
+    """Run `cells` cells side by side until everything wanted is stored; prints the progress."""
     check_signals = end_on_signals()  # a second signal must not interrupt the ending of the cells
     with _children(wanted, cells) as children:
         began_s, before, shown = time.monotonic(), len(stored()), -1
@@ -196,12 +198,12 @@ def measure(wanted: list[Key], cells: int) -> None:
             print(f"{shown:4d} of {len(wanted)} repetitions, {bad} with a broken promise, {left}", flush=True)
         failed = [child.returncode for child in children if child.returncode]
         if failed:
-            raise SystemExit(f"a cell ended with status {failed[0]}; run the command again to go on")
+            raise SystemExit(f"a cell ended with status {failed[0]}; run the command again to continue")
 
 
 @contextmanager
 def _children(wanted: list[Key], cells: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """One process per cell, each with its part of what is wanted; ended with this one."""
+    """One process per cell, each with its part of what is wanted; they end with this one."""
     had = stored()
     missing = [key for key in wanted if key not in had]
     children = []
@@ -256,7 +258,7 @@ def main() -> int:
     try:
         measure(wanted, args.cells)
     except KeyboardInterrupt:
-        print("\nstopped by Ctrl-C; the same command goes on from here")
+        print("\nstopped by Ctrl-C; the same command continues from here")
         return 130
     entries = [entry for key, entry in sorted(stored().items()) if key in set(wanted)]
     rows = rows_of(entries)
@@ -271,7 +273,7 @@ def main() -> int:
     problems += measured_at(entries)
     print("\n".join(problems))
     if args.only:
-        print("with --only, benchmarks/results/ is left as it is")
+        print("with --only, benchmarks/results/ is not changed")
     else:
         write(rows, aims, problems, sum(entry["took_s"] for entry in entries) / 60 / args.cells)
     return 0 if all(row["holds"] for row in rows) else 1
@@ -282,7 +284,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=20, help="of every fault (default 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these faults only")
     parser.add_argument("--cells", type=int, default=1, help="cells side by side (default 1)")
-    parser.add_argument("--again", action="store_true", help="measure anew what has been measured")
+    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
     parser.add_argument("--cell", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--part", default="[]", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,10 +1,10 @@
 """What ROSA costs on the robot: CPU of the runtime node with two 30 Hz cameras, and the control loop's jitter.
 
-    make bench-robot        (or: python benchmarks/robot_side.py [--seconds 30])
+    python benchmarks/robot_side.py [--seconds 30]
 
 Phase 1: two 640x480 JPEG cameras at 30 Hz (replayed pictures), a running task, a served emulated model. Phase 2: the
 simulated Panda, physics included, with its own two cameras. Everything runs in the product's own processes. The aims
-are for an otherwise idle machine: the load of the others is printed beside them.
+are for an otherwise idle machine: the load of other processes is printed beside them.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _measure(bringup: Bringup, runner: EpisodeRunner, seconds: float, driver: st
 
 
 def _pictures(folder: Path, cameras: list[str]) -> None:
-    """A few photographs' worth of detail per camera: noise would compress worse than any camera picture."""
+    """A few pictures per camera with the detail of photographs: noise would compress worse than any real picture."""
     rng = np.random.default_rng(0)
     for name in cameras:
         (folder / name).mkdir(parents=True)

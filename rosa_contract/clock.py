@@ -1,4 +1,4 @@
-"""One monotonic clock per machine. Clocks of two machines are never compared: budgets travel, times do not."""
+"""One monotonic clock per machine. Clocks of two machines are never compared: messages carry budgets, never times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Anything that tells this machine's monotonic time in seconds."""
+    """A source of this machine's monotonic time in seconds."""
 
     def now_s(self) -> float: ...
 

@@ -58,7 +58,7 @@ class TaskRetry:
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
     on_max_task_retries: str = setting(
-        "what follows the last failure: call a human here, or at the safe pose, or end the task as failed",
+        "after the last failure: call a human where the robot stands, or at the safe pose, or end the task as failed",
         STOP_AND_CALL_HUMAN,
         choices=ESCALATIONS,
     )
@@ -73,7 +73,7 @@ class SafetyAndSloViolation:
     )
     max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
     on_max_violation: str = setting(
-        "what follows: call a human here, or at the safe pose, or end the task as failed",
+        "then: call a human where the robot stands, or at the safe pose, or end the task as failed",
         STOP_AND_CALL_HUMAN,
         choices=ESCALATIONS,
     )
@@ -87,9 +87,11 @@ class Component:
     slo_ms: float = setting("deadline, counted on the robot from sending", above=0, at_most=600_000)
     prompt: str = setting("text given to the model", "")
     freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
-    fallback: str = setting("what a missed deadline triggers", "stop_and_resend", choices=FALLBACK_NAMES)
+    fallback: str = setting(
+        "what the robot does when a deadline is missed", "stop_and_resend", choices=FALLBACK_NAMES
+    )
     confirmations: int = setting(
-        "equal verdicts in a row before the robot acts on one; of the monitor only",
+        "equal verdicts in a row before the robot acts on one; monitor only",
         1,
         at_least=1,
         at_most=100,
@@ -108,7 +110,7 @@ class Task:
     safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)
     value_weight: float = setting("value of one action of this task, v_c of equation (1)", 1.0, above=0)
     min_action_rate_hz: float = setting(
-        "least action rate of a robot, equation (1), as a mean over the task's robots", 0.0, at_least=0
+        "minimum action rate of a robot, equation (1), as a mean over the task's robots", 0.0, at_least=0
     )
 
 
@@ -116,8 +118,8 @@ class Task:
 class Model:
     """How the server runs a model. A model without an entry can be planned for, but not served."""
 
-    backend: str = setting("name of a backend, see docs/add_a_model.md")
-    options: Mapping[str, Any] = setting("passed to the backend", dict)
+    backend: str = setting("name of a backend, or `module:Class` of your own (docs/add_a_model.md)")
+    options: Mapping[str, Any] = setting("arguments of the backend", dict)
     workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
     max_batch: int | None = setting(
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
@@ -126,7 +128,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Gateway:
-    """The server's front door."""
+    """The server's interface to robots and to monitoring."""
 
     bind: str = setting(
         "ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570"
@@ -135,7 +137,10 @@ class Gateway:
         "Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535
     )
     queue_per_model: int = setting(
-        "waiting requests per model before 'overloaded'", 1024, at_least=1, at_most=1_000_000
+        "most requests that may wait per model; a further one is answered 'overloaded'",
+        1024,
+        at_least=1,
+        at_most=1_000_000,
     )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
@@ -182,7 +187,7 @@ def parse_factory(text: str, source: str = "<text>") -> Factory:
 
 
 def factory_from(document: Any, source: str) -> Factory:
-    """A `Factory` from plain YAML values; every top-level key that is no section is a task, as in Figure 3."""
+    """A `Factory` from plain YAML values; every top-level key that is not a section is a task, as in Figure 3."""
     reader = Reader(source)
     entries = reader.mapping("", document)
     reader.finish()
@@ -224,7 +229,7 @@ def factory_from(document: Any, source: str) -> Factory:
 
 
 def _check_task(reader: Reader, name: str, task: Task) -> None:
-    """Values that are each possible but contradict one another."""
+    """Find values that are each possible but contradict one another."""
     where = f"{name}.components"
     if SYSTEM1 not in task.components:
         hint = nearest(SYSTEM1, task.components)

@@ -25,7 +25,7 @@ REPLACED = "replaced"  # a fresher observation of the same robot and component t
 OVERLOADED = "overloaded"  # the queue of its model is full
 UNAVAILABLE = "unavailable"  # no worker for its model, and none came within the budget
 INVALID = "invalid"  # the request does not fit what the model takes
-FAILED = "failed"  # the model raised an error or answered nonsense
+FAILED = "failed"  # the model raised an error, or its output cannot be used
 STATUSES = (OK, EXPIRED, REPLACED, OVERLOADED, UNAVAILABLE, INVALID, FAILED)
 
 # Why a robot is refused.
@@ -72,7 +72,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The robot may send requests for these components; said again when the rates change.
+    """The robot may send requests for these components; sent again when the rates change.
 
     `models`: component -> model. `rates_hz`: component -> calls per second that the robot must not exceed, from the
     schedule; a component without an entry has no limit. `cameras`: component -> the cameras that its model takes; a
@@ -134,7 +134,7 @@ class Response:
 
 @dataclass(frozen=True)
 class HealthQuery:
-    """Anybody may ask how the server is."""
+    """Asks for the state of the server; needs no hello."""
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ class CameraSpec:
 class JointLimits:
     """Limits that every setpoint keeps, one value per joint."""
 
-    position_min_rad: tuple[float, ...] = setting("least position, rad")
-    position_max_rad: tuple[float, ...] = setting("greatest position, rad")
+    position_min_rad: tuple[float, ...] = setting("minimum position, rad")
+    position_max_rad: tuple[float, ...] = setting("maximum position, rad")
     velocity_rad_s: tuple[float, ...] = setting("rad/s", above=0)
     acceleration_rad_s2: tuple[float, ...] = setting("rad/s^2", above=0)
     jerk_rad_s3: tuple[float, ...] = setting("rad/s^3", above=0)
@@ -40,7 +40,7 @@ class JointLimits:
 
 @dataclass(frozen=True)
 class ChainSpec:
-    """How the links hang together: modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange.
+    """The kinematic chain as modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange.
 
     Row i turns about x by `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the
     flange's row) and shifts along z by `d_m[i]`.
@@ -62,8 +62,8 @@ class ChainSpec:
 class WorkspaceSpec:
     """The box in the base frame that the chain's points never leave."""
 
-    min_m: tuple[float, ...] = setting("least x, y, z in m", length=3)
-    max_m: tuple[float, ...] = setting("greatest x, y, z in m", length=3)
+    min_m: tuple[float, ...] = setting("minimum x, y, z in m", length=3)
+    max_m: tuple[float, ...] = setting("maximum x, y, z in m", length=3)
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,26 @@ class RobotSpec:
     home_rad: tuple[float, ...] = setting("where a task starts and a retry restarts, rad")
     safe_rad: tuple[float, ...] = setting("where return_to_safe_state goes, rad")
     clear_rad: tuple[float, ...] | None = setting(
-        "high and clear of everything, where a retry passes first, rad; default: safe_rad", None
+        "high above everything: a retry goes there first, rad; default: safe_rad", None
     )
     drop_rad: tuple[float, ...] | None = setting(
-        "low over free ground, where a retry puts down what is held, rad; default: it is kept", None
+        "low above free ground: a retry puts down there what the gripper holds, rad; default: it keeps it",
+        None,
     )
-    chain: ChainSpec | None = setting("link lengths; without them joints are limited, not places", None)
+    chain: ChainSpec | None = setting(
+        "link lengths; without them only joints are limited, not positions in space", None
+    )
     workspace: WorkspaceSpec | None = setting("box that the arm stays in; needs `chain`", None)
     velocity_scale: float = setting(
-        "speed of everything the arm does, a share of its working speed", 1.0, above=0, at_most=1
+        "factor on velocity, acceleration and jerk of every motion", 1.0, above=0, at_most=1
     )
     gripper: GripperSpec = setting("gripper", GripperSpec)
     control_rate_hz: float = setting("setpoints per second", 100.0, at_least=10, at_most=2000)
-    max_sensor_age_ms: float = setting("older frames and joint states stop the arm", 500.0, above=0)
-    arm_driver: str = setting("arm driver", "mujoco")
-    camera_driver: str = setting("camera driver", "mujoco")
+    max_sensor_age_ms: float = setting(
+        "the arm stops when its newest frame or joint state is older", 500.0, above=0
+    )
+    arm_driver: str = setting("arm driver, a known name or `module:Class`", "mujoco")
+    camera_driver: str = setting("camera driver, a known name or `module:Class`", "mujoco")
 
     @property
     def poses(self) -> dict[str, tuple[float, ...]]:
@@ -169,7 +174,7 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:
-    """The chain fits the joints and the workspace is a box; that the poses lie in it, the arm node checks."""
+    """Check that the chain fits the joints and the workspace is a box. The arm node checks that the poses lie in it."""
     count = len(spec.joints)
     if spec.chain is not None:
         for name in ("a_m", "d_m", "alpha_rad"):

@@ -96,7 +96,7 @@ class _DuplicateKey(yaml.constructor.ConstructorError):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, refusing duplicate keys, which YAML forbids and PyYAML overwrites silently."""
+    """PyYAML's safe loader, but it refuses duplicate keys: YAML forbids them, PyYAML silently keeps the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -128,7 +128,7 @@ def _bound(root: yaml.Node, source: str) -> None:
 
 
 def _syntax(error: yaml.YAMLError) -> str:
-    """What is wrong and where; PyYAML would add a name of its own for the text, and a picture of several lines."""
+    """What is wrong and where, on one line, without PyYAML's own name for the text and its excerpt."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return (
             _one_line(error).replace('"<byte string>"', "the file").replace('"<unicode string>"', "the text")
@@ -167,7 +167,7 @@ def _number(value: float) -> str:
 
 
 class Reader:
-    """Turns plain values into dataclasses and collects every problem it meets on the way."""
+    """Turns plain values into dataclasses and collects every problem on the way."""
 
     def __init__(self, source: str) -> None:
         self.source = source

@@ -55,8 +55,8 @@ def build(workspace: Path) -> Path:
 def check(install: Path, env: dict[str, str]) -> None:
     missing = [name for name in INSTALLED if not (install / name).exists()]
     if missing:
-        raise SetupError(f"colcon installed no {', '.join(missing)} below {install}")
-    # What a person does: source the workspace, then use it; the checkout is not on the path.
+        raise SetupError(f"colcon did not install {', '.join(missing)} in {install}")
+    # As a user does: source the workspace, then use it. The checkout is not on the path.
     load = "import rosa_client.link as m; from rosa_interfaces.msg import ArmCommand as A; A(); print(m.__file__)"
     shell = f". {install / 'local_setup.sh'} && cd / && {sys.executable} -c '{load}'"
     found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True)

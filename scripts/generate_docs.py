@@ -1,6 +1,6 @@
-"""Writes the pages of docs/ that are made, not written: configuration, state machine, faults, and results.
+"""Generates pages of docs/: configuration, state machine, faults, results.
 
-`python scripts/generate_docs.py --check` exits 1 when a page is older than the code; the test suite calls it.
+`python scripts/generate_docs.py --check` exits with 1 when a page is out of date; the test suite calls it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Made from the dataclasses in `rosa_contract/config.py` and `rosa_contract/robot.py` by `make docs`.",
-        "`rosa check FILE` checks a file and prints what it understood; a mistake is named by its dotted path.",
+        "Generated from the dataclasses in `rosa_contract/config.py` and `rosa_contract/robot.py` by `make docs`.",
+        "`rosa check FILE` checks a file and prints what it means.",
         "",
         "## The factory file",
         "",
@@ -63,7 +63,7 @@ def configuration() -> str:
     lines += ["", "### Fallbacks, in order of severity", ""]
     lines += [f"{action.value}. `{action.key}`" for action in FallbackAction]
     lines += ["", "When several hold at once, the most severe wins.", "", "## The robot file", ""]
-    lines += ["`configs/robots/*.yaml` says what a robot is, apart from its tasks."]
+    lines += ["`configs/robots/*.yaml` describes a robot apart from its tasks."]
     for title, cls in ROBOT_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
     lines += ["", "## What a mistake looks like", ""]
@@ -87,7 +87,7 @@ def configuration() -> str:
 def state_machine() -> str:
     return (
         "# The robot's state machine\n\n"
-        "Made from the transition table in `rosa_client/runtime/task_machine.py` by `make docs`. An event that is not\n"
+        "Generated from the table in `rosa_client/runtime/task_machine.py` by `make docs`. An event that is not\n"
         "in the table raises, names the state and the event, and changes nothing.\n\n"
         f"```mermaid\n{diagram()}\n```\n\nThe arm may play a chunk in `{State.EXECUTING.value}` only. From"
         f" `{State.WAITING_FOR_HUMAN.value}` only an operator's decision, or the end of the task, leads out.\n"
@@ -95,12 +95,12 @@ def state_machine() -> str:
 
 
 def faults() -> str:
-    """What can be switched on, and what is promised then."""
+    """Every fault that can be injected, with what the robot promises then."""
     lines = [
-        "# Faults on purpose",
+        "# Injected faults",
         "",
-        "Made from the table in `rosa_sim/faults/table.py` by `make docs`. `make demo FAULT=<name>` switches one on",
-        "in the middle of a task; `make faults` tries all of them and compares what happened with what is promised",
+        "Generated from `rosa_sim/faults/table.py` by `make docs`. `make demo FAULT=<name>` injects one",
+        "in the middle of a task; `make faults` injects all of them and compares what happened with what is promised",
         "here. The promises are those of `configs/pick_place.yaml` and `configs/robots/panda.yaml`; what",
         "the words mean is in [failure_ladder.md](failure_ladder.md).",
         "",
@@ -129,9 +129,9 @@ def results() -> str:
     lines = [
         "# Results",
         "",
-        "Made from `benchmarks/results/*.json` by `make docs`; each file is written by the command named with it. An",
-        "aim that is missed says so; where the time goes, and what was tried, is in [log.md](log.md). Absolute times",
-        "are those of a small shared machine: compare within one table, not across machines. Schedules on H200 servers",
+        "Generated from `benchmarks/results/*.json` by `make docs`. Each section names the command that measures it",
+        "again, or says how it was measured. An aim that is missed says so; what was tried is in [log.md](log.md).",
+        "Absolute times are those of a small shared machine: compare within one table only. Schedules on H200 servers",
         "(`exact`, `paper_schedules`, `scheduler`) are predictions from profiles that are **derived, not measured**",
         "([scheduler.md](scheduler.md#profiles)).",
     ]
@@ -248,7 +248,7 @@ def main() -> int:
             path.write_text(text)
             print(f"wrote docs/{name}")
     if stale and "--check" in sys.argv:
-        print(f"older than the code: {', '.join(stale)}; run `make docs`")
+        print(f"out of date: {', '.join(stale)}; run `make docs`")
         return 1
     return 0
 

@@ -27,13 +27,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
 REQUIREMENTS = ROOT / "requirements"
-# A wheel's executables start another Python once to find their libraries; a child in another environment must too.
+# The wheels' executables start Python once more to find their libraries, and mark that with this variable. A child that
+# runs in another environment must do the same, so it must not inherit the mark.
 BOOTSTRAP_GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 OLDEST, WHEELS_PYTHON = (3, 11), (3, 11)
 
 
 class SetupError(Exception):
-    """What went wrong and what to do about it, in one sentence for a person."""
+    """What went wrong and what to do about it."""
 
 
 def say(text: str) -> None:
@@ -111,7 +112,7 @@ def check_machine(with_ros: bool) -> None:
 
 
 def missing_system_packages(with_ros: bool) -> list[str]:
-    """Debian packages that set-up or rendering needs and that are not there (rendering: any one of EGL, OSMesa)."""
+    """Missing Debian packages that set-up or rendering needs (rendering: EGL or OSMesa)."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     missing = []
     if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
@@ -132,10 +133,12 @@ def missing_system_packages(with_ros: bool) -> list[str]:
 
 
 def install_system_packages(packages: list[str]) -> None:
-    """With apt when this is Debian's root; otherwise say the one command that a person has to run."""
+    """Install with apt as root on Debian; otherwise name the one command that a person has to run."""
     command = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(packages)}"
     if shutil.which("apt-get") is None:
-        raise SetupError(f"these are missing (Debian names), install their like: {' '.join(packages)}")
+        raise SetupError(
+            f"system packages are missing; install these (Debian names) or their equivalents: {' '.join(packages)}"
+        )
     if os.geteuid() != 0:
         raise SetupError(
             f"system packages are missing; run this once, then try again:\n    sudo sh -c '{command}'"
@@ -145,7 +148,7 @@ def install_system_packages(packages: list[str]) -> None:
 
 
 def make_venv(venv: Path, with_ros: bool) -> None:
-    """Make `venv`, or keep it when it works and has the Python that was asked for."""
+    """Make `venv`, or keep it when it works and has the wanted Python."""
     python = venv / "bin" / "python"
     wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
     if python.exists():
@@ -173,7 +176,7 @@ def install_packages(python: Path, with_ros: bool) -> None:
 
 
 def constraints_beside_ros(python: Path) -> Path:
-    """The pins, but for what the installed ROS 2 brings: its compiled messages need the numpy they were built with."""
+    """The pins without what the installed ROS 2 brings: its compiled messages need the numpy they were built with."""
     probe = "import importlib.metadata as m; print('\\n'.join(f'{d.name}=={d.version}' for d in m.distributions()))"
     environment = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
     listed = subprocess.run(
@@ -195,13 +198,13 @@ def constraints_beside_ros(python: Path) -> Path:
 
 
 def install_rosa(python: Path) -> None:
-    """The four packages in place (a plain path entry, so a new module is seen at once) with their executables."""
+    """The four packages in place (a plain path entry, so that new modules are found) with their executables."""
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
     run([*pip, "--config-settings", "editable_mode=compat", "-e", ROOT], "rosa")
 
 
 def correct_wheel_paths(venv: Path, python: Path) -> None:
-    """The wheels' CMake files name the include folders of the machine that built them; put this machine's there."""
+    """The wheels' CMake files name the include folders of the machine that built them; write this machine's instead."""
     probe = "import numpy, sysconfig; print(sysconfig.get_paths()['include']); print(numpy.get_include())"
     shown = subprocess.run(
         [str(python), "-c", probe], capture_output=True, text=True, check=True

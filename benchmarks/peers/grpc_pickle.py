@@ -1,6 +1,7 @@
-"""gRPC with pickled payloads, as LeRobot's policy server: a unary call, a pool of threads.
+"""gRPC with pickled payloads, as in LeRobot's policy server: a unary call, a thread pool.
 
-Unpickling network bytes runs whatever they say. It is done here only, on loopback, to measure what others do.
+Unpickling network bytes executes whatever they contain. Only this benchmark does it, on loopback, to
+measure what others do.
 """
 
 from __future__ import annotations

@@ -71,9 +71,8 @@ class Client:
         request = m.Request(
             next(self._ids), "system1", 10_000, "", {"state": seen["state"]}, self._images(seen)
         )
-        self._socket.send_multipart(
-            codec.encode(request)
-        )  # copying is cheaper than pyzmq's zero-copy bookkeeping
+        # Copying is cheaper than pyzmq's zero-copy bookkeeping.
+        self._socket.send_multipart(codec.encode(request))
         answer = codec.decode(self._socket.recv_multipart(copy=False))
         if not isinstance(answer, m.Response) or answer.output is None:
             raise RuntimeError(f"expected a result, got {answer}")

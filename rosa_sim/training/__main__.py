@@ -1,6 +1,6 @@
-"""`python -m rosa_sim.training STEP`: the shipped weights and their figures, from nothing.
+"""`python -m rosa_sim.training STEP`: trains the shipped models from scratch and evaluates them.
 
-Each step keeps what it has done below `--work` and continues there when it is started again.
+Each step stores its progress below `--work` and continues from there when it is started again.
 """
 
 from __future__ import annotations

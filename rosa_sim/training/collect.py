@@ -1,7 +1,7 @@
-"""Demonstrations: the expert plays, disturbed on purpose, and labels every state that comes up.
+"""Demonstrations: the expert acts under deliberate disturbances and labels every state that occurs.
 
-A sample is what the robot would send (two JPEG-coded pictures, joints, gripper) with the expert's plan for that state
-and the ground truth of the task. Episodes come in kinds, so that recoveries, ends and failures are all well covered.
+A sample is what the robot would send (two JPEG-coded pictures, joints, gripper) with the expert's chunk for that state
+and the ground truth of the task. Episodes differ in kind, so that recoveries, ends and failures are all well covered.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ MAX_ROUNDS = 26
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What goes wrong in one episode, on purpose."""
+    """What is disturbed in one episode."""
 
     random_start: bool  # the arm starts anywhere above the table
     noise: float  # how often a chunk is displaced
     drop: bool  # the gripper opens once while it carries the cube
-    teleport: str  # "", "off_mat", "off_table", "in_bin" or "on_mat": where the cube suddenly is
+    teleport: str  # "", "off_mat", "off_table", "in_bin" or "on_mat": where the cube is put
     push: bool  # the cube is struck
 
     @staticmethod
@@ -89,7 +89,7 @@ class Recorder:
 
 
 def through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """`(h, w, 3)` RGB as it looks after the wire."""
+    """`(h, w, 3)` RGB as the server sees it, after JPEG."""
     ok, coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not ok:
         raise RuntimeError(f"OpenCV cannot encode a picture of shape {picture.shape} as JPEG")
@@ -141,7 +141,7 @@ def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> N
 
 
 def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
-    """`EPISODES_PER_SHARD` episodes from `first_seed` on, as one npz file; kept if it is there already."""
+    """`EPISODES_PER_SHARD` episodes from `first_seed` on, as one npz file; an existing file is kept."""
     path = folder / f"{first_seed}.npz"
     if path.is_file():
         return path
@@ -165,7 +165,7 @@ def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
 
 
 def collect(folder: Path, episodes: int, held_out_episodes: int, workers: int) -> None:
-    """Every shard that is missing, in `workers` processes."""
+    """Collect every missing shard, in `workers` processes."""
     folder.mkdir(parents=True, exist_ok=True)
     # Every third shard has the monitor's mix.
     shards = [
@@ -242,7 +242,7 @@ def _teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
 
 
 def _displaced(plan: NDArray[np.float32], rng: np.random.Generator, chance: float) -> NDArray[np.float64]:
-    """The plan as executed: sometimes displaced smoothly, always a little shaky."""
+    """The expert's chunk as executed: always with a little noise, sometimes with a smooth displacement."""
     executed = plan.astype(np.float64)
     if rng.random() < chance:
         ramp = np.linspace(0.2, 1.0, len(plan))[:, None]

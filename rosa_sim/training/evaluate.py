@@ -1,4 +1,4 @@
-"""Honest figures of the two shipped models: unseen seeds, blanked pictures, held-out frames, what failed and why."""
+"""Evaluates the two shipped models: unseen seeds, blanked pictures, held-out frames, what failed and why."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Episode:
-    """How one seed went."""
+    """The result of one seed."""
 
     seed: int
     outcome: str  # "done", "failed" or "timeout"
     rounds: int
     grasps: int  # how often the gripper closed on something or nothing
     monitor_at_end: str
-    false_alarms: int  # rounds in which the monitor said done or failed and it was not so
+    false_alarms: int  # rounds in which the monitor said done or failed wrongly
     early_done: int  # of these, a done while the released cube was still coming to rest in the bin
     why: str
 
 
 def look(world: World, renderer: SceneRenderer, blank: bool = False) -> ModelInput:
-    """What the robot would send now."""
+    """What the robot would send now, as the model sees it."""
     pictures = renderer.render(world.seed, world.qpos)
     images = {
         name: through_jpeg(picture * (0 if blank else 1), JPEG_QUALITY) for name, picture in pictures.items()
@@ -104,7 +104,7 @@ def _why(world: World, outcome: str) -> str:
     if outcome == "failed":
         return f"the cube lies off the mat at ({x:.2f}, {y:.2f})"
     if world.cube_in_bin:
-        return "the cube is in the bin, the gripper did not leave"
+        return "the cube is in the bin, but the gripper did not move away"
     off = world.tool_position - world.cube_position
     return f"the cube is on the mat at ({x:.2f}, {y:.2f}), tool off by {np.round(off * 1000).astype(int).tolist()} mm"
 

@@ -1,4 +1,4 @@
-"""Fits the two networks to the demonstrations: what their losses and sample weights are."""
+"""Fits the two networks to the demonstrations: their losses and sample weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICY_FILE, MONITOR_FILE = "panda_flow_policy.safetensors", "panda_task_monitor
 
 
 def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
-    """Conditional flow matching (Lipman et al. 2023, eq. 23), plus a small loss for saying where cube and bin are."""
+    """Conditional flow matching (Lipman et al. 2023, eq. 23), plus a small loss on the positions of cube and bin."""
     told, tool = proprioception(data["joint_position"], data["gripper_width"])
     chunks = torch.from_numpy(to_network(data["plan"], tool))
     places = _places(data)
@@ -55,7 +55,7 @@ def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
 
 
 def fit_monitor(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
-    """Cross entropy over balanced batches, plus the same small loss for saying where cube and bin are."""
+    """Cross entropy over balanced batches, plus the same small loss on the positions of cube and bin."""
     told, _ = proprioception(data["joint_position"], data["gripper_width"])
     labels = torch.from_numpy(data["outcome"])
     places = _places(data)
@@ -80,7 +80,7 @@ def fit_monitor(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
 
 
 def _places(data: dict[str, NDArray[Any]]) -> Tensor:
-    """Cube and bin `(n, 5)` about -1..1; a cube that fell off the table is simply "far below"."""
+    """Cube and bin `(n, 5)` about -1..1; a cube that fell off the table counts as far below it."""
     cube = np.clip((data["cube"] - [0.5, 0.03, 0.1]) / [0.2, 0.3, 0.2], -2.0, 2.0)
     bin_xy = (data["bin"] - [0.5, 0.31]) / 0.1
     return torch.from_numpy(np.concatenate([cube, bin_xy], axis=1).astype(np.float32))

@@ -23,7 +23,7 @@ EMA = 0.995
 
 
 def augmented(images: NDArray[np.uint8], rng: np.random.Generator, shift: int) -> Tensor:
-    """`(n, h, w, 3)` bytes -> pictures for the network, each shifted, brightened, tinted and made noisy a little."""
+    """`(n, h, w, 3)` bytes -> pictures for the network, each with a small random shift, brightness, tint and noise."""
     n, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (shift, shift), (shift, shift), (0, 0)), mode="edge")
     moved = np.empty_like(images)
@@ -38,9 +38,8 @@ def augmented(images: NDArray[np.uint8], rng: np.random.Generator, shift: int) -
     return pictures.mul_(gain).add_(offset).add_(grain).clamp_(-1.0, 1.0)
 
 
-_GRAIN = 0.02 * torch.randn(
-    64, 3, 96, 96, generator=torch.Generator().manual_seed(0)
-)  # drawing it anew is slow
+# Drawn once: new noise for every batch is slow.
+_GRAIN = 0.02 * torch.randn(64, 3, 96, 96, generator=torch.Generator().manual_seed(0))
 
 
 def train(
