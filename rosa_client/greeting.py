@@ -31,9 +31,9 @@ class Greeting:
 
     def hello_is_due(self, now_s: float) -> bool:
         """Whether to say hello now; it then counts as said. A gateway that fell silent counts as lost from here on."""
-        if now_s - self._last_heard_s > SILENT_AFTER_S and self.ready:
+        if self.ready and now_s > self._last_heard_s + SILENT_AFTER_S:
             self.lost(f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
-        if now_s - self._silent_since_s() < HELLO_EVERY_S:
+        if now_s < self._silent_since_s() + HELLO_EVERY_S:
             return False
         self._last_hello_s = now_s
         return True

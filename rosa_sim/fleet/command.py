@@ -1,0 +1,125 @@
+"""`rosa bench fleet SCENARIO`: serving systems executed with a whole fleet, simulated or over real sockets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from rosa_contract.errors import ConfigError
+from rosa_contract.strict import nearest
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_sim.fleet.compare import ProgressLine, Row, compare
+from rosa_sim.fleet.scenario import STARTS, Loaded, load_scenario
+from rosa_sim.fleet.systems import SYSTEMS
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add `bench` to a command line's sub-commands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "bench", help="execute schedules with a whole fleet, simulated or over real sockets"
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
+    fleet = kinds.add_parser(
+        "fleet",
+        help="serving systems side by side",
+        description="Executes ROSA, ROSA as published and the paper's baselines with the robots of a scenario, and"
+        " prints raw and SLO-qualified action throughput beside what was predicted; see docs/fleet.md.",
+    )
+    fleet.add_argument("scenario", help="a file, or one of configs/scenarios by name, such as p4")
+    fleet.add_argument("--robots", help="sizes of the fleet instead of the scenario's, such as 8,64")
+    fleet.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; separated by commas")
+    fleet.add_argument("--start", help="random, together, or both separated by a comma")
+    fleet.add_argument("--seeds", type=int, help="runs of the simulator per row")
+    fleet.add_argument("--seconds", type=float, help="measured after the warm-up")
+    fleet.add_argument(
+        "--real", action="store_true", help="also over ZeroMQ, with a real gateway and emulated GPU workers"
+    )
+    fleet.add_argument("--json", action="store_true", help="one JSON object per row")
+    fleet.add_argument("--profiles", default=str(DEFAULT_ROOT), help="folder with <hardware>/<model>.yaml")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print one row after the other."""
+    loaded = with_arguments(load_scenario(arguments.scenario), arguments)
+    logging.getLogger("rosa.link").setLevel(
+        logging.ERROR
+    )  # whom a baseline does not serve says so every second
+    line = ProgressLine()
+    runner = None
+    if arguments.real:
+        from rosa_sim.fleet.live import live_runner
+
+        runner = live_runner(loaded.scenario, line)
+    first = True
+    for row in compare(loaded, ProfileLibrary(arguments.profiles), runner, line):
+        line.clear()
+        if arguments.json:
+            print(json.dumps(row.plain()), flush=True)
+            continue
+        if first:
+            print(header(), flush=True)
+            first = False
+        print(shown(row), flush=True)
+    return 0
+
+
+def with_arguments(loaded: Loaded, arguments: argparse.Namespace) -> Loaded:
+    """The scenario with what the command line says instead. Raises `ConfigError` that names the option."""
+    changes: dict[str, Any] = {}
+    if arguments.robots:
+        sizes = arguments.robots.split(",")
+        if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            raise ConfigError(
+                "--robots", [f"expected whole numbers from 1, such as 8,64; got {arguments.robots!r}"]
+            )
+        changes["robots"] = tuple(map(int, sizes))
+    for option, choices in (("systems", SYSTEMS), ("start", STARTS)):
+        given = getattr(arguments, option)
+        if given:
+            changes[option] = _chosen(f"--{option}", given.split(","), choices)
+    if arguments.seeds is not None:
+        if arguments.seeds < 1:
+            raise ConfigError("--seeds", [f"expected at least 1, got {arguments.seeds}"])
+        changes["seeds"] = arguments.seeds
+    if arguments.seconds is not None:
+        if not 0 < arguments.seconds <= 86_400:
+            raise ConfigError(
+                "--seconds", [f"expected more than 0 and at most a day, got {arguments.seconds:g}"]
+            )
+        changes["seconds"] = arguments.seconds
+    return loaded.changed(**changes)
+
+
+def _chosen(option: str, names: Sequence[str], choices: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in choices:
+            raise ConfigError(
+                option, [f"no {name!r}{nearest(name, choices)}; there are {', '.join(choices)}"]
+            )
+    return tuple(names)
+
+
+def header() -> str:
+    return (
+        f"{'system':<19}{'robots':>7} {'start':<9}{'how':<10}{'planned':>8}{'raw':>8}{'qualified':>16}{'limit':>8}"
+        f"{'GPU':>6}  meet rate, p99 in ms"
+    )
+
+
+def shown(row: Row) -> str:
+    """One line of the table."""
+    head = f"{row.system:<19}{row.robots:>7} {row.start:<9}{row.how:<10}{row.predicted_hz:>8.1f}"
+    if row.refused:
+        return f"{head}  refused: {row.refused}"
+    raw, qualified = row.rates_hz["raw"], row.rates_hz["qualified"]
+    interval = "" if qualified.half is None else f" +-{qualified.half:.1f}"
+    parts = [f"{name} {100 * row.meet[name]:.1f} % {row.p99_ms[name]:.0f}" for name in row.meet]
+    served = f"  {row.served} of {row.robots} served" if row.served < row.robots else ""
+    return (
+        f"{head}{raw.mean:>8.1f}{f'{qualified.mean:.1f}{interval}':>16}{row.limit_hz:>8.1f}{row.utilisation:>6.0%}"
+        f"  {', '.join(parts)}{served}"
+    )

@@ -1,0 +1,123 @@
+"""One system executed under the simulated clock: who starts when, what fails, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from rosa_contract.config import SYSTEM1, SYSTEM2, Factory
+from rosa_sim.fleet.measure import Meter
+from rosa_sim.fleet.scenario import TOGETHER, Joined, Scenario
+from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
+from rosa_sim.fleet.systems import System
+
+LATEST_START_S = 10.0  # a random start is not spread over more than this
+Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run. Rates are per second of the measured window."""
+
+    raw_hz: float
+    executed_hz: float
+    qualified_hz: float
+    meet: dict[str, float]
+    p50_ms: dict[str, float]
+    p99_ms: dict[str, float]
+    utilisation: dict[str, float]  # server -> share of the window in which it ran something
+    escalations: int
+    served: int  # robots that a gateway has welcomed
+    events: int
+    wall_s: float
+
+
+def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Joining]:
+    """Every robot of the fleet and when it is switched on: together, or at random within one System 2 cycle."""
+    rng = Random(f"start {seed}")
+    found = []
+    for entry in factory.robot_fleet:
+        spread_s = cycle_s(factory, system, entry.task)
+        for index in range(entry.num_robots):
+            start_s = 0.0 if start == TOGETHER else rng.random() * spread_s
+            found.append(Joining(f"{entry.task}-{index}", entry.task, start_s))
+    return found
+
+
+def cycle_s(factory: Factory, system: System, task: str) -> float:
+    """The time from one System 2 call to the next as planned; without System 2 from one action to the next."""
+    pipeline = factory.tasks[task].pipeline
+    rate_hz = system.schedule.rates_hz.get(task, {}).get(SYSTEM1, 1000 / pipeline.action_period_ms)
+    rounds = 1.0
+    if SYSTEM2 in factory.tasks[task].components:
+        rounds = 1 / pipeline.system2_to_system1_call_ratio
+    periods = [1 / part.freq_hz for part in factory.tasks[task].components.values() if part.freq_hz]
+    return min(LATEST_START_S, max([rounds / max(rate_hz, 0.01), *periods]))
+
+
+def execute(
+    scenario: Scenario,
+    factory: Factory,
+    system: System,
+    start: str,
+    seed: int,
+    progress: Progress | None = None,
+    watch: Callable[[float, Any], None] | None = None,
+) -> Outcome:
+    """Run a system that can be executed. `progress` hears the simulated time and its end, now and then."""
+    assert system.serving is not None
+    begun_s = time.perf_counter()
+    end_s = scenario.warm_up_s + scenario.seconds
+    window = (scenario.warm_up_s, end_s)
+    robots = joinings(factory, system, start, seed)
+    meter = Meter(tasks_of(factory, robots), *window)
+    simulation = Simulation(
+        system.serving, robots, meter, scenario.network, scenario.body.habits, seed, window, watch
+    )
+    for joined in scenario.joined:
+        simulation.at(joined.at_s, partial(_join, simulation, meter, factory, joined))
+    for lost in scenario.lost_servers:
+        server = server_of(system, lost.component)
+        simulation.at(lost.at_s, partial(simulation.lose_server, server))
+        if lost.back_s is not None:
+            simulation.at(lost.at_s + lost.back_s, partial(simulation.return_server, server))
+    step_s = max(1.0, end_s / 50)
+    while simulation.now_s < end_s:
+        simulation.run(min(end_s, simulation.now_s + step_s))
+        if progress is not None:
+            progress(simulation.now_s, end_s)
+    seconds = meter.seconds
+    return Outcome(
+        meter.raw / seconds,
+        meter.executed / seconds,
+        meter.qualified / seconds,
+        {name: calls.meet for name, calls in meter.calls.items()},
+        {name: calls.percentile_ms(50) for name, calls in meter.calls.items()},
+        {name: calls.percentile_ms(99) for name, calls in meter.calls.items()},
+        {server: gpu.busy_s / seconds for server, gpu in sorted(simulation.gpus.items())},
+        meter.escalations,
+        sum(robot.link.ready for robot in simulation.robots.values()),
+        simulation.events,
+        time.perf_counter() - begun_s,
+    )
+
+
+def server_of(system: System, component: str) -> str:
+    """The first server that answers a component."""
+    assert system.serving is not None
+    placement = system.serving.placement
+    for routing in (placement.routes or {}).values():
+        if component in routing:
+            return placement.replicas[routing[component]].server
+    raise KeyError(f"{system.name} has no server for {component}")
+
+
+def _join(simulation: Simulation, meter: Meter, factory: Factory, group: Joined, now_s: float) -> None:
+    for index in range(group.robots):
+        name = f"{group.task}-joined-{group.at_s:g}-{index}"
+        meter.add(name, factory.tasks[group.task])
+        simulation.join(Joining(name, group.task, now_s))

@@ -1,0 +1,222 @@
+"""One virtual robot: production's core and greeting in a body without joints. Pure; a shell carries the messages.
+
+The body plays a chunk for exactly its duration, takes every order, sees fresh samples, and has a person who resumes it
+after an escalation, if asked to. The core is asked only when something can change (`quiet.next_due_s`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, floor, inf
+from typing import Protocol
+
+from rosa_client.greeting import Greeting
+from rosa_client.runtime.commands import (
+    HOLDING,
+    MOVING,
+    PLAYING,
+    Alert,
+    Answer,
+    CallEnded,
+    ClearAlert,
+    Command,
+    Decision,
+    Hold,
+    Inputs,
+    MoveTo,
+    Play,
+    Send,
+)
+from rosa_client.runtime.quiet import next_due_s
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config import Task
+from rosa_contract.messages import OK, Response
+from rosa_contract.robot import RobotSpec
+
+TAKES_S = 0.002  # how soon an arm takes an order
+MOVE_S = 2.0  # how long a move to a named pose takes
+STEP_S = 0.001  # never asked more often than this for the same reason
+JUST_NOW_S = 1e-9  # a continuous sensor shows what has just ended
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How closely the body follows a real one; the default is asked, and sees, at any instant."""
+
+    control_period_s: float = 0.0  # the core is asked on this grid only
+    camera_period_s: float = 0.0  # a new sample comes on this grid only
+    operator_s: float | None = None  # a person resumes an escalated robot so much later; none: nobody
+
+
+ANY_TIME = Habits()
+
+
+class Observer(Protocol):
+    """Whoever wants to know what a robot does."""
+
+    def sent(self, robot: VirtualRobot, send: Send, now_s: float) -> None: ...
+
+    def ended(self, robot: VirtualRobot, ended: CallEnded, now_s: float) -> None: ...
+
+    def late(self, robot: VirtualRobot, component: str, now_s: float) -> None: ...
+
+    def acted(self, robot: VirtualRobot, now_s: float) -> None: ...
+
+    def escalated(self, robot: VirtualRobot, alert: Alert, now_s: float) -> None: ...
+
+
+class Samples(Mapping[str, float]):
+    """When every sensor delivered last: all of them at the same instants."""
+
+    def __init__(self, period_s: float, phase_s: float) -> None:
+        self._period_s, self._phase_s = period_s, phase_s
+        self.newest_s = -inf
+
+    def look(self, now_s: float) -> None:
+        """Time goes on."""
+        if self._period_s:
+            frames = floor((now_s - self._phase_s) / self._period_s)
+            self.newest_s = self._phase_s + frames * self._period_s
+        else:
+            self.newest_s = now_s + JUST_NOW_S
+
+    def next_s(self, now_s: float) -> float:
+        """When the next sample comes."""
+        return self.newest_s + self._period_s if self._period_s else now_s
+
+    def get(self, name: str, default: object = None) -> float:
+        return self.newest_s
+
+    def __getitem__(self, name: str) -> float:
+        return self.newest_s
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class VirtualRobot:
+    """`due_s` says when to call `tick`; what has to be sent is returned."""
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        spec: RobotSpec,
+        link: Greeting,
+        observer: Observer,
+        habits: Habits = ANY_TIME,
+        phase_s: float = 0.0,
+    ) -> None:
+        """`phase_s`: where the grids of control and cameras begin."""
+        self.name, self.link = name, link
+        self.core = RobotRuntime(name, task, spec)
+        self.due_s = inf
+        self._observer, self._habits, self._phase_s = observer, habits, phase_s
+        self._samples = Samples(habits.camera_period_s, phase_s)
+        self._inputs = Inputs(self._samples, False)
+        self._arm_state, self._arm_sequence = HOLDING, 0
+        self._arm_changes_s = inf  # when the arm feels different next
+        self._person_s = inf
+        self._useful = False  # the response that came last holds a result
+        self._sends: list[Send] = []
+
+    def start(self, now_s: float) -> list[Send]:
+        """Begin the task; it waits for the gateway's welcome."""
+        self._carry(self.core.start(now_s), now_s)
+        return self.tick(now_s)
+
+    def tick(self, now_s: float) -> list[Send]:
+        """Feel, decide, and say when to be called again."""
+        if self._arm_changes_s <= now_s:
+            self._arm_state, self._arm_sequence, self._arm_changes_s = HOLDING, self.core.sequence, inf
+        if self._person_s <= now_s and self.core.alert is not None:
+            self._person_s = inf
+            _, commands = self.core.decide(
+                now_s, self.core.alert.alert_id, "resume", "the simulated operator"
+            )
+            self._carry(commands, now_s)
+        self._samples.look(now_s)
+        self._carry(self.core.tick(now_s, self._feel()), now_s)
+        self._plan_wake(now_s, STEP_S)
+        return self._take()
+
+    def receive(self, response: Response, now_s: float) -> list[Send]:
+        """An answer has come; as in production the core is asked right after, where that can matter."""
+        self._useful = response.status == OK
+        answer = Answer(response.request_id, response.status, response.reason, response.output)
+        self._carry(self.core.answer(now_s, answer), now_s)
+        if min(next_due_s(self.core), self._arm_changes_s) <= now_s:
+            return self.tick(now_s)
+        self._plan_wake(now_s, 0.0)
+        return self._take()
+
+    def linked(self, now_s: float) -> list[Send]:
+        """The link has become ready, or lost, or has other rates: the core has to know."""
+        return self.tick(now_s) if self.due_s < inf else []
+
+    def _feel(self) -> Inputs:
+        old, link = self._inputs, self.link
+        if (
+            old.arm_state != self._arm_state
+            or old.arm_sequence != self._arm_sequence
+            or old.link_ready != link.ready
+            or old.link_reason != link.reason
+            or old.rates_hz is not link.rates_hz
+        ):
+            self._inputs = Inputs(
+                self._samples,
+                link.ready,
+                link.reason,
+                self._arm_state,
+                self._arm_sequence,
+                rates_hz=link.rates_hz,
+            )
+        return self._inputs
+
+    def _plan_wake(self, now_s: float, step_s: float) -> None:
+        core_s = next_due_s(self.core)
+        if core_s <= now_s:  # it lacks a newer sample
+            core_s = max(self._samples.next_s(now_s), now_s + step_s)
+        wake_s = min(core_s, self._arm_changes_s, self._person_s)
+        period_s = self._habits.control_period_s
+        if period_s and wake_s < inf:
+            grid_s = self._phase_s + ceil((wake_s - self._phase_s) / period_s - 1e-9) * period_s
+            wake_s = max(wake_s, grid_s, now_s + step_s)
+        self.due_s = wake_s
+
+    def _carry(self, commands: list[Command], now_s: float) -> None:
+        for command in commands:
+            if isinstance(command, CallEnded):
+                self._observer.ended(self, command, now_s)
+            elif isinstance(command, Decision):
+                if command.cause == "late_result" and self._useful:
+                    self._observer.late(self, command.component, now_s)
+            elif isinstance(command, Send):
+                self._sends.append(command)
+                self._observer.sent(self, command, now_s)
+            elif isinstance(command, Play):
+                self._arm_state, self._arm_sequence = PLAYING, command.sequence
+                self._arm_changes_s = self.core.play_until_s
+                self._observer.acted(self, now_s)
+            elif isinstance(command, MoveTo):
+                self._arm_state, self._arm_sequence = MOVING, command.sequence
+                self._arm_changes_s = now_s + MOVE_S
+            elif isinstance(command, Hold):
+                self._arm_changes_s = now_s + TAKES_S
+            elif isinstance(command, Alert):
+                self._observer.escalated(self, command, now_s)
+                if self._habits.operator_s is not None:
+                    self._person_s = now_s + self._habits.operator_s
+            elif isinstance(command, ClearAlert):
+                self._person_s = inf
+
+    def _take(self) -> list[Send]:
+        sends, self._sends = self._sends, []
+        return sends

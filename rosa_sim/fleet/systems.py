@@ -1,0 +1,196 @@
+"""The serving systems that are compared: ROSA, ROSA as published, and the paper's four baselines (ROSA 4.1).
+
+Each is a schedule. Executing a baseline means its placement with robots that send as soon as they can.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from rosa_contract.config import SYSTEM1, Factory, FleetEntry
+from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.solve import solve
+from rosa_server.serving.core.batcher import BatchProfile
+from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.simulation import Serving
+
+ROSA, PUBLISHED = "rosa", "rosa_published"
+BASELINES = ("gpu_per_robot", "gpu_per_model", "equal_partition", "weighted_partition")
+SYSTEMS = (ROSA, PUBLISHED, *BASELINES)
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+NEVER = 1_000_000  # violations in a row that nobody reaches
+LARGEST = 16  # batch of System 1 that profiles know
+RUNNING = 64  # requests at a time in a worker with continuous batching
+
+
+@dataclass(frozen=True)
+class System:
+    """A system that can be executed, or the reasons why not."""
+
+    name: str
+    schedule: Schedule
+    serving: Serving | None  # none: it serves no robot of this factory
+
+    @property
+    def refused(self) -> str:
+        return "" if self.serving is not None else "; ".join(self.schedule.reasons) or "serves no robot"
+
+
+def fleet_of(factory: Factory, robots: int, servers: int | None = None) -> Factory:
+    """The same mix of tasks with so many robots."""
+    problem = problem_from(factory).scaled_to(robots)
+    fleet = tuple(FleetEntry(cls.name, cls.robots) for cls in problem.classes)
+    cluster = factory.server_cluster
+    return replace(
+        factory,
+        robot_fleet=fleet,
+        server_cluster=replace(cluster, num_servers=servers or cluster.num_servers),
+    )
+
+
+def without_limits(factory: Factory) -> Factory:
+    """Violations in a row reach no limit: robots go on without a person, as the paper's load generators do."""
+    tasks = {
+        name: replace(
+            task,
+            safety_and_slo_violation=replace(
+                task.safety_and_slo_violation,
+                max_consecutive_slo_violation=NEVER,
+                max_consecutive_safety_replan=NEVER,
+            ),
+        )
+        for name, task in factory.tasks.items()
+    }
+    return replace(factory, tasks=tasks)
+
+
+def system_of(name: str, factory: Factory, library: ProfileLibrary, variation: float) -> System:
+    """Plan `factory` as the system does. Raises `ConfigError` where profiles are missing."""
+    problem = problem_from(factory)
+    schedule = _schedule(name, problem, library)
+    if not schedule.routing:
+        return System(name, schedule, None)
+    if name in BASELINES:
+        placement, admission = _baseline_placement(schedule, factory), None
+    else:
+        placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
+    if not placement.routes:
+        return System(name, schedule, None)
+    services = {
+        replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica))
+        for replica in placement.replicas.values()
+    }
+    return System(name, schedule, Serving(factory, placement, services, admission, variation))
+
+
+def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
+    """Actions/s that no system exceeds with one model per server and a call's whole latency in its round.
+
+    Equation (4) with no waiting, and the capacity of the System 1 servers that are left when every other model has the
+    fewest: max over batches k of min(x k / S(k), sum over robots of 1 / (t_act + S(k) + S2 / H)).
+    """
+    problem = problem_from(factory)
+    others: dict[tuple[str, str], float] = {}  # share of servers that each other (model, component) needs
+    tables: dict[tuple[str, str], BatchProfile] = {}
+    action_models = set()
+    for cls in problem.classes:
+        for need in cls.needs:
+            key = (need.model, need.component)
+            tables[key] = _table(library, problem.gpu_type, *key)
+            if need.component == SYSTEM1:
+                action_models.add(need.model)
+                continue
+            profile = library.get_for(need.model, need.component, problem.gpu_type)
+            most_hz = max(c.max_throughput_hz for c in profile.configurations_for(need.component))
+            load = 0.0 if need.is_goal else cls.robots * need.freq_hz / most_hz
+            others[key] = others.get(key, 0.0) + load
+    servers = problem.servers - sum(max(1, ceil(load - 1e-9)) for load in others.values())
+    best = 0.0
+    for batch in range(1, LARGEST + 1):
+        runs_s = {model: tables[model, SYSTEM1].service_s(batch) for model in action_models}
+        capacity_hz = servers * batch / min(runs_s.values())
+        loops_hz = sum(
+            cls.robots
+            / (
+                cls.action_s
+                + sum(
+                    runs_s[need.model]
+                    if need.component == SYSTEM1
+                    else need.calls_per_action * tables[need.model, need.component].service_s(1)
+                    for need in cls.goals
+                )
+            )
+            for cls in problem.classes
+        )
+        best = max(best, min(capacity_hz, loops_hz))
+    return best
+
+
+def _table(library: ProfileLibrary, gpu_type: str, model: str, component: str) -> BatchProfile:
+    """Every size that any configuration was profiled with; of several times, the shortest."""
+    sizes: dict[int, float] = {}
+    for configuration in library.get_for(model, component, gpu_type).configurations_for(component):
+        for one in configuration.service:
+            sizes[one.size] = min(one.ms, sizes.get(one.size, one.ms))
+    return BatchProfile(sizes)
+
+
+def _schedule(name: str, problem: Problem, library: ProfileLibrary) -> Schedule:
+    if name == ROSA:
+        return solve(problem, library, Options())
+    if name == PUBLISHED:
+        return solve(problem, library, Options.paper())
+    if not (BENCHMARKS / "paper").is_dir():
+        why = f"the paper's baselines are in {BENCHMARKS}/paper, a folder of the source tree; it is not there"
+        raise ConfigError("systems", [f"{name}: {why}"])
+    if str(BENCHMARKS) not in sys.path:
+        sys.path.append(str(BENCHMARKS))
+    schedule: Schedule = importlib.import_module("paper.baselines").solve_baseline(problem, library, name)
+    return schedule
+
+
+def _baseline_placement(schedule: Schedule, factory: Factory) -> Placement:
+    """As the schedule says, with a replica for each component where a server has several models (baseline 1). Robots
+    that it does not serve have no slot; nobody is held to a rate."""
+    replicas: dict[str, Replica] = {}
+    routes: dict[str, dict[str, str]] = {}
+    for robot, routing in schedule.routing.items():
+        models = factory.models_of(robot.rpartition("/")[0])
+        for component, server_id in routing.items():
+            server = schedule.server(server_id)
+            alone = len(server.models) == 1
+            name = server_id if alone else f"{server_id}-{component}"
+            batch = server.batch if alone or component == SYSTEM1 else RUNNING
+            routes.setdefault(robot, {})[component] = name
+            replicas[name] = Replica(name, models[component], server_id, batch=batch, deadline_aware=False)
+    return Placement(replicas, routes)
+
+
+def _component_of(placement: Placement, schedule: Schedule, replica: Replica) -> str:
+    """A component that the replica answers; of a standby, one that its model may have to answer."""
+    routes = placement.routes or {}
+    for routing in routes.values():
+        for component, name in routing.items():
+            if name == replica.id or (replica.standby and placement.replicas[name].model == replica.model):
+                return component
+    raise ConfigError(replica.id, [f"no robot is routed to this server of {schedule.scheduler}"])
+
+
+def _service(library: ProfileLibrary, schedule: Schedule, replica: Replica, component: str) -> BatchProfile:
+    """Time of a batch by its size, in the configuration that the schedule has chosen for this replica."""
+    profile = library.get_for(replica.model, component, schedule.gpu_type)
+    server = schedule.server(replica.server)
+    for configuration in profile.configurations_for(component):
+        chosen = len(server.models) > 1 or configuration.batching == server.batching
+        if chosen and configuration.batch == replica.batch and not replica.standby:
+            return BatchProfile({one.size: one.ms for one in configuration.service})
+    return _table(library, schedule.gpu_type, replica.model, component)

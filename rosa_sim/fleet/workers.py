@@ -1,0 +1,70 @@
+"""Workers whose model takes as long as its profile says, on GPUs that run one batch after another.
+
+Times are per batch size, as `rosa_server/models/emulated.py` reads them: a worker runs a batch as a whole. A profile
+whose static batches are padded has one size only, which is then the time of every smaller batch, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from rosa_contract.config import SAFETY, SYSTEM1
+from rosa_contract.messages import Executed, Output
+from rosa_server.serving.core.actions import Dispatch
+from rosa_server.serving.core.batcher import BatchProfile
+
+
+@dataclass
+class Gpu:
+    """Runs one batch at a time, in the order in which they came."""
+
+    free_s: float = 0.0
+    busy_s: float = 0.0  # in the window
+
+    def take(self, now_s: float, service_s: float, window: tuple[float, float]) -> float:
+        """Run something as soon as it is free; returns when it ends."""
+        start_s = max(now_s, self.free_s)
+        self.free_s = start_s + service_s
+        self.busy_s += max(0.0, min(self.free_s, window[1]) - max(start_s, window[0]))
+        return self.free_s
+
+
+@dataclass
+class SimulatedWorker:
+    """One life of one worker."""
+
+    worker_id: str
+    model: str
+    replica: str
+    gpu: Gpu
+    profile: BatchProfile
+    variation: float  # of one run: standard deviation as a share, cut at three of them
+    rng: Random
+    alive: bool = True
+
+    def service_s(self, size: int) -> float:
+        """How long the next batch of this size takes."""
+        mean_s = self.profile.service_s(size)
+        if not self.variation:
+            return mean_s
+        return mean_s * (1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0))))
+
+
+def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> Executed:
+    """What a worker says when a batch has run; `answers`: component -> what the model says."""
+    calls = batch.calls
+    return Executed(
+        batch.batch_id,
+        [call.ticket for call in calls],
+        service_s * 1000,
+        [("", "")] * len(calls),
+        [answers[call.component] for call in calls],
+    )
+
+
+def answer_of(component: str, actions: Output) -> Output:
+    """What an emulated model answers when nothing is wrong."""
+    if component == SYSTEM1:
+        return actions
+    return Output(verdict="safe" if component == SAFETY else "ongoing")
