@@ -115,18 +115,18 @@ def scenario_from(document: Any, path: Path) -> Loaded:
     assert isinstance(scenario, Scenario)
     for key in ("robots", "systems", "start"):
         if not getattr(scenario, key):
-            reader.fail(key, "is empty; expected at least one")
+            reader.fail(key, "is empty; expected at least one", "wrong_length")
     factory = load_factory(path.parent / scenario.factory)
     components = {name for task in factory.tasks.values() for name in task.components}
     for index, lost in enumerate(scenario.lost_servers):
         if lost.component not in components:
             hint = nearest(lost.component, components)
-            reader.fail(f"lost_servers[{index}].component", f"no component {shown(lost.component)}{hint}")
+            words = f"no component {shown(lost.component)}{hint}"
+            reader.fail(f"lost_servers[{index}].component", words, "unknown_name")
     for index, joined in enumerate(scenario.joined):
         if joined.task not in factory.tasks:
-            reader.fail(
-                f"joined[{index}].task", f"no task {shown(joined.task)}{nearest(joined.task, factory.tasks)}"
-            )
+            words = f"no task {shown(joined.task)}{nearest(joined.task, factory.tasks)}"
+            reader.fail(f"joined[{index}].task", words, "unknown_name")
     tasks = len({entry.task for entry in factory.robot_fleet})
     for index, robots in enumerate(scenario.robots):
         if robots < tasks:

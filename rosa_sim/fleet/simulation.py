@@ -21,9 +21,10 @@ from rosa_contract.config import Factory, Task
 from rosa_contract.messages import Hello, Output, Response, ToRobot, WorkerReady
 from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.core.batcher import BatchProfile
+from rosa_server.serving.core.admission import AdmissionControl
+from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import AdmissionControl, Placement, Replica
+from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet.network import IDEAL, Network, Way
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, VirtualRobot
 from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, executed
@@ -89,7 +90,7 @@ class Simulation:
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        self.core = ServingCore(serving.factory, serving.placement, serving.admission)
+        self.core = ServingCore(serving.factory, serving.placement, serving.admission, lambda: "")
         self.now_s, self.events = 0.0, 0
         self.gpus: dict[str, Gpu] = {}
         self.robots: dict[str, VirtualRobot] = {}

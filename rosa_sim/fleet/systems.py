@@ -19,7 +19,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.batcher import BatchProfile
+from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet.simulation import Serving
 

@@ -18,7 +18,7 @@ GOOD: dict[str, Any] = {"factory": "../paper/p4.yaml", "robots": [8]}
 def problems(**changes: Any) -> list[str]:
     with pytest.raises(ConfigError) as error:
         scenario_from({**GOOD, **changes}, HERE)
-    return error.value.problems
+    return [str(problem) for problem in error.value.problems]
 
 
 @pytest.mark.parametrize("name", ["p1", "p2", "p3", "p4", "mix2", "mix4"])

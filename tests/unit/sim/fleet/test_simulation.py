@@ -11,7 +11,7 @@ import pytest
 from rosa_client.runtime.commands import Alert, CallEnded, Send
 from rosa_contract.config import parse_factory
 from rosa_server.serving.core.actions import Dispatch, Reply
-from rosa_server.serving.core.batcher import BatchProfile
+from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.network import Network
