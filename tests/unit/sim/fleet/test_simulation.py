@@ -180,4 +180,4 @@ def test_a_robot_beyond_the_slots_is_refused_and_asks_again() -> None:
     simulation.run(10.0)
     assert simulation.robots["robot0"].link.ready
     assert not simulation.robots["robot1"].link.ready
-    assert "not_admitted" in simulation.robots["robot1"].link.reason
+    assert "admission_off" in simulation.robots["robot1"].link.reason
