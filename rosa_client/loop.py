@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
-from rosa_client.runtime.commands import Answer, Command, Hold, Inputs, MoveTo, Order, Play, Send
+from rosa_client.runtime.commands import Command, Hold, Inputs, MoveTo, Order, Play, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
@@ -114,8 +114,7 @@ class RobotLoop:
         answers = self.link.poll(until_s - now_s, now_s)
         now_s = self._clock.now_s()
         for response in answers:
-            answer = Answer(response.request_id, response.status, response.reason, response.output)
-            self._carry(self.core.answer(now_s, answer), now_s)
+            self._carry(self.core.answer(now_s, response), now_s)
         while not self._calls.empty():
             self._serve(*self._calls.get())
         now_s = self._clock.now_s()

@@ -54,7 +54,7 @@ from rosa_contract.robot import RobotSpec
 COMMANDS = QoSProfile(depth=50)
 ALIVE_EVERY_S = 0.025  # the arm holds after 0.1 s without
 STATUS_EVERY_S = 0.1
-AS_ASKED = ("operator", "recovered")  # causes of decisions that surprise nobody
+EXPECTED = ("operator", "recovered", "asked_again")  # causes that are no reason for a warning
 DIAGNOSTICS_EVERY_S = 1.0
 ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.MOVING: MOVING}
 
@@ -247,7 +247,7 @@ class RosBody:
         text = f"{decision.action}{where}: {decision.reason} ({decision.cause})"
         if decision.action == "execute":
             logger.debug(text)
-        elif decision.action in FALLBACK_NAMES and decision.cause not in AS_ASKED:
+        elif decision.action in FALLBACK_NAMES and decision.cause not in EXPECTED:
             logger.warning(text)
         else:
             logger.info(text)

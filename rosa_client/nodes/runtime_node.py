@@ -173,15 +173,15 @@ class RuntimeNode(LifecycleNode):
         self._goal.publish_feedback(message)
 
     def _result(self, core: RobotRuntime, outcome: str, reason: str) -> RunTask.Result:
-        lanes = core.lanes.values()
+        calls = core.calls.values()
         return RunTask.Result(
             outcome=outcome,
             reason=reason,
             rounds=core.counters.rounds,
             retries=core.counters.retries,
-            deadlines_met=sum(lane.in_time for lane in lanes),
-            deadlines_missed=sum(lane.missed for lane in lanes),
-            late_results_discarded=sum(lane.late_discarded for lane in lanes),
+            deadlines_met=sum(calls.in_time for calls in calls),
+            deadlines_missed=sum(calls.missed for calls in calls),
+            late_results_discarded=sum(calls.late_discarded for calls in calls),
             system1_latencies_ms=core.counters.system1_ms,
         )
 

@@ -9,8 +9,8 @@ from rosa_interfaces.msg import ComponentStatus, RobotStatus
 from rosa_interfaces.msg import Decision as DecisionMessage
 
 from rosa_client.link import GatewayLink
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Decision
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 
@@ -40,7 +40,7 @@ def robot_status(core: RobotRuntime, task_name: str, server_connected: bool, sta
         attempt=core.attempt if running else 0,
         server_connected=server_connected,
         last_decision=decision_message(core.last_decision or Decision("", "", ""), stamp),
-        components=[component_status(lane) for lane in core.lanes.values()],
+        components=[component_status(calls) for calls in core.calls.values()],
     )
 
 
@@ -59,7 +59,7 @@ def diagnostics(core: RobotRuntime, link: GatewayLink) -> list[DiagnosticStatus]
     up = DiagnosticStatus(name=f"{core.name}: server", hardware_id=link.endpoint)
     up.level = DiagnosticStatus.OK if link.ready else DiagnosticStatus.ERROR
     up.message = "welcomed" if link.ready else link.reason
-    return [up, _task(core), *(_component(core.name, lane) for lane in core.lanes.values())]
+    return [up, _task(core), *(_component(core.name, calls) for calls in core.calls.values())]
 
 
 def _task(core: RobotRuntime) -> DiagnosticStatus:
@@ -73,27 +73,27 @@ def _task(core: RobotRuntime) -> DiagnosticStatus:
     return task
 
 
-def _component(robot: str, lane: Lane) -> DiagnosticStatus:
-    status = component_status(lane)
-    level = DiagnosticStatus.WARN if lane.consecutive_missed else DiagnosticStatus.OK
-    message = f"{lane.consecutive_missed} misses in a row" if lane.consecutive_missed else "in time"
+def _component(robot: str, calls: ComponentCalls) -> DiagnosticStatus:
+    status = component_status(calls)
+    level = DiagnosticStatus.WARN if calls.consecutive_missed else DiagnosticStatus.OK
+    message = f"{calls.consecutive_missed} misses in a row" if calls.consecutive_missed else "in time"
     values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in SHOWN]
-    return DiagnosticStatus(level=level, name=f"{robot}: {lane.name}", message=message, values=values)
+    return DiagnosticStatus(level=level, name=f"{robot}: {calls.name}", message=message, values=values)
 
 
-def component_status(lane: Lane) -> ComponentStatus:
+def component_status(calls: ComponentCalls) -> ComponentStatus:
     """One component's calls as a message; latencies are NaN before the first result."""
-    latencies = np.array(lane.latencies_ms) if lane.latencies_ms else np.array([np.nan])
+    latencies = np.array(calls.latencies_ms) if calls.latencies_ms else np.array([np.nan])
     p50_ms, p99_ms = np.percentile(latencies, [50, 99])
     return ComponentStatus(
-        component=lane.name,
+        component=calls.name,
         last_ms=float(latencies[-1]),
         p50_ms=float(p50_ms),
         p99_ms=float(p99_ms),
-        slo_ms=lane.component.slo_ms,
-        sent=lane.sent,
-        in_time=lane.in_time,
-        missed=lane.missed,
-        consecutive_missed=lane.consecutive_missed,
-        late_discarded=lane.late_discarded,
+        slo_ms=calls.component.slo_ms,
+        sent=calls.sent,
+        in_time=calls.in_time,
+        missed=calls.missed,
+        consecutive_missed=calls.consecutive_missed,
+        late_discarded=calls.late_discarded,
     )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
 from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.task_machine import NOT_TIMED, State
+from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.fallbacks import FallbackAction
 
 SENSOR = "sensor:"
 ARM = "arm"  # what holds the robot when an order did not run to its end
 SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
-MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
 
 
 def check_deadlines(core: Mission, now_s: float) -> None:
     """Missed deadlines. When several are due at once, all are counted and the most severe fallback runs."""
-    overdue = [lane for lane in core.lanes.values() if lane.overdue(now_s)]
-    for lane in overdue:
-        core.out.append(lane.miss(now_s))
-    missed = [(lane, f"no answer within {lane.component.slo_ms:g} ms") for lane in overdue]
+    overdue = [calls for calls in core.calls.values() if calls.overdue(now_s)]
+    for calls in overdue:
+        core.out.append(calls.miss(now_s))
+    missed = [(calls, f"no answer within {calls.component.slo_ms:g} ms") for calls in overdue]
     if missed:
         violate(core, missed, "slo_missed", now_s)
 
@@ -53,9 +52,8 @@ def _check_emergency_stop(core: Mission, now_s: float) -> None:
     if latched and core.state is not State.WAITING_FOR_HUMAN:
         reason = "the emergency stop is latched; release it, then decide"
         escalate(core, Cause("emergency_stop", reason), now_s)
-    elif latched and not core.emergency_noted:
+    elif latched and not core.was_stopped:
         core.note("wait", "emergency_stop", "the emergency stop is latched while the robot waits for a human")
-    core.emergency_noted = latched
 
 
 def _cut_short(core: Mission, now_s: float) -> None:
@@ -72,7 +70,7 @@ def _cut_short(core: Mission, now_s: float) -> None:
         else:
             reason = f"{why} ({core.cut_short_in_a_row} of {limit} in a row)"
             stop(core, ARM, FallbackAction.STOP_AND_RESEND, "arm_cut_short", reason, now_s)
-    elif ARM in core.holds and now_s - core.holds[ARM].since_s > core.timeouts.arm_s:
+    elif ARM in core.held_by and now_s - core.held_by[ARM].since_s > core.timeouts.arm_s:
         escalate(core, Cause("arm_cut_short", f"the arm does not recover: {why}"), now_s)
 
 
@@ -82,7 +80,7 @@ def check_sensors(core: Mission, now_s: float) -> None:
         return
     stale = core.stale(now_s)
     for name, stamp_s in stale.items():
-        held = core.holds.get(sensor_key(name))
+        held = core.held_by.get(sensor_key(name))
         if held is None:  # also when the robot itself was away for long: its sensors then have their time
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
             if _flaps(core, reason, now_s):
@@ -96,7 +94,7 @@ def check_sensors(core: Mission, now_s: float) -> None:
 
 def _flaps(core: Mission, reason: str, now_s: float) -> bool:
     """A sensor that comes and goes, so that no chunk is carried out between two stops, calls a human too."""
-    if any(key.startswith(SENSOR) for key in core.holds):
+    if any(key.startswith(SENSOR) for key in core.held_by):
         return False  # still the same stop
     core.blind_in_a_row += 1
     limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation

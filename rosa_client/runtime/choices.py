@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rosa_client.runtime.ladder import clear_the_cell, finish, retry, settle
 from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.side_machines import SafetyEvent
 from rosa_client.runtime.task_machine import Event, State
 
 ALERT_NUMBERS = 999_999  # six digits can be read, and told to somebody else
@@ -47,9 +48,10 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
     if choice == "abort":
         finish(core, "aborted", "operator", f"{decided_by} aborted the task", now_s)
         return
-    for lane in core.lanes.values():
-        lane.consecutive_missed = 0
+    for calls in core.calls.values():
+        calls.consecutive_missed = 0
     core.unsafe_in_a_row = core.cut_short_in_a_row = core.blind_in_a_row = core.failures = 0
+    core.safety_goes(SafetyEvent.ASK_AGAIN)
     core.excused_fault = core.inputs.arm_fault
     core.note(choice, "operator", f"{decided_by} decided: {choice}")
     if choice == "return_to_safe_state":

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from rosa_contract.messages import Output
-
 # -- what the core is told ------------------------------------------------------------------------------------------
 
 HOLDING = "holding"
@@ -36,16 +34,6 @@ class Inputs:
     gripper_holds: bool = False  # something is between the fingers
     # Calls per second that the server's schedule allows, by component; absent: no limit.
     rates_hz: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A response of the server as it concerns the core. `status` is one of `rosa_contract.messages.STATUSES`."""
-
-    request_id: int
-    status: str
-    reason: str = ""
-    output: Output | None = None
 
 
 # -- what the core answers ------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Alert, ClearAlert, TaskEnded
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Cause, Held, Mission, Settled
 from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
+from rosa_client.runtime.side_machines import SafetyEvent, UnfinishedEvent
 from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
@@ -22,7 +23,7 @@ SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, 
 REMEMBERED = 64  # settled alerts
 
 
-def violate(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s: float) -> None:
+def violate(core: Mission, missed: Sequence[tuple[ComponentCalls, str]], cause: str, now_s: float) -> None:
     """Calls that ended without a usable answer: the worst fallback runs, too many in a row reach the limit.
 
     Nothing is worse than calling a human here; any other fallback gives way to the limit's last step.
@@ -30,35 +31,36 @@ def violate(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s
     limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
     worst_first = sorted(missed, key=lambda one: fallback(one[0].component.fallback), reverse=True)
     if fallback(worst_first[0][0].component.fallback) is not FallbackAction.STOP_AND_CALL_HUMAN:
-        for lane, text in missed:
-            if lane.consecutive_missed >= limit and core.state in SUPERVISED:
+        for calls, text in missed:
+            if calls.consecutive_missed >= limit and core.state in SUPERVISED:
                 link = "" if core.inputs.link_ready else f"; {core.inputs.link_reason}"
-                reason = f"{lane.name}: {text}, {limit} times in a row{link}"
-                _violation_limit(core, Cause("max_consecutive_slo_violation", reason, lane.name), now_s)
+                reason = f"{calls.name}: {text}, {limit} times in a row{link}"
+                _violation_limit(core, Cause("max_consecutive_slo_violation", reason, calls.name), now_s)
                 return
-    for lane, text in worst_first:
-        reason = f"{text} ({lane.consecutive_missed} of {limit} in a row)"
-        fall_back(core, lane, fallback(lane.component.fallback), cause, reason, now_s)
+    for calls, text in worst_first:
+        reason = f"{text} ({calls.consecutive_missed} of {limit} in a row)"
+        fall_back(core, calls, fallback(calls.component.fallback), cause, reason, now_s)
 
 
-def unsafe(core: Mission, lane: Lane, now_s: float) -> None:
+def unsafe(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     """The safety component says that going on is dangerous. The arm stops, whatever the fallback is."""
+    core.safety_goes(SafetyEvent.SAYS_UNSAFE)
     core.unsafe_in_a_row += 1
-    action = max(fallback(lane.component.fallback), FallbackAction.STOP_AND_RESEND)
+    action = max(fallback(calls.component.fallback), FallbackAction.STOP_AND_RESEND)
     if core.state is State.CLEARING and core.must_stand:
         action = FallbackAction.STOP_AND_CALL_HUMAN  # who was to be called at the safe pose is called here
     limit = core.task.safety_and_slo_violation.max_consecutive_safety_replan
     counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN  # which is worse
     if counts and core.unsafe_in_a_row >= limit:
         reason = f"unsafe {limit} times in a row"
-        _violation_limit(core, Cause("max_consecutive_safety_replan", reason, lane.name), now_s)
+        _violation_limit(core, Cause("max_consecutive_safety_replan", reason, calls.name), now_s)
         return
-    lane.resend_after_s = now_s + 1 / (lane.component.freq_hz or 1)
-    fall_back(core, lane, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
+    calls.resend_after_s = now_s + 1 / (calls.component.freq_hz or 1)
+    fall_back(core, calls, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
 
 
 def fall_back(
-    core: Mission, lane: Lane, action: FallbackAction, cause: str, reason: str, now_s: float
+    core: Mission, calls: ComponentCalls, action: FallbackAction, cause: str, reason: str, now_s: float
 ) -> None:
     """Do what the component's fallback says. On the way to a human only what calls one at once counts."""
     calls_human = action is FallbackAction.STOP_AND_CALL_HUMAN
@@ -66,20 +68,20 @@ def fall_back(
         return
     if action is FallbackAction.USE_LAST_PLAN:
         if core.plan is not None:
-            if lane.name == SYSTEM2:
+            if calls.name == SYSTEM2:
                 core.plan_credit = max(0.0, core.plan_credit - 1)
-            core.note(action.key, cause, f"{reason}; the last plan stays", lane.name)
+            core.note(action.key, cause, f"{reason}; the last plan stays", calls.name)
             return
         action, reason = FallbackAction.STOP_AND_RESEND, f"{reason}; there is no plan"
     if calls_human:
-        escalate(core, Cause(cause, f"{lane.name}: {reason}", lane.name), now_s)
+        escalate(core, Cause(cause, f"{calls.name}: {reason}", calls.name), now_s)
         return
     if action >= FallbackAction.STOP_AND_REPLAN:
         core.forget_plan()
     if action is FallbackAction.RETURN_TO_SAFE_STATE:
-        _return(core, lane, cause, reason, now_s)
+        _return(core, calls, cause, reason, now_s)
     else:
-        stop(core, lane.name, action, cause, reason, now_s, lane.name)
+        stop(core, calls.name, action, cause, reason, now_s, calls.name)
 
 
 def stop(
@@ -101,37 +103,40 @@ def stop(
     if core.state in (State.INFERRING, State.EXECUTING, State.RESETTING) or (
         returns and core.stands_in_danger
     ):
-        core.reset_pending |= core.state is State.RESETTING
-        core.return_pending |= returns
+        if core.state is State.RESETTING:
+            core.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
+        elif returns:
+            core.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
         core.go(Event.STOP, now_s)
         core.hold(now_s)
 
 
-def _return(core: Mission, lane: Lane, cause: str, reason: str, now_s: float) -> None:
+def _return(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s: float) -> None:
     """Drive to the safe pose, at once or when the danger is over, and stay held there until the component is good."""
-    before = core.holds.get(lane.name)
-    _held(core, lane.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
+    before = core.held_by.get(calls.name)
+    _held(core, calls.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
     already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
     if already or core.state is State.RETURNING:
         return  # on the way there, or there
-    core.note(RETURN_TO_SAFE_STATE, cause, reason, lane.name)
-    core.reset_pending |= core.state is State.RESETTING
+    core.note(RETURN_TO_SAFE_STATE, cause, reason, calls.name)
+    if core.state is State.RESETTING:
+        core.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
     if core.stands_in_danger:
-        core.return_pending = True
+        core.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
     else:
         to_safe_pose(core, now_s)
 
 
 def to_safe_pose(core: Mission, now_s: float) -> None:
     """Begin the move there, or begin it again."""
-    core.return_pending = False
+    core.unfinished_goes(UnfinishedEvent.RETURN_BEGINS)
     core.go(Event.RETURN, now_s)
     core.move(TO_SAFETY, now_s)
 
 
 def _held(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
-    before = core.holds.get(key)
-    core.holds[key] = Held(action, before.since_s if before is not None else now_s)
+    before = core.held_by.get(key)
+    core.held_by[key] = Held(action, before.since_s if before is not None else now_s)
     core.cancel_chain(now_s)
 
 
@@ -142,10 +147,10 @@ def retry(core: Mission, now_s: float) -> None:
     core.attempt += 1
     core.go(Event.RETRY, now_s)
     core.cancel_calls(now_s)
-    core.holds.clear()
+    core.held_by.clear()
     core.verdicts.clear()
     core.forget_plan()
-    core.reset_pending = core.return_pending = False
+    core.unfinished_goes(UnfinishedEvent.RESET_BEGINS)
     core.move(FIRST_LEG, now_s)
 
 
@@ -187,8 +192,8 @@ def clear_the_cell(core: Mission, event: Event, why: Cause, now_s: float) -> Non
     core.go(event, now_s)
     _let_go_of_everything(core, now_s)
     core.call_human_for = why
-    for lane in core.lanes.values():
-        lane.due_s = now_s  # safety looks at this way from its beginning
+    for calls in core.calls.values():
+        calls.due_s = now_s  # safety looks at this way from its beginning
     core.move(TO_SAFETY, now_s)
 
 
@@ -229,5 +234,5 @@ def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> No
 
 def _let_go_of_everything(core: Mission, now_s: float) -> None:
     core.cancel_calls(now_s)
-    core.holds.clear()
-    core.reset_pending = core.return_pending = False
+    core.held_by.clear()
+    core.unfinished_goes(UnfinishedEvent.DROP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import (
     Alert,
     Command,
@@ -15,9 +16,20 @@ from rosa_client.runtime.commands import (
     Order,
     Play,
 )
-from rosa_client.runtime.lane import Lane
+from rosa_client.runtime.machine import advance
 from rosa_client.runtime.route import TO_SAFETY, Leg
-from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, Event, State, advance
+from rosa_client.runtime.side_machines import (
+    LEG_PROGRESS,
+    SAFETY_VERDICTS,
+    UNFINISHED,
+    LegEvent,
+    LegProgress,
+    Safety,
+    SafetyEvent,
+    Unfinished,
+    UnfinishedEvent,
+)
+from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
 from rosa_contract.config import GOAL_COUPLED, SAFETY, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.robot import RobotSpec
@@ -71,7 +83,11 @@ class Settled:
 
 
 class Mission:
-    """One robot with one task: state, calls, counters, what holds the arm, and the commands not yet taken."""
+    """One robot with one task: states, calls, counters, what holds the arm, and the commands not yet taken.
+
+    The states are those of four tables: `state` of the task, `safety`, `unfinished` and `leg_progress` beside it. All
+    else is data: times, counters, the plan, and causes by name.
+    """
 
     def __init__(
         self,
@@ -86,20 +102,22 @@ class Mission:
         self.robot = robot
         self.timeouts = timeouts or Timeouts()
         self.state = State.IDLE
-        self.entered_s = 0.0
+        self.safety = Safety.UNKNOWN if SAFETY in task.components else Safety.UNGUARDED
+        self.unfinished = Unfinished.NOTHING
+        self.leg_progress = LegProgress.ARRIVED
+        self.entered_s = 0.0  # when the present state was entered
         self.deadline_s: float | None = None  # of the whole task
         self.attempt = 0
         self.counters = Counters()
         self.inputs = Inputs({}, False)
         self.out: list[Command] = []
         # calls
-        self.lanes = self.new_lanes()
+        self.calls = self.new_calls()
         self.request_id = 0
         self.fresh_after_s = 0.0  # an observation older than this shows the past
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
         self.verdicts: dict[str, deque[str]] = {}
-        self.looked = False  # safety has said safe in this attempt: no motion begins before
         # the arm
         self.sequence = 0
         self.last_order: Order | None = None
@@ -107,11 +125,9 @@ class Mission:
         self.unheard_since_s = 0.0  # since then the arm has orders to take, and has taken none
         self.play_until_s = 0.0
         self.leg = TO_SAFETY  # the move under way
-        self.stay_until_s: float | None = None  # arrived, and waits at the end of the leg
-        self.reset_pending = False  # a reset was interrupted and begins again when nothing holds the arm
-        self.return_pending = False  # so was a move to the safe pose; it goes on when `stands_in_danger` ends
+        self.stay_until_s = 0.0  # how long it stays at the end of the leg, once arrived there
         # the ladder
-        self.holds: dict[str, Held] = {}
+        self.held_by: dict[str, Held] = {}  # sensors, components or the arm that `holding` waits for, by name
         self.unsafe_in_a_row = 0
         self.cut_short_in_a_row = 0
         self.blind_in_a_row = 0  # stops for a sensor since the last chunk that was carried out
@@ -121,14 +137,13 @@ class Mission:
         self.alert_id = first_alert - 1  # of the newest alert
         self.call_human_for = Cause("", "")  # what to ask when the safe pose is reached
         self.settled: dict[int, Settled] = {}
-        self.excused_fault = (
-            ""  # shown when a person decided; it counts again once the arm has taken a new order
-        )
-        self.emergency_noted = False
+        # The arm's fault when a person decided; it counts again once the arm has taken a new order.
+        self.excused_fault = ""
+        self.was_stopped = False  # the emergency stop was latched in the control period before
         self.last_decision: Decision | None = None
 
-    def new_lanes(self) -> dict[str, Lane]:
-        return {key: Lane(key, component) for key, component in self.task.components.items()}
+    def new_calls(self) -> dict[str, ComponentCalls]:
+        return {key: ComponentCalls(key, component) for key, component in self.task.components.items()}
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
@@ -150,17 +165,14 @@ class Mission:
     @property
     def must_stand(self) -> bool:
         """The last verdict of safety is unsafe, and its fallback is to stand still, not to drive to the safe pose."""
-        lane = self.lanes.get(SAFETY)
-        return (
-            self.unsafe_in_a_row > 0
-            and lane is not None
-            and fallback(lane.component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
-        )
+        if self.safety is not Safety.UNSAFE:
+            return False
+        return fallback(self.calls[SAFETY].component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
 
     @property
     def stands_in_danger(self) -> bool:
-        """It does stand for that reason: then no move, not even to the safe pose, goes on."""
-        return self.must_stand and SAFETY in self.holds
+        """It does stand for that reason; then no move goes on, not even the one to the safe pose."""
+        return self.must_stand and SAFETY in self.held_by
 
     def stale(self, now_s: float) -> dict[str, float]:
         """Sensors whose newest sample is too old -> its time."""
@@ -172,10 +184,19 @@ class Mission:
 
     def go(self, event: Event, now_s: float) -> None:
         """Follow the transition table; raises `IllegalEvent` before anything has changed."""
-        before, self.state = self.state, advance(self.state, event)
+        before, self.state = self.state, advance(TRANSITIONS, self.state, event)
         if before in NOT_TIMED and self.deadline_s is not None:
             self.deadline_s += now_s - self.entered_s
         self.entered_s = now_s
+
+    def safety_goes(self, event: SafetyEvent) -> None:
+        self.safety = advance(SAFETY_VERDICTS, self.safety, event)
+
+    def unfinished_goes(self, event: UnfinishedEvent) -> None:
+        self.unfinished = advance(UNFINISHED, self.unfinished, event)
+
+    def leg_goes(self, event: LegEvent) -> None:
+        self.leg_progress = advance(LEG_PROGRESS, self.leg_progress, event)
 
     def note(self, action: str, cause: str, reason: str, component: str = "") -> None:
         self.last_decision = Decision(action, cause, reason, component)
@@ -186,10 +207,11 @@ class Mission:
         self.sequence += 1
         return self.sequence
 
-    def feel(self, inputs: Inputs, now_s: float) -> None:
-        """What the robot knows about itself now."""
+    def take_inputs(self, inputs: Inputs, now_s: float) -> None:
+        """Remember what the robot knows about itself now."""
         if inputs.arm_sequence != self.inputs.arm_sequence:
             self.unheard_since_s = now_s
+        self.was_stopped = self.inputs.emergency_stop
         self.inputs = inputs
 
     def order(self, order: Order, now_s: float) -> None:
@@ -204,24 +226,24 @@ class Mission:
 
     def move(self, leg: Leg, now_s: float) -> None:
         self.leg = leg
-        self.stay_until_s = None
+        self.leg_goes(LegEvent.ORDERED)
         self.order(MoveTo(self.next_sequence(), leg.pose, leg.gripper), now_s)
 
     def cancel_calls(self, now_s: float) -> None:
         """Whatever is in flight will not be used."""
-        for lane in self.lanes.values():
-            self._cancel(lane, now_s)
+        for calls in self.calls.values():
+            self._cancel(calls, now_s)
 
     def cancel_chain(self, now_s: float) -> None:
         """The chunk under way and the calls made for it no longer count."""
         for key in GOAL_COUPLED:
-            if key in self.lanes:
-                self._cancel(self.lanes[key], now_s)
+            if key in self.calls:
+                self._cancel(self.calls[key], now_s)
 
-    def clear(self, key: str) -> None:
-        """What held the arm under this name is good again."""
-        if self.holds.pop(key, None) is not None:
-            self.note("clear", "recovered", f"{key} is good again", key)
+    def clear(self, key: str, reason: str, cause: str = "recovered") -> None:
+        """What held the arm under this name does so no longer."""
+        if self.held_by.pop(key, None) is not None:
+            self.note("clear", cause, reason, key)
 
     def forget_plan(self) -> None:
         self.plan, self.plan_credit = None, 1.0
@@ -232,17 +254,17 @@ class Mission:
         self.cancel_calls(now_s)
         self.verdicts.clear()
         self.fresh_after_s = now_s
-        self.looked = SAFETY not in self.lanes
-        for lane in self.lanes.values():
-            lane.due_s = now_s
-            lane.resend_after_s = now_s
+        self.safety_goes(SafetyEvent.ASK_AGAIN)
+        for calls in self.calls.values():
+            calls.due_s = now_s
+            calls.resend_after_s = now_s
 
     def take(self) -> list[Command]:
         """The commands since the last call, in order."""
         out, self.out = self.out, []
         return out
 
-    def _cancel(self, lane: Lane, now_s: float) -> None:
-        ended = lane.cancel(now_s)
+    def _cancel(self, calls: ComponentCalls, now_s: float) -> None:
+        ended = calls.cancel(now_s)
         if ended is not None:
             self.out.append(ended)

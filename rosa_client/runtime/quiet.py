@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from math import inf, nextafter
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
 from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, least_gap_s
-from rosa_client.runtime.task_machine import NOT_TIMED, State
+from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
-
-MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
 
 
 def next_due_s(core: Mission) -> float:
@@ -25,12 +24,12 @@ def next_due_s(core: Mission) -> float:
     if state is State.IDLE or state is State.WAITING_FOR_HUMAN:
         return inf
     due_s = _step_s(core, state)
-    for lane in core.lanes.values():
-        if lane.request_id is not None:
-            due_s = min(due_s, nextafter(lane.deadline_s, inf))
-        elif lane.component.freq_hz is not None and is_asked(state, lane.name):
-            begins_s = -inf if lane.name in core.holds else lane.due_s
-            due_s = min(due_s, max(begins_s, lane.resend_after_s))
+    for calls in core.calls.values():
+        if calls.request_id is not None:
+            due_s = min(due_s, nextafter(calls.deadline_s, inf))
+        elif calls.component.freq_hz is not None and is_asked(state, calls.name):
+            begins_s = -inf if calls.name in core.held_by else calls.due_s
+            due_s = min(due_s, max(begins_s, calls.resend_after_s))
     if core.deadline_s is not None and state not in NOT_TIMED:
         due_s = min(due_s, nextafter(core.deadline_s, inf))
     if core.arm_is_behind and state is not State.CONNECTING:
@@ -50,7 +49,7 @@ def _step_s(core: Mission, state: State) -> float:
         again_s = _after(core.ordered_s, ASK_ARM_EVERY_S) if core.arm_is_behind else inf
         return min(again_s, _after(core.entered_s, core.timeouts.connect_s))
     assert state in MOVES
-    if core.stay_until_s is not None:
+    if core.leg_progress is LegProgress.ARRIVED:
         return core.stay_until_s
     rests = not core.arm_is_behind and core.inputs.arm_state == HOLDING
     return -inf if rests else _after(core.entered_s, core.timeouts.move_s)
@@ -59,27 +58,27 @@ def _step_s(core: Mission, state: State) -> float:
 def _inferring_s(core: Mission) -> float:
     if core.arm_is_behind or core.inputs.arm_state != HOLDING:
         return _after(core.entered_s, core.timeouts.move_s)
-    if not core.looked:
+    if core.safety not in MAY_INFER:
         return inf
-    planner = core.lanes.get(SYSTEM2)
+    planner = core.calls.get(SYSTEM2)
     plans = planner is not None and core.plan_credit >= 1 - 1e-9
-    return _sends_s(core, planner if planner is not None and plans else core.lanes[SYSTEM1])
+    return _sends_s(core, planner if planner is not None and plans else core.calls[SYSTEM1])
 
 
-def _sends_s(core: Mission, lane: Lane) -> float:
-    if lane.request_id is not None:
+def _sends_s(core: Mission, calls: ComponentCalls) -> float:
+    if calls.request_id is not None:
         return inf
-    return max(lane.resend_after_s, lane.sent_s + least_gap_s(core, lane) if lane.sent else -inf)
+    return max(calls.resend_after_s, calls.sent_s + least_gap_s(core, calls) if calls.sent else -inf)
 
 
 def _holding_s(core: Mission) -> float:
     """A hold that clears by itself, or that has lasted too long."""
-    if not core.holds or (core.return_pending and not core.stands_in_danger):
+    if not core.held_by or (core.unfinished in RETURN_IS_OWED and not core.stands_in_danger):
         return -inf
     due_s = inf
-    for key, held in core.holds.items():
+    for key, held in core.held_by.items():
         if key in GOAL_COUPLED:
-            due_s = min(due_s, core.lanes[key].resend_after_s)
+            due_s = min(due_s, core.calls[key].resend_after_s)
         elif key == ARM:
             due_s = min(due_s, _after(held.since_s, core.timeouts.arm_s))
         elif key.startswith(SENSOR):

@@ -6,6 +6,7 @@ Source: ROSA 3.3, "Task retry policy": "the system resets the robot to its initi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_client.runtime.commands import KEEP, OPEN
@@ -29,9 +30,19 @@ HOME = Leg("home", OPEN)
 
 FIRST_LEG = UP_AND_CLEAR
 
+# (leg that has ended, whether something is between the fingers now) -> the leg that follows.
+WAY_HOME: Mapping[tuple[Leg, bool], Leg] = {
+    (UP_AND_CLEAR, True): DOWN,
+    (UP_AND_CLEAR, False): UP_EMPTY,
+    (DOWN, True): LET_GO,
+    (DOWN, False): LET_GO,
+    (LET_GO, True): UP_EMPTY,
+    (LET_GO, False): UP_EMPTY,
+    (UP_EMPTY, True): HOME,
+    (UP_EMPTY, False): HOME,
+}
 
-def next_leg(done: Leg, holds: bool) -> Leg | None:
-    """What follows `done` on the way home; None at its end. `holds`: something is between the fingers now."""
-    if done == UP_AND_CLEAR:
-        return DOWN if holds else UP_EMPTY
-    return {DOWN: LET_GO, LET_GO: UP_EMPTY, UP_EMPTY: HOME}.get(done)
+
+def next_leg(done: Leg, gripper_holds: bool) -> Leg | None:
+    """What follows `done` on the way home; None at its end."""
+    return WAY_HOME.get((done, gripper_holds))

@@ -2,18 +2,19 @@
 
 `tick` is called every control period, `answer` for every response of the server; both return commands for the shell.
 What is remembered: `mission.py`; what is checked: `checks.py`; what each state does: `steps.py`; what answers mean:
-`answers.py`; fallbacks, retries and escalation: `ladder.py`; what an operator may decide: `choices.py`.
+`responses.py`; fallbacks, retries and escalation: `ladder.py`; what an operator may decide: `choices.py`.
 Sources: ROSA 3.2 ("Robot-side system responsibilities") and 3.3 (violations, retries); DESIGN "Robot-side behaviour".
 """
 
 from __future__ import annotations
 
-from rosa_client.runtime import answers, checks, choices, steps
-from rosa_client.runtime.commands import Answer, Command, Inputs
+from rosa_client.runtime import checks, choices, responses, steps
+from rosa_client.runtime.calls import Ending
+from rosa_client.runtime.commands import Command, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
-from rosa_client.runtime.lane import Ending
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
 from rosa_client.runtime.task_machine import Event, State
+from rosa_contract.messages import Response
 
 __all__ = ["CHOICES", "JOINT_STATE", "RobotRuntime", "Timeouts"]
 
@@ -24,7 +25,7 @@ class RobotRuntime(Mission):
     def start(self, now_s: float, timeout_s: float = 0.0) -> list[Command]:
         """Begin the task; `timeout_s` > 0 ends it as failed when it is not done by then."""
         self.go(Event.START, now_s)
-        self.lanes = self.new_lanes()
+        self.calls = self.new_calls()
         self.counters = Counters()
         self.attempt = 1
         self.unsafe_in_a_row = self.cut_short_in_a_row = self.blind_in_a_row = self.failures = 0
@@ -43,7 +44,7 @@ class RobotRuntime(Mission):
 
     def tick(self, now_s: float, inputs: Inputs) -> list[Command]:
         """One control period: arm, deadlines and sensors first, then whatever is due."""
-        self.feel(inputs, now_s)
+        self.take_inputs(inputs, now_s)
         if self.state is not State.IDLE:
             checks.check_arm(self, now_s)
             checks.check_deadlines(self, now_s)
@@ -52,16 +53,16 @@ class RobotRuntime(Mission):
             steps.step(self, now_s)
         return self.take()
 
-    def answer(self, now_s: float, answer: Answer) -> list[Command]:
+    def answer(self, now_s: float, response: Response) -> list[Command]:
         """A response arrived. After its deadline it is discarded, whatever it says."""
         checks.check_deadlines(self, now_s)
-        for lane in self.lanes.values():
-            ending = lane.answer(answer.request_id, now_s)
+        for calls in self.calls.values():
+            ending = calls.answer(response.request_id, now_s)
             if ending is Ending.LATE:
-                reason = f"request {answer.request_id} came after its deadline"
-                self.note("discard", "late_result", reason, lane.name)
+                reason = f"request {response.request_id} came after its deadline"
+                self.note("discard", "late_result", reason, calls.name)
             elif ending is Ending.IN_TIME:
-                answers.use(self, lane, answer, now_s)
+                responses.use(self, calls, response, now_s)
         return self.take()
 
     def decide(self, now_s: float, alert_id: int, choice: str, decided_by: str) -> tuple[str, list[Command]]:

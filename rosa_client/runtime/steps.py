@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
 from rosa_client.runtime.commands import HOLDING, Send
 from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
+from rosa_client.runtime.side_machines import (
+    MAY_INFER,
+    RETURN_IS_OWED,
+    LegEvent,
+    LegProgress,
+    Unfinished,
+    UnfinishedEvent,
+)
 from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
 
@@ -57,9 +65,9 @@ def inferring(core: Mission, now_s: float) -> None:
             reason = f"the arm does not come to rest within {core.timeouts.move_s:g} s after its chunk"
             escalate(core, Cause("move_timeout", reason), now_s)
         return
-    if not core.looked:
-        return  # its first question is on its way
-    planner, actor = core.lanes.get(SYSTEM2), core.lanes[SYSTEM1]
+    if core.safety not in MAY_INFER:
+        return  # safety is asked first (`send_obligations`)
+    planner, actor = core.calls.get(SYSTEM2), core.calls[SYSTEM1]
     if planner is not None and core.plan_credit >= 1 - 1e-9:
         send(core, planner, planner.component.prompt, now_s)
     else:
@@ -69,29 +77,23 @@ def inferring(core: Mission, now_s: float) -> None:
 def executing(core: Mission, now_s: float) -> None:
     if now_s >= core.play_until_s:
         core.cut_short_in_a_row = core.blind_in_a_row = 0
-        if SYSTEM2 in core.lanes:
+        if SYSTEM2 in core.calls:
             core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
         core.fresh_after_s = now_s
         core.go(Event.CHUNK_ENDED, now_s)
 
 
 def holding(core: Mission, now_s: float) -> None:
-    """Sensors clear by being fresh, the arm by having obeyed, goal-coupled calls by being due again; other components
-    by a good answer."""
-    stale = core.stale(now_s)
-    obeyed = not core.arm_is_behind and not core.inputs.arm_cut_short
-    clear = [sensor_key(name) for name in core.sensors if name not in stale]
-    clear += [ARM] if obeyed else []
-    clear += [key for key in GOAL_COUPLED if key in core.lanes and now_s >= core.lanes[key].resend_after_s]
-    for key in clear:
-        core.clear(key)
-    if core.return_pending and not core.stands_in_danger:
+    """While a cause holds, only the move to the safe pose may begin again. When none is left, the interrupted reset does,
+    or the robot goes on."""
+    _clear(core, now_s)
+    if core.unfinished in RETURN_IS_OWED and not core.stands_in_danger:
         core.note(RETURN_TO_SAFE_STATE, "recovered", "the interrupted move to the safe pose begins again")
         to_safe_pose(core, now_s)
-    elif core.holds:
+    elif core.held_by:
         return
-    elif core.reset_pending:
-        core.reset_pending = False
+    elif core.unfinished is Unfinished.RESET:
+        core.unfinished_goes(UnfinishedEvent.RESET_BEGINS)
         core.note("retry", "recovered", "the interrupted reset begins again")
         core.go(Event.RETRY, now_s)
         core.move(FIRST_LEG, now_s)
@@ -100,11 +102,27 @@ def holding(core: Mission, now_s: float) -> None:
         core.go(Event.CLEARED, now_s)
 
 
+def _clear(core: Mission, now_s: float) -> None:
+    """Sensors clear by being fresh, the arm by having obeyed, goal-coupled calls by being due again. Other components
+    clear by a good answer (`responses.py`)."""
+    stale = core.stale(now_s)
+    for name in core.sensors:
+        if name not in stale:
+            core.clear(sensor_key(name), f"{name} is fresh again")
+    if not core.arm_is_behind and not core.inputs.arm_cut_short:
+        core.clear(ARM, "the arm obeys again")
+    for key in GOAL_COUPLED:
+        if key in core.calls and now_s >= core.calls[key].resend_after_s:
+            core.clear(key, f"{key} is asked again", "asked_again")
+
+
 def moving(core: Mission, now_s: float) -> None:
     """A leg of a move; the time of the leg goes on however often the arm cuts it short."""
-    if core.stay_until_s is None and not core.arm_is_behind and core.inputs.arm_state == HOLDING:
+    at_rest = not core.arm_is_behind and core.inputs.arm_state == HOLDING
+    if core.leg_progress is LegProgress.UNDER_WAY and at_rest:
+        core.leg_goes(LegEvent.AT_REST)
         core.stay_until_s = now_s + core.leg.stay_s
-    if core.stay_until_s is not None and now_s >= core.stay_until_s:
+    if core.leg_progress is LegProgress.ARRIVED and now_s >= core.stay_until_s:
         _arrived(core, now_s)
     elif now_s - core.entered_s > core.timeouts.move_s:
         reason = f"the move to {core.leg.pose} took over {core.timeouts.move_s:g} s"
@@ -133,10 +151,10 @@ def _arrived(core: Mission, now_s: float) -> None:
 
 def send_obligations(core: Mission, now_s: float) -> None:
     """Periodic components, whatever System 1 and 2 do."""
-    for lane in core.lanes.values():
-        due = lane.component.freq_hz is not None and (now_s >= lane.due_s or lane.name in core.holds)
-        if due and is_asked(core.state, lane.name):
-            send(core, lane, lane.component.prompt, now_s)
+    for calls in core.calls.values():
+        due = calls.component.freq_hz is not None and (now_s >= calls.due_s or calls.name in core.held_by)
+        if due and is_asked(core.state, calls.name):
+            send(core, calls, calls.component.prompt, now_s)
 
 
 def is_asked(state: State, component: str) -> bool:
@@ -146,23 +164,23 @@ def is_asked(state: State, component: str) -> bool:
     return state in SUPERVISED and not (state is State.RESETTING and component == MONITOR)
 
 
-def send(core: Mission, lane: Lane, prompt: str, now_s: float) -> None:
+def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> None:
     """Unless one is in flight, or what the cameras show is old."""
     seen = core.inputs.sensor_stamp_s
     fresh = all(seen.get(name, -1.0) > core.fresh_after_s for name in core.sensors)
-    if lane.in_flight or now_s < lane.resend_after_s or core.stale(now_s) or not fresh:
+    if calls.in_flight or now_s < calls.resend_after_s or core.stale(now_s) or not fresh:
         return
-    if lane.sent and now_s < lane.sent_s + least_gap_s(core, lane):
+    if calls.sent and now_s < calls.sent_s + least_gap_s(core, calls):
         return
     core.request_id += 1
-    lane.send(core.request_id, now_s)
-    core.out.append(Send(core.request_id, lane.name, lane.component.slo_ms, prompt))
+    calls.send(core.request_id, now_s)
+    core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt))
 
 
-def least_gap_s(core: Mission, lane: Lane) -> float:
+def least_gap_s(core: Mission, calls: ComponentCalls) -> float:
     """Goal-coupled calls keep to the schedule's rate, or other robots' deadlines break (ROSA 4.3). Periodic ones have
     their own rate, and are asked at once what a hold waits for."""
-    rate_hz = core.inputs.rates_hz.get(lane.name, 0.0) if lane.name in GOAL_COUPLED else 0.0
+    rate_hz = core.inputs.rates_hz.get(calls.name, 0.0) if calls.name in GOAL_COUPLED else 0.0
     gap_s = 1 / rate_hz if rate_hz > 0 else 0.0
     return min(gap_s, core.timeouts.connect_s)  # no number from outside makes a robot wait for ever
 

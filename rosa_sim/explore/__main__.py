@@ -8,9 +8,12 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+from rosa_client.runtime.side_machines import LEG_PROGRESS, SAFETY_VERDICTS, UNFINISHED
 from rosa_client.runtime.task_machine import TRANSITIONS
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.search import Found, search
+
+ROWS = (*TRANSITIONS, *SAFETY_VERDICTS, *UNFINISHED, *LEG_PROGRESS)
 
 
 def main() -> int:
@@ -31,9 +34,11 @@ def main() -> int:
     transitions = sum(found.transitions for found in results)
     covered = set().union(*(found.rows for found in results))
     print(f"{states} states, {transitions} transitions in {time.monotonic() - began_s:.0f} s;", end=" ")
-    print(f"{len(covered)} of {len(TRANSITIONS)} rows of the transition table")
+    print(f"{len(covered)} of {len(ROWS)} rows of the transition tables")
     never = [
-        f"{state.value} + {event.value}" for state, event in TRANSITIONS if (state, event) not in covered
+        f"{type(state).__name__} {state.value} + {event.value}"
+        for state, event in ROWS
+        if (state, event) not in covered
     ]
     if never:
         print(f"never taken: {', '.join(never)}")

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Decision, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
+from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import GOAL_COUPLED, SAFETY
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_sim.explore.events import AFTER_DEADLINE
 from rosa_sim.explore.harmless import remembered
-from rosa_sim.explore.world import MOVES, World
+from rosa_sim.explore.situation import Situation
 
 QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN)
 CALLED = (State.WAITING_FOR_HUMAN, State.CLEARING, State.IDLE)  # a human, or the task was given up
@@ -36,7 +37,7 @@ MEANT = {
 }
 
 
-def broken(before: World, event: str, after: World) -> Iterator[str]:
+def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     """What `event` broke, in words."""
     core, was = after.core, before.core
     moved = [command for command in after.commands if isinstance(command, Play | MoveTo)]
@@ -72,7 +73,7 @@ def broken(before: World, event: str, after: World) -> Iterator[str]:
     yield from _held(core, moved)
 
 
-def _meant(before: World, event: str, after: World) -> Iterator[str]:
+def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
     """What an answer says is done once, by that answer, in time; what its deadline has passed is missed."""
     if AFTER_DEADLINE in event:
         endings = [
@@ -90,7 +91,7 @@ def _meant(before: World, event: str, after: World) -> Iterator[str]:
         yield f"is {after.core.state.value}, told {len(ended)} ends, and told the arm {after.core.last_order}"
 
 
-def _resets(before: World, after: World) -> Iterator[str]:
+def _resets(before: Situation, after: Situation) -> Iterator[str]:
     """A reset that was interrupted begins again before anything else; and there are not more than allowed."""
     core = after.core
     if before.core.state is State.RESETTING and core.state in (State.HOLDING, State.RETURNING):
@@ -101,7 +102,7 @@ def _resets(before: World, after: World) -> Iterator[str]:
         yield f"has tried {after.retried} times again"
 
 
-def _stopped(after: World, moved: list[Play | MoveTo]) -> Iterator[str]:
+def _stopped(after: Situation, moved: list[Play | MoveTo]) -> Iterator[str]:
     """An emergency stop or a fault ends all motion at once, and only a person ends that."""
     core = after.core
     wrong = after.faulty or (after.ticked and core.inputs.emergency_stop)
@@ -111,17 +112,17 @@ def _stopped(after: World, moved: list[Play | MoveTo]) -> Iterator[str]:
         yield "moves under an emergency stop"
 
 
-def _fell_back(before: World, after: World) -> Iterator[str]:
+def _fell_back(before: Situation, after: Situation) -> Iterator[str]:
     """Of the calls that were missed at once, the worst fallback was done."""
     core, was = after.core, before.core
     missed = [c.component for c in after.commands if isinstance(c, CallEnded) and c.ending == "missed"]
-    actions = {fallback(was.lanes[name].component.fallback): name for name in missed}
+    actions = {fallback(was.calls[name].component.fallback): name for name in missed}
     worst = max(actions, default=FallbackAction.USE_LAST_PLAN)
     if worst is FallbackAction.STOP_AND_CALL_HUMAN and core.state is not State.WAITING_FOR_HUMAN:
         yield f"is {core.state.value} instead of calling a human for {actions[worst]}"
     elif worst is FallbackAction.RETURN_TO_SAFE_STATE and core.state not in (State.RETURNING, *CALLED):
-        held = was.holds.get(actions[worst])
-        waits = core.return_pending and core.stands_in_danger
+        held = was.held_by.get(actions[worst])
+        waits = core.unfinished in RETURN_IS_OWED and core.stands_in_danger
         if not waits and (held is None or held.action is not worst):
             yield f"is {core.state.value} instead of returning to the safe pose for {actions[worst]}"
     elif worst > FallbackAction.USE_LAST_PLAN and core.state in (State.EXECUTING, State.RESETTING):
@@ -144,52 +145,58 @@ def _orders(core: Mission) -> Iterator[str]:
         yield f"gives the arm a sign of life while it is {core.state.value}"
 
 
-def _calls(before: World, after: World) -> Iterator[str]:
+def _calls(before: Situation, after: Situation) -> Iterator[str]:
     """Every call ends exactly once, and nobody waits for an answer that would not be used."""
-    open_before = {lane.request_id for lane in before.core.lanes.values() if lane.in_flight}
+    open_before = {calls.request_id for calls in before.core.calls.values() if calls.in_flight}
     sent = [command.request_id for command in after.commands if isinstance(command, Send)]
     ended = [command.request_id for command in after.commands if isinstance(command, CallEnded)]
-    open_now = {lane.request_id for lane in after.core.lanes.values() if lane.in_flight}
+    open_now = {calls.request_id for calls in after.core.calls.values() if calls.in_flight}
     if len(set(ended)) != len(ended) or not set(ended) <= open_before | set(sent):
         yield f"calls {ended} ended, but open were {open_before} and {sent}"
     if (open_before | set(sent)) - set(ended) != open_now:
         yield f"open were {open_before}, sent {sent}, ended {ended}, but open are {open_now}"
     if after.core.state in QUIET and open_now:
         yield f"is {after.core.state.value}, but waits for {open_now}"
-    others = [lane.name for lane in after.core.lanes.values() if lane.in_flight and lane.name != SAFETY]
+    others = [calls.name for calls in after.core.calls.values() if calls.in_flight and calls.name != SAFETY]
     if after.core.state is State.CLEARING and others:
         yield f"is on its way to a human, but waits for {others}"
-    chain = [name for name in GOAL_COUPLED if name in after.core.lanes]
-    if after.core.state is not State.INFERRING and any(after.core.lanes[name].in_flight for name in chain):
+    chain = [name for name in GOAL_COUPLED if name in after.core.calls]
+    if after.core.state is not State.INFERRING and any(after.core.calls[name].in_flight for name in chain):
         yield f"is {after.core.state.value}, but waits for {chain} about an old picture"
 
 
 def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
     """What holds the robot holds it: no motion but to the safe pose."""
-    if core.holds and core.state not in (State.HOLDING, State.RETURNING):
-        yield f"is {core.state.value}, but held by {', '.join(core.holds)}"
-    if core.holds and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
-        yield f"moves {moved}, but is held by {', '.join(core.holds)}"
+    if core.held_by and core.state not in (State.HOLDING, State.RETURNING):
+        yield f"is {core.state.value}, but held by {', '.join(core.held_by)}"
+    if core.held_by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
+        yield f"moves {moved}, but is held by {', '.join(core.held_by)}"
     if core.unsafe_in_a_row and stands_when_unsafe(core) and core.state not in (State.HOLDING, *QUIET):
         yield f"is {core.state.value} although safety says unsafe, which its fallback answers by standing still"
-    if core.return_pending and core.state is not State.HOLDING:
+    if core.unfinished in RETURN_IS_OWED and core.state is not State.HOLDING:
         yield f"is {core.state.value} although its move to the safe pose was interrupted"
     limit = core.task.safety_and_slo_violation
-    if core.state is State.EXECUTING and not core.looked:
-        yield "carries out a chunk before safety has looked"
-    if core.unsafe_in_a_row and SAFETY not in core.holds and core.state in (State.EXECUTING, State.RESETTING):
+    if core.state is State.EXECUTING and core.safety not in MAY_INFER:
+        yield "carries out a chunk before safety has said safe"
+    if (core.safety is Safety.UNSAFE) is not (core.unsafe_in_a_row > 0):
+        yield f"safety is {core.safety.value}, but {core.unsafe_in_a_row} unsafe verdicts in a row are counted"
+    if (
+        core.unsafe_in_a_row
+        and SAFETY not in core.held_by
+        and core.state in (State.EXECUTING, State.RESETTING)
+    ):
         yield "moves although the last safety verdict is unsafe"
-    for lane in core.lanes.values():
+    for calls in core.calls.values():
         counts = core.state not in (*QUIET, State.CLEARING)  # which ends with a human in any case
-        if counts and lane.consecutive_missed >= limit.max_consecutive_slo_violation:
-            yield f"goes on after {lane.consecutive_missed} misses of {lane.name} in a row"
+        if counts and calls.consecutive_missed >= limit.max_consecutive_slo_violation:
+            yield f"goes on after {calls.consecutive_missed} misses of {calls.name} in a row"
 
 
 def stands_when_unsafe(core: Mission) -> bool:
     """Whether the fallback of safety is anything but the move to the safe pose."""
-    return fallback(core.lanes[SAFETY].component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
+    return fallback(core.calls[SAFETY].component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
 
 
-def finished(world: World) -> bool:
+def finished(situation: Situation) -> bool:
     """The task is over, or a human is asked: the two ends that every continuation must come to."""
-    return world.core.state in (State.IDLE, State.WAITING_FOR_HUMAN)
+    return situation.core.state in (State.IDLE, State.WAITING_FOR_HUMAN)

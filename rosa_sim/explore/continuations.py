@@ -5,73 +5,74 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from rosa_client.runtime.commands import HOLDING
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.side_machines import LegProgress
+from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import MONITOR
 from rosa_sim.explore import events
 from rosa_sim.explore.checks import finished
-from rosa_sim.explore.world import BLIND, MOVES, UNLINKED, World
+from rosa_sim.explore.situation import BLIND, UNLINKED, Situation
 
 MOST_STEPS = 200
 
 
-def all_is_well(world: World) -> None:
+def all_is_well(situation: Situation) -> None:
     """The arm obeys, the sensors see, every call is answered well and in time."""
-    _go_on(world, answered=True)
+    _go_on(situation, answered=True)
 
 
-def server_is_gone(world: World) -> None:
+def server_is_gone(situation: Situation) -> None:
     """The arm obeys and the sensors see, but no call is answered and the server's welcome is gone."""
-    _go_on(world, answered=False)
+    _go_on(situation, answered=False)
 
 
-def everything_is_gone(world: World) -> None:
+def everything_is_gone(situation: Situation) -> None:
     """No answer, no picture, and an arm that takes no order: all that happens is that time passes."""
-    core = world.core
-    events.all_overdue(world)
-    events.chunk_ends(world)
-    events.lasts_too_long(world)
-    events.silent_arm(world)
-    for key in core.holds:
-        events.held_too_long(world, key)
-    world.tick(BLIND)
+    core = situation.core
+    events.all_overdue(situation)
+    events.chunk_ends(situation)
+    events.lasts_too_long(situation)
+    events.silent_arm(situation)
+    for key in core.held_by:
+        events.held_too_long(situation, key)
+    situation.tick(BLIND)
 
 
-def _go_on(world: World, answered: bool) -> None:
+def _go_on(situation: Situation, answered: bool) -> None:
     """The one next thing that happens when nothing is in its way."""
-    core = world.core
+    core = situation.core
     wrong = "" if answered else UNLINKED
-    calls = [lane.name for lane in core.lanes.values() if lane.in_flight]
-    if world.arm_behind:
-        world.arm_takes()
+    calls = [calls.name for calls in core.calls.values() if calls.in_flight]
+    if situation.arm_behind:
+        situation.arm_takes()
     elif calls and answered:
-        events.answer_well(world, calls[0])
+        events.answer_well(situation, calls[0])
         return
     elif calls:
-        events.all_overdue(world)
-    elif core.stay_until_s is not None:
-        events.stay_over(world)
-    elif world.arm_state != HOLDING:
-        events.comes_to_end(world)
+        events.all_overdue(situation)
+    elif core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
+        events.stay_over(situation)
+    elif situation.arm_state != HOLDING:
+        events.comes_to_end(situation)
         if core.state is State.EXECUTING:
-            events.chunk_ends(world)
+            events.chunk_ends(situation)
     elif core.state is State.EXECUTING:
-        events.chunk_ends(world)
+        events.chunk_ends(situation)
     elif not answered and core.state in (State.CONNECTING, *MOVES):
-        events.lasts_too_long(world)
+        events.lasts_too_long(situation)
     else:
-        events.resend(world)
-        events.all_due(world)
-    world.tick(wrong)
+        events.resend(situation)
+        events.all_due(situation)
+    situation.tick(wrong)
 
 
-def executes(world: World) -> bool:
+def executes(situation: Situation) -> bool:
     """The task is done, a human is asked, or, where nobody says when it is done, the robot works."""
-    working = MONITOR not in world.core.lanes and world.core.state is State.EXECUTING
-    return finished(world) or working
+    working = MONITOR not in situation.core.calls and situation.core.state is State.EXECUTING
+    return finished(situation) or working
 
 
 # Name -> the step, and when the way is at its end.
-CONTINUATIONS: dict[str, tuple[Callable[[World], None], Callable[[World], bool]]] = {
+CONTINUATIONS: dict[str, tuple[Callable[[Situation], None], Callable[[Situation], bool]]] = {
     "all is well again": (all_is_well, executes),
     "the server is gone for good": (server_is_gone, finished),
     "everything is gone for good": (everything_is_gone, finished),
@@ -81,24 +82,24 @@ CONTINUATIONS: dict[str, tuple[Callable[[World], None], Callable[[World], bool]]
 class Ends:
     """Whether every way on comes to its end. Remembers what it has walked already."""
 
-    def __init__(self, step: Callable[[World], None], end: Callable[[World], bool]) -> None:
+    def __init__(self, step: Callable[[Situation], None], end: Callable[[Situation], bool]) -> None:
         self._step = step
         self._end = end
         self._ends: set[Hashable] = set()
         self.longest = 0
 
-    def endless(self, world: World) -> list[str]:
-        """The states of a way on from `world` that comes to no end; empty when it does."""
+    def endless(self, situation: Situation) -> list[str]:
+        """The states of a way on from `situation` that comes to no end; empty when it does."""
         way: list[Hashable] = []
         seen: list[str] = []
-        while not self._end(world) and (key := world.key()) not in self._ends:
-            seen.append(world.core.state.value)
+        while not self._end(situation) and (key := situation.key()) not in self._ends:
+            seen.append(situation.core.state.value)
             if key in way or len(way) > MOST_STEPS:
                 return seen
             way.append(key)
-            world = world.copy()
-            self._step(world)
-            world.settle()
+            situation = situation.copy()
+            self._step(situation)
+            situation.settle()
         self._ends.update(way)
         self.longest = max(self.longest, len(way))
         return []

@@ -1,7 +1,7 @@
 """Everything that can happen to a robot, one thing at a time: the alphabet of the search.
 
-An event is a name and what it does to a world. `possible` lists those that can happen in one world and may change it;
-what must change nothing is in `harmless.py`.
+An event is a name and what it does to a situation. `possible` lists those that can happen in one situation and may
+change it; what must change nothing is in `harmless.py`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from functools import cache
 
 import numpy as np
 
-from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Answer
+from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.side_machines import LegProgress
+from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
-from rosa_contract.messages import OK, Output
-from rosa_sim.explore.world import BLIND, FAULTY, LONG_AGO_S, MOVES, NOW_S, STOPPED, UNLINKED, World
+from rosa_contract.messages import OK, Output, Response
+from rosa_sim.explore.situation import BLIND, FAULTY, LONG_AGO_S, NOW_S, STOPPED, UNLINKED, Situation
 
-Event = tuple[str, Callable[[World], None]]
+Event = tuple[str, Callable[[Situation], None]]
 
 GOOD_ACTIONS = np.zeros((2, 3), np.float32)
 IMPOSSIBLE_ACTIONS = np.full((2, 3), 9.0, np.float32)
@@ -27,9 +28,9 @@ AFTER_DEADLINE = "after its deadline"
 ALL_WRONG = ("", BLIND, FAULTY, STOPPED)
 
 
-def possible(world: World) -> Iterator[Event]:
+def possible(situation: Situation) -> Iterator[Event]:
     """Every event that can happen now."""
-    core = world.core
+    core = situation.core
     if core.state is State.IDLE:
         yield "start", lambda w: w.hear(w.core.start(NOW_S, 60.0))
         for wrong in ("", STOPPED, FAULTY):
@@ -38,42 +39,42 @@ def possible(world: World) -> Iterator[Event]:
     yield "cancel", lambda w: w.hear(w.core.cancel(NOW_S, "enough"))
     for wrong in (*ALL_WRONG, UNLINKED):
         yield _tick("a period", wrong)
-    yield from _times(world)
-    yield from _server(world)
-    yield from _arm(world)
+    yield from _times(situation)
+    yield from _server(situation)
+    yield from _arm(situation)
     if core.state is State.WAITING_FOR_HUMAN:
         for choice in CHOICES:
             yield f"operator: {choice}", _decide(choice)
 
 
-def _times(world: World) -> Iterator[Event]:
+def _times(situation: Situation) -> Iterator[Event]:
     """Something becomes due, ends, or has taken too long."""
-    core = world.core
-    for lane in core.lanes.values():
-        if lane.component.freq_hz is not None and not lane.in_flight:
-            yield f"{lane.name} is due", _then_tick(_due(lane.name))
-    if any(lane.resend_after_s > NOW_S for lane in core.lanes.values()):
+    core = situation.core
+    for calls in core.calls.values():
+        if calls.component.freq_hz is not None and not calls.in_flight:
+            yield f"{calls.name} is due", _then_tick(_due(calls.name))
+    if any(calls.resend_after_s > NOW_S for calls in core.calls.values()):
         yield "what was refused may be sent again", _then_tick(resend)
     if core.state is State.EXECUTING:
         for wrong in ALL_WRONG:
             yield f"the chunk ends {wrong}", _then_tick(chunk_ends, wrong)
-    if core.stay_until_s is not None:
+    if core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
         yield "the stay is over", _then_tick(stay_over)
     if core.state in (State.CONNECTING, State.INFERRING, *MOVES):
         for wrong in ("", UNLINKED):
             yield f"the state lasts too long {wrong}", _then_tick(lasts_too_long, wrong)
-    if world.arm_behind:
+    if situation.arm_behind:
         yield "the arm takes no order in time", _then_tick(silent_arm)
-    for key in core.holds:
+    for key in core.held_by:
         wrong = BLIND if key.startswith("sensor:") else ""
         yield f"{key} holds too long", _then_tick(_held_too_long(key), wrong)
     if core.deadline_s is not None:
         yield "the task's time is over", _then_tick(task_time_over)
 
 
-def _server(world: World) -> Iterator[Event]:
+def _server(situation: Situation) -> Iterator[Event]:
     """Answers, refusals, deadlines."""
-    in_flight = [lane.name for lane in world.core.lanes.values() if lane.in_flight]
+    in_flight = [calls.name for calls in situation.core.calls.values() if calls.in_flight]
     for name in in_flight:
         for output in outputs(name):
             yield f"{name} answers {_said(output)}", _answer(name, output)
@@ -85,77 +86,77 @@ def _server(world: World) -> Iterator[Event]:
             yield f"all miss their deadlines {wrong}", _then_tick(_overdue(tuple(in_flight)), wrong)
 
 
-def _arm(world: World) -> Iterator[Event]:
-    if world.arm_behind:
-        yield "the arm takes the order", _then_tick(World.arm_takes)
+def _arm(situation: Situation) -> Iterator[Event]:
+    if situation.arm_behind:
+        yield "the arm takes the order", _then_tick(Situation.arm_takes)
         return
-    if world.arm_state in (PLAYING, MOVING):
+    if situation.arm_state in (PLAYING, MOVING):
         yield "the arm comes to its end", _then_tick(comes_to_end)
         yield "the arm is cut short", _then_tick(cut_short)
-        if world.core.state is State.RESETTING and world.core.leg == UP_AND_CLEAR:
+        if situation.core.state is State.RESETTING and situation.core.leg == UP_AND_CLEAR:
             yield "the arm comes to its end with something held", _then_tick(ends_holding)
 
 
 # -- what events do ---------------------------------------------------------------------------------------------------
 
 
-def resend(world: World) -> None:
-    for lane in world.core.lanes.values():
-        lane.resend_after_s = LONG_AGO_S
+def resend(situation: Situation) -> None:
+    for calls in situation.core.calls.values():
+        calls.resend_after_s = LONG_AGO_S
 
 
-def chunk_ends(world: World) -> None:
-    world.core.play_until_s = NOW_S
+def chunk_ends(situation: Situation) -> None:
+    situation.core.play_until_s = NOW_S
 
 
-def stay_over(world: World) -> None:
-    world.core.stay_until_s = NOW_S
+def stay_over(situation: Situation) -> None:
+    situation.core.stay_until_s = NOW_S
 
 
-def lasts_too_long(world: World) -> None:
-    world.core.entered_s = LONG_AGO_S
+def lasts_too_long(situation: Situation) -> None:
+    situation.core.entered_s = LONG_AGO_S
 
 
-def silent_arm(world: World) -> None:
-    world.core.ordered_s = world.core.unheard_since_s = LONG_AGO_S
+def silent_arm(situation: Situation) -> None:
+    situation.core.ordered_s = situation.core.unheard_since_s = LONG_AGO_S
 
 
-def task_time_over(world: World) -> None:
-    world.core.deadline_s = LONG_AGO_S
+def task_time_over(situation: Situation) -> None:
+    situation.core.deadline_s = LONG_AGO_S
 
 
-def comes_to_end(world: World) -> None:
-    world.arm_state, world.object_held = HOLDING, False
+def comes_to_end(situation: Situation) -> None:
+    situation.arm_state, situation.object_held = HOLDING, False
 
 
-def ends_holding(world: World) -> None:
-    world.arm_state, world.object_held = HOLDING, True
+def ends_holding(situation: Situation) -> None:
+    situation.arm_state, situation.object_held = HOLDING, True
 
 
-def cut_short(world: World) -> None:
-    world.arm_state, world.arm_cut = HOLDING, True
+def cut_short(situation: Situation) -> None:
+    situation.arm_state, situation.arm_cut = HOLDING, True
 
 
-def all_due(world: World) -> None:
-    for lane in world.core.lanes.values():
-        lane.due_s = LONG_AGO_S
+def all_due(situation: Situation) -> None:
+    for calls in situation.core.calls.values():
+        calls.due_s = LONG_AGO_S
 
 
-def all_overdue(world: World) -> None:
-    for lane in world.core.lanes.values():
-        if lane.in_flight:
-            lane.deadline_s = LONG_AGO_S
+def all_overdue(situation: Situation) -> None:
+    for calls in situation.core.calls.values():
+        if calls.in_flight:
+            calls.deadline_s = LONG_AGO_S
 
 
-def held_too_long(world: World, key: str) -> None:
-    held = world.core.holds[key]
-    world.core.holds[key] = type(held)(held.action, LONG_AGO_S)
+def held_too_long(situation: Situation, key: str) -> None:
+    held = situation.core.held_by[key]
+    situation.core.held_by[key] = type(held)(held.action, LONG_AGO_S)
 
 
-def answer_well(world: World, name: str) -> None:
+def answer_well(situation: Situation, name: str) -> None:
     """The answer that brings the task on."""
     best = {SYSTEM1: 0, SYSTEM2: 0, SAFETY: 0, MONITOR: 1}.get(name, 0)
-    _answer(name, outputs(name)[best])(world)
+    _answer(name, outputs(name)[best])(situation)
 
 
 @cache
@@ -169,6 +170,11 @@ def outputs(name: str) -> tuple[Output, ...]:
     return tuple(Output({}, verdict) for verdict in verdicts.get(name, ("fine",)))
 
 
+def response(request_id: int, output: Output | None) -> Response:
+    """The server's response; without an output, that it failed."""
+    return Response(request_id, OK if output is not None else "failed", "because", output=output)
+
+
 def _said(output: Output) -> str:
     if output.arrays:
         return "actions" if output.arrays["actions"] is GOOD_ACTIONS else "impossible actions"
@@ -179,55 +185,54 @@ def _tick(name: str, wrong: str) -> Event:
     return f"{name} {wrong}", lambda w: w.tick(wrong)
 
 
-def _then_tick(change: Callable[[World], None], wrong: str = "") -> Callable[[World], None]:
-    def happen(world: World) -> None:
-        change(world)
-        world.tick(wrong)
+def _then_tick(change: Callable[[Situation], None], wrong: str = "") -> Callable[[Situation], None]:
+    def happen(situation: Situation) -> None:
+        change(situation)
+        situation.tick(wrong)
 
     return happen
 
 
-def _due(name: str) -> Callable[[World], None]:
-    return lambda world: setattr(world.core.lanes[name], "due_s", LONG_AGO_S)
+def _due(name: str) -> Callable[[Situation], None]:
+    return lambda situation: setattr(situation.core.calls[name], "due_s", LONG_AGO_S)
 
 
-def _overdue(names: tuple[str, ...]) -> Callable[[World], None]:
-    def happen(world: World) -> None:
+def _overdue(names: tuple[str, ...]) -> Callable[[Situation], None]:
+    def happen(situation: Situation) -> None:
         for name in names:
-            world.core.lanes[name].deadline_s = LONG_AGO_S
+            situation.core.calls[name].deadline_s = LONG_AGO_S
 
     return happen
 
 
-def _held_too_long(key: str) -> Callable[[World], None]:
-    return lambda world: held_too_long(world, key)
+def _held_too_long(key: str) -> Callable[[Situation], None]:
+    return lambda situation: held_too_long(situation, key)
 
 
-def _answer(name: str, output: Output | None) -> Callable[[World], None]:
-    def happen(world: World) -> None:
-        request_id = world.core.lanes[name].request_id
+def _answer(name: str, output: Output | None) -> Callable[[Situation], None]:
+    def happen(situation: Situation) -> None:
+        request_id = situation.core.calls[name].request_id
         assert request_id is not None
-        answer = Answer(request_id, OK if output is not None else "failed", "because", output)
-        world.hear(world.core.answer(NOW_S, answer))
+        situation.hear(situation.core.answer(NOW_S, response(request_id, output)))
 
     return happen
 
 
-def _too_late(name: str, output: Output) -> Callable[[World], None]:
+def _too_late(name: str, output: Output) -> Callable[[Situation], None]:
     """The deadline passes, and the answer comes before the next control period."""
 
-    def happen(world: World) -> None:
-        world.core.lanes[name].deadline_s = LONG_AGO_S
-        _answer(name, output)(world)
+    def happen(situation: Situation) -> None:
+        situation.core.calls[name].deadline_s = LONG_AGO_S
+        _answer(name, output)(situation)
 
     return happen
 
 
-def _decide(choice: str) -> Callable[[World], None]:
-    def happen(world: World) -> None:
-        alert = world.core.alert
-        refused, commands = world.core.decide(NOW_S, alert.alert_id if alert else 0, choice, "anna")
-        world.refusal = refused
-        world.hear(commands)
+def _decide(choice: str) -> Callable[[Situation], None]:
+    def happen(situation: Situation) -> None:
+        alert = situation.core.alert
+        refused, commands = situation.core.decide(NOW_S, alert.alert_id if alert else 0, choice, "anna")
+        situation.refusal = refused
+        situation.hear(commands)
 
     return happen

@@ -1,7 +1,7 @@
 """What may happen in every state and must change nothing there: answers to calls that are over, decisions that answer
 no open alert, a second start.
 
-They happen to one copy of a world, one after another: when none changes anything, each has met the same state.
+They happen to one copy of a situation, one after another: when none changes anything, each has met the same state.
 """
 
 from __future__ import annotations
@@ -10,33 +10,34 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any
 
-from rosa_client.runtime.commands import Answer, Decision
+from rosa_client.runtime.commands import Decision
+from rosa_client.runtime.machine import IllegalEvent
 from rosa_client.runtime.runtime import CHOICES, RobotRuntime
-from rosa_client.runtime.task_machine import IllegalEvent, State
-from rosa_contract.messages import OK, Output
-from rosa_sim.explore.events import outputs
-from rosa_sim.explore.world import NOW_S, World
+from rosa_client.runtime.task_machine import State
+from rosa_contract.messages import Output
+from rosa_sim.explore.events import outputs, response
+from rosa_sim.explore.situation import NOW_S, Situation
 
-LONG_OVER = -1  # the number of a call that no lane waits for
+LONG_OVER = -1  # the number of a call that no calls waits for
 
-Thing = tuple[str, Callable[[World], bool]]  # its name, and whether nothing came of it
+Thing = tuple[str, Callable[[Situation], bool]]  # its name, and whether nothing came of it
 
 
-def disturbing(world: World) -> tuple[list[str], int]:
+def disturbing(situation: Situation) -> tuple[list[str], int]:
     """Names of the harmless things that changed something or were answered wrongly, and how many were tried."""
-    things = list(harmless(world))
-    together = world.copy()
+    things = list(harmless(situation))
+    together = situation.copy()
     if all(_ignored(together, happens) for _, happens in things) and remembered(together) == remembered(
-        world
+        situation
     ):
         return [], len(things)
-    return [name for name, happens in things if _disturbs(world, happens)], len(things)
+    return [name for name, happens in things if _disturbs(situation, happens)], len(things)
 
 
-def harmless(world: World) -> Iterator[Thing]:
+def harmless(situation: Situation) -> Iterator[Thing]:
     """Everything that must change nothing now."""
-    core = world.core
-    for name in core.lanes:
+    core = situation.core
+    for name in core.calls:
         for output in (*outputs(name), None):
             yield f"a late answer of {name}", partial(_late, name, output)
             yield f"an answer of {name} to a call that is over", partial(_over, output)
@@ -53,56 +54,55 @@ def harmless(world: World) -> Iterator[Thing]:
         yield "start in the middle of a task", _no_second_start
 
 
-def remembered(world: World) -> tuple[Any, ...]:
+def remembered(situation: Situation) -> tuple[Any, ...]:
     """Everything that the core knows, but for what only counts, tells, or belongs to answers that come late."""
-    core = world.core
-    own = {name: value for name, value in vars(core).items() if name not in ("lanes", "last_decision")}
-    lanes = [
-        {name: value for name, value in vars(lane).items() if name not in ("late_discarded", "_overdue")}
-        for lane in core.lanes.values()
+    core = situation.core
+    own = {name: value for name, value in vars(core).items() if name not in ("calls", "last_decision")}
+    calls = [
+        {name: value for name, value in vars(calls).items() if name not in ("late_discarded", "_overdue")}
+        for calls in core.calls.values()
     ]
-    return own, lanes
+    return own, calls
 
 
-def _disturbs(world: World, happens: Callable[[World], bool]) -> bool:
-    alone = world.copy()
-    return not _ignored(alone, happens) or remembered(alone) != remembered(world)
+def _disturbs(situation: Situation, happens: Callable[[Situation], bool]) -> bool:
+    alone = situation.copy()
+    return not _ignored(alone, happens) or remembered(alone) != remembered(situation)
 
 
-def _ignored(world: World, happens: Callable[[World], bool]) -> bool:
+def _ignored(situation: Situation, happens: Callable[[Situation], bool]) -> bool:
     """Let it happen; a core that raises has not just ignored it."""
     try:
-        return happens(world)
+        return happens(situation)
     except Exception:
         return False
 
 
-def _late(name: str, output: Output | None, world: World) -> bool:
-    """An answer to a call that the lane knows as overdue, as if one had been missed just now."""
-    world.core.lanes[name]._overdue.add(LONG_OVER)
-    told = _hear(world.core, LONG_OVER, output)
+def _late(name: str, output: Output | None, situation: Situation) -> bool:
+    """An answer to a call that the calls knows as overdue, as if one had been missed just now."""
+    situation.core.calls[name]._overdue.add(LONG_OVER)
+    told = _hear(situation.core, LONG_OVER, output)
     return told == [("discard", "late_result")]
 
 
-def _over(output: Output | None, world: World) -> bool:
+def _over(output: Output | None, situation: Situation) -> bool:
     """An answer to the call that has ended last, cancelled, missed or answered before."""
-    return _hear(world.core, world.retired, output) in ([], [("discard", "late_result")])
+    return _hear(situation.core, situation.retired, output) in ([], [("discard", "late_result")])
 
 
 def _hear(core: RobotRuntime, request_id: int, output: Output | None) -> list[Hashable]:
-    answer = Answer(request_id, OK if output is not None else "failed", "because", output)
-    told = core.answer(NOW_S, answer)
-    return [(one.action, one.cause) if isinstance(one, Decision) else type(one) for one in told]
+    commands = core.answer(NOW_S, response(request_id, output))
+    return [(one.action, one.cause) if isinstance(one, Decision) else type(one) for one in commands]
 
 
-def _refused(number: int, choice: str, by: str, world: World) -> bool:
-    refusal, commands = world.core.decide(NOW_S, number, choice, by)
+def _refused(number: int, choice: str, by: str, situation: Situation) -> bool:
+    refusal, commands = situation.core.decide(NOW_S, number, choice, by)
     return bool(refusal) and not commands
 
 
-def _no_second_start(world: World) -> bool:
+def _no_second_start(situation: Situation) -> bool:
     try:
-        world.core.start(NOW_S)
+        situation.core.start(NOW_S)
     except IllegalEvent:
         return True
     return False

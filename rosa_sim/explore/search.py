@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
 
 from rosa_client.runtime import mission
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import Event, State
 from rosa_sim.explore.checks import broken
 from rosa_sim.explore.continuations import CONTINUATIONS, Ends
 from rosa_sim.explore.events import possible
 from rosa_sim.explore.harmless import disturbing
-from rosa_sim.explore.world import World
+from rosa_sim.explore.situation import Situation
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Found:
     states: int = 0
     transitions: int = 0
     complete: bool = False  # nothing new is left
-    rows: set[tuple[State, Event]] = field(default_factory=set)  # of the transition table
+    rows: set[tuple[Enum, Enum]] = field(default_factory=set)  # of the four transition tables
     longest: dict[str, int] = field(default_factory=dict)  # continuation -> most steps to its end
     problems: list[str] = field(default_factory=list)
 
@@ -32,45 +33,45 @@ def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int
     """Everything that can happen to `core`, from the beginning; ends early with `most_problems`."""
     found = Found()
     ends = {name: Ends(*way) for name, way in CONTINUATIONS.items()}
-    first = World(core)
+    first = Situation(core)
     first.settle()
     came_from: dict[Hashable, tuple[Hashable, str]] = {first.key(): ("", "")}
     waiting = deque([first])
     with _Watch(found.rows):
         while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
-            world = waiting.popleft()
+            situation = waiting.popleft()
             found.states += 1
             for name, one in ends.items():
-                if way := one.endless(world):
+                if way := one.endless(situation):
                     text = f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
-                    found.problems.append(_told(text, world.key(), came_from))
-            disturbing_things, tried = disturbing(world)
+                    found.problems.append(_told(text, situation.key(), came_from))
+            disturbing_things, tried = disturbing(situation)
             found.transitions += tried
             for thing in disturbing_things:
-                found.problems.append(_told(f"{thing}: changed something", world.key(), came_from))
-            for event, happen in possible(world):
-                after = world.copy()
-                problems = _happens(world, event, happen, after)
+                found.problems.append(_told(f"{thing}: changed something", situation.key(), came_from))
+            for event, happen in possible(situation):
+                after = situation.copy()
+                problems = _happens(situation, event, happen, after)
                 after.settle()
                 found.transitions += 1
                 key = after.key()
-                found.problems += [_told(f"{event}: {p}", world.key(), came_from) for p in problems]
+                found.problems += [_told(f"{event}: {p}", situation.key(), came_from) for p in problems]
                 if key not in came_from:
-                    came_from[key] = (world.key(), event)
+                    came_from[key] = (situation.key(), event)
                     waiting.append(after)
     found.complete = not waiting
     found.longest = {name: one.longest for name, one in ends.items()}
     return found
 
 
-def _happens(world: World, event: str, happen: object, after: World) -> list[str]:
+def _happens(situation: Situation, event: str, happen: object, after: Situation) -> list[str]:
     """Let it happen to `after`; whatever is raised is a problem too."""
     assert callable(happen)
     try:
         happen(after)
     except Exception as error:
         return [f"raised {type(error).__name__}: {error}"]
-    return list(broken(world, event, after))
+    return list(broken(situation, event, after))
 
 
 def _told(text: str, key: Hashable, came_from: dict[Hashable, tuple[Hashable, str]]) -> str:
@@ -83,15 +84,15 @@ def _told(text: str, key: Hashable, came_from: dict[Hashable, tuple[Hashable, st
 
 
 class _Watch:
-    """Notes every row of the transition table that is used."""
+    """Notes every row of the transition tables that is used."""
 
-    def __init__(self, rows: set[tuple[State, Event]]) -> None:
+    def __init__(self, rows: set[tuple[Enum, Enum]]) -> None:
         self._rows = rows
         self._before = mission.advance
 
     def __enter__(self) -> None:
-        def noting(state: State, event: Event) -> State:
-            after = self._before(state, event)
+        def noting(table: Any, state: Any, event: Any) -> Any:
+            after = self._before(table, state, event)
             self._rows.add((state, event))
             return after
 

@@ -36,6 +36,7 @@ WORDS = {
     "cannot_put_down": "nowhere to put down what it holds",
     "emergency_stop": "the emergency stop is latched",
     "recovered": "all is good again",
+    "asked_again": "it is asked again",
     "task_timeout": "its time was over",
     "operator": "a human decided so",
     "cancelled": "who started it ended it",
@@ -175,7 +176,8 @@ def _is_shown(decision: Any) -> bool:
 def _decision(entry: Recorded) -> Mark:
     decision = entry.message
     if decision.action == "clear":
-        return Mark(entry.time_s, "clear", f"{decision.component or 'it'} is good again")
+        what = "is asked again" if decision.cause == "asked_again" else "is good again"
+        return Mark(entry.time_s, "clear", f"{decision.component or 'it'} {what}")
     kind = decision.action
     if decision.cause == "invalid_actions":
         kind = "refused"

@@ -107,7 +107,7 @@ def test_while_the_core_lets_the_arm_move_it_gets_a_sign_of_life(bench: Bench) -
 
 
 def _shown(core: RobotRuntime) -> dict[str, Any]:
-    names = ("name", "state", "alert", "last_decision", "counters", "attempt", "lanes")
+    names = ("name", "state", "alert", "last_decision", "counters", "attempt", "calls")
     return {name: getattr(core, name) for name in names}
 
 
@@ -161,10 +161,10 @@ def test_of_an_order_of_another_sender_only_the_emergency_stop_concerns_the_robo
 def test_diagnostics_say_of_every_component_how_it_keeps_its_deadline() -> None:
     core = RobotRuntime("bench", TASK, ROBOT)
     core.start(0.0)
-    lane = core.lanes["monitor"]
+    calls = core.calls["monitor"]
     for request_id in (1, 2):
-        lane.send(request_id, 10.0 * request_id)
-        lane.miss(10.0 * request_id + 1.5)
+        calls.send(request_id, 10.0 * request_id)
+        calls.miss(10.0 * request_id + 1.5)
     server, task, system1, monitor = diagnostics(core, LINK)
     assert [one.name for one in (server, task, system1)] == ["bench: server", "bench: task", "bench: system1"]
     assert (monitor.level, monitor.message) == (DiagnosticStatus.WARN, "2 misses in a row")

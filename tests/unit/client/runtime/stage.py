@@ -14,7 +14,6 @@ from rosa_client.runtime.commands import (
     MOVING,
     OPEN,
     PLAYING,
-    Answer,
     Command,
     Decision,
     Hold,
@@ -26,7 +25,7 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config import parse_factory
-from rosa_contract.messages import OK, Output
+from rosa_contract.messages import OK, Output, Response
 from rosa_contract.robot import RobotSpec
 from rosa_sim.explore import cells
 
@@ -163,11 +162,13 @@ class Stage:
         if actions is not None:
             arrays = {"actions": np.asarray(actions, np.float32)}
         return self._note(
-            self.core.answer(self.now_s, Answer(request.request_id, OK, "", Output(arrays, verdict, text)))
+            self.core.answer(
+                self.now_s, Response(request.request_id, OK, output=Output(arrays, verdict, text))
+            )
         )
 
     def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
-        return self._note(self.core.answer(self.now_s, Answer(request.request_id, status, why)))
+        return self._note(self.core.answer(self.now_s, Response(request.request_id, status, why)))
 
     def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> str:
         if alert_id is None:

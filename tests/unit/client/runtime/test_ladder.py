@@ -51,7 +51,7 @@ def test_when_two_miss_at_once_the_worse_fallback_wins() -> None:
     stage = Stage(component("safety", "return_to_safe_state"), component("monitor", "stop_and_resend"))
     stage.start()
     stage.send_of("monitor")
-    assert {lane.name for lane in stage.core.lanes.values() if lane.in_flight} >= {"safety", "monitor"}
+    assert {calls.name for calls in stage.core.calls.values() if calls.in_flight} >= {"safety", "monitor"}
     stage.run(0.21)
     assert stage.core.state is State.RETURNING
     assert [type(c) for _, c in stage.events if isinstance(c, Hold | MoveTo)][-1] is MoveTo
@@ -182,9 +182,9 @@ def test_a_component_that_calls_a_human_does_so_although_another_reaches_its_lim
     stage.start()
     stage.send_of("system1")
     del stage.good["safety"]
-    stage.core.lanes["safety"].deadline_s = stage.core.lanes["system1"].deadline_s
+    stage.core.calls["safety"].deadline_s = stage.core.calls["system1"].deadline_s
     asked = stage.send_of("safety")
-    stage.core.lanes["safety"].deadline_s = stage.core.lanes["system1"].deadline_s
+    stage.core.calls["safety"].deadline_s = stage.core.calls["system1"].deadline_s
     alert = stage.run_until(Alert, limit_s=1)
     assert isinstance(alert, Alert)
     assert alert.cause == "slo_missed"
@@ -317,7 +317,7 @@ def test_safety_is_asked_from_the_beginning_of_the_way_to_a_human() -> None:
     stage.good.update(safety="safe", system1="")
     stage.start()
     stage.run_until(MoveTo)
-    assert stage.core.lanes["safety"].sent_s == pytest.approx(stage.now_s, abs=2 * PERIOD_S)
+    assert stage.core.calls["safety"].sent_s == pytest.approx(stage.now_s, abs=2 * PERIOD_S)
 
 
 def test_on_the_way_to_a_human_a_miss_calls_him_at_once_where_that_is_the_fallback() -> None:
@@ -430,7 +430,7 @@ def test_only_used_results_count_as_latency() -> None:
     stage.start()
     stage.refuse(stage.send_of("system1"), "overloaded")
     stage.run(0.3)
-    assert not stage.core.lanes["system1"].latencies_ms
+    assert not stage.core.calls["system1"].latencies_ms
 
 
 def test_periodic_components_keep_their_own_time() -> None:
@@ -457,3 +457,13 @@ def test_system_2_is_called_as_often_as_the_ratio_says(ratio: float, plans: int)
     while len(stage.of(Play)) < 10:
         stage.run(PERIOD_S)
     assert [c.component for c in stage.of(Send)].count("system2") == plans
+
+
+def test_a_component_that_did_not_answer_is_not_called_good_again() -> None:
+    """The deadline has passed and it may be asked again; whether it is good shows with its next answer."""
+    stage = Stage()
+    stage.start()
+    stage.send_of("system1")
+    stage.run(0.3)
+    cleared = [c for c in stage.of(Decision) if isinstance(c, Decision) and c.action == "clear"]
+    assert [(c.component, c.cause) for c in cleared] == [("system1", "asked_again")]

@@ -24,9 +24,11 @@ VERDICTS = {
 def memory(stage: Stage) -> tuple[object, ...]:
     """What the core remembers and a tick could have changed."""
     core = stage.core
-    lanes = tuple((lane.request_id, lane.sent_s, lane.due_s, lane.missed) for lane in core.lanes.values())
-    holds = tuple(core.holds.items())
-    return core.state, core.sequence, core.request_id, core.plan_credit, core.stay_until_s, holds, lanes
+    calls = tuple(
+        (calls.request_id, calls.sent_s, calls.due_s, calls.missed) for calls in core.calls.values()
+    )
+    holds = tuple(core.held_by.items())
+    return core.state, core.sequence, core.request_id, core.plan_credit, core.stay_until_s, holds, calls
 
 
 def open_calls(stage: Stage) -> list[Send]:
@@ -79,7 +81,7 @@ def test_it_is_due_when_its_call_misses_its_deadline() -> None:
     stage.start()
     call = stage.send_of("system1")
     due_s = next_due_s(stage.core)
-    assert not stage.core.tick(stage.core.lanes["system1"].deadline_s, stage.inputs())
+    assert not stage.core.tick(stage.core.calls["system1"].deadline_s, stage.inputs())
     ended = stage.core.tick(due_s, stage.inputs())
     assert any(isinstance(c, CallEnded) and c.request_id == call.request_id for c in ended)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.task_machine import TRANSITIONS, Event, IllegalEvent, State, advance
+from rosa_client.runtime.machine import IllegalEvent, advance
+from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 
 
@@ -62,7 +63,7 @@ def test_a_late_answer_is_never_executed() -> None:
     stage.run(0.25)
     commands = stage.answer(request)
     assert not any(isinstance(c, Play) for c in commands)
-    assert stage.core.lanes["system1"].late_discarded == 1
+    assert stage.core.calls["system1"].late_discarded == 1
     assert ("discard", "late_result") in stage.actions_taken
 
 
@@ -73,7 +74,7 @@ def test_an_answer_that_arrives_before_the_tick_but_after_the_deadline_is_late_t
     stage.now_s += 0.2001
     commands = stage.answer(request)
     assert not any(isinstance(c, Play) for c in commands)
-    assert stage.core.lanes["system1"].missed == 1
+    assert stage.core.calls["system1"].missed == 1
 
 
 def test_an_answer_counts_once() -> None:
@@ -93,7 +94,7 @@ def test_three_misses_in_a_row_call_a_human_and_then_nothing_moves() -> None:
     assert isinstance(alert, Alert)
     assert alert.cause == "max_consecutive_slo_violation"
     assert "the cable is cut" in alert.reason
-    assert stage.core.lanes["system1"].missed == 3
+    assert stage.core.calls["system1"].missed == 3
     moved = [c for c in stage.run(60) if isinstance(c, Play | MoveTo | Send)]
     assert not moved
 
@@ -235,7 +236,7 @@ def test_actions_asked_for_before_a_stop_are_not_executed_after_it() -> None:
     stage.refuse(monitor, "failed")
     assert stage.core.state is State.HOLDING
     stage.good["monitor"] = "ongoing"
-    stage.core.lanes["system1"].deadline_s += 10  # were it still in flight, its answer would count as in time
+    stage.core.calls["system1"].deadline_s += 10  # were it still in flight, its answer would count as in time
     stage.run(0.4)
     assert stage.core.state is State.INFERRING
     assert not any(isinstance(c, Play) for c in stage.answer(asked))
@@ -301,7 +302,7 @@ def test_an_impossible_chunk_is_refused_and_counts_as_a_miss(actions: object, wo
     commands = stage.answer(stage.send_of("system1"), actions=actions)
     assert not any(isinstance(c, Play) for c in commands)
     assert words in stage.core.last_decision.reason
-    assert stage.core.lanes["system1"].missed == 1
+    assert stage.core.calls["system1"].missed == 1
 
 
 @pytest.mark.parametrize("status", ["expired", "overloaded", "unavailable", "failed", "invalid", "replaced"])
@@ -348,10 +349,10 @@ def test_a_second_start_is_illegal_and_changes_nothing() -> None:
 @pytest.mark.parametrize("event", list(Event))
 def test_what_is_not_in_the_table_raises(state: State, event: Event) -> None:
     if (state, event) in TRANSITIONS:
-        assert advance(state, event) is TRANSITIONS[state, event]
+        assert advance(TRANSITIONS, state, event) is TRANSITIONS[state, event]
     else:
         with pytest.raises(IllegalEvent):
-            advance(state, event)
+            advance(TRANSITIONS, state, event)
 
 
 def test_from_waiting_only_an_operator_leads_to_motion() -> None:

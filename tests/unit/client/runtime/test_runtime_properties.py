@@ -139,8 +139,8 @@ class AnyDay(RuleBasedStateMachine):
         if not self.sends:
             return
         request = self.sends[-1 - pick % len(self.sends)]
-        lane = self.stage.core.lanes[request.component]
-        in_time = lane.request_id == request.request_id and self.stage.now_s <= lane.deadline_s
+        calls = self.stage.core.calls[request.component]
+        in_time = calls.request_id == request.request_id and self.stage.now_s <= calls.deadline_s
         commands = self.stage.answer(request, verdict, text, None if good else [[9.0, 9.0, 9.0]])
         if any(isinstance(command, Play) for command in commands):
             assert in_time, "a command from a late, cancelled or repeated result"
@@ -285,25 +285,25 @@ class AnyDay(RuleBasedStateMachine):
 
     @invariant()
     def every_send_ends_exactly_once(self) -> None:
-        for lane in self.stage.core.lanes.values():
-            assert lane.sent == lane.in_time + lane.missed + lane.cancelled + lane.in_flight
-            assert not lane.in_flight or lane.request_id not in self.ended
+        for calls in self.stage.core.calls.values():
+            assert calls.sent == calls.in_time + calls.missed + calls.cancelled + calls.in_flight
+            assert not calls.in_flight or calls.request_id not in self.ended
 
     @invariant()
     def who_waits_for_a_human_waits_for_no_server(self) -> None:
-        lanes = self.stage.core.lanes
+        calls = self.stage.core.calls
         if self.stage.core.state in (State.WAITING_FOR_HUMAN, State.IDLE, State.CONNECTING):
-            assert not any(lane.in_flight for lane in lanes.values())
+            assert not any(calls.in_flight for calls in calls.values())
         if self.stage.core.state is State.CLEARING:
-            assert not any(lane.in_flight for name, lane in lanes.items() if name != "safety")
+            assert not any(calls.in_flight for name, calls in calls.items() if name != "safety")
         if self.stage.core.state is not State.INFERRING:
-            assert not any(lanes[name].in_flight for name in GOAL_COUPLED), "it would act on an old picture"
+            assert not any(calls[name].in_flight for name in GOAL_COUPLED), "it would act on an old picture"
 
     @invariant()
     def no_deadline_passes_unnoticed(self) -> None:
         if self.stage.core.state is not State.IDLE:
-            for lane in self.stage.core.lanes.values():
-                assert not lane.in_flight or self.stage.now_s - PERIOD_S <= lane.deadline_s + 1e-9
+            for calls in self.stage.core.calls.values():
+                assert not calls.in_flight or self.stage.now_s - PERIOD_S <= calls.deadline_s + 1e-9
 
     @invariant()
     def the_last_order_fits_the_state(self) -> None:
@@ -317,17 +317,17 @@ class AnyDay(RuleBasedStateMachine):
             State.EXECUTING: Play,
         }.get(core.state, object)
         assert isinstance(core.last_order, expected), f"{core.state} but last told {core.last_order}"
-        if core.holds:
+        if core.held_by:
             assert core.state in (State.HOLDING, State.RETURNING)
 
     @invariant()
     def an_unsafe_verdict_holds_the_robot(self) -> None:
         core = self.stage.core
-        stands = "safety" in core.lanes and core.task.components["safety"].fallback in STANDS
+        stands = "safety" in core.calls and core.task.components["safety"].fallback in STANDS
         if core.unsafe_in_a_row and core.state is State.CLEARING:
             assert not stands, "it drives although safety says unsafe"
         elif core.unsafe_in_a_row and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
-            assert "safety" in core.holds
+            assert "safety" in core.held_by
             assert core.state is State.HOLDING or (core.state is State.RETURNING and not stands)
 
     @invariant()
@@ -345,7 +345,7 @@ class AnyDay(RuleBasedStateMachine):
         stage.good["monitor"] = "done"
         begun_s, plays = stage.now_s, len(stage.of(Play))
         while stage.core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
-            if "monitor" not in stage.core.lanes and len(stage.of(Play)) > plays + 1:
+            if "monitor" not in stage.core.calls and len(stage.of(Play)) > plays + 1:
                 return  # nobody says when the task is done, but it goes on
             assert stage.now_s - begun_s < 60, f"still {stage.core.state} after a minute without a fault"
             stage.run(0.1)

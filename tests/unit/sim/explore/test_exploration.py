@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
 from typing import Any
 
 import pytest
 
-from rosa_client.runtime import answers, checks, choices, ladder, mission, runtime, steps
-from rosa_client.runtime.lane import Ending, Lane
+from rosa_client.runtime import checks, choices, ladder, mission, responses, runtime, steps
+from rosa_client.runtime.calls import ComponentCalls, Ending
+from rosa_client.runtime.machine import advance
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.task_machine import TRANSITIONS, Event, State, advance
+from rosa_client.runtime.side_machines import Safety, Unfinished, UnfinishedEvent
+from rosa_client.runtime.task_machine import Event, State
+from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.events import possible
 from rosa_sim.explore.search import search
-from rosa_sim.explore.world import World
+from rosa_sim.explore.situation import Situation
 
 SMALL = ("pick and place, safe", "planned, every time", "careful planner")
 
@@ -34,45 +38,47 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
 
 @pytest.mark.slow
 def test_every_row_of_the_transition_table_is_taken() -> None:
-    taken: set[tuple[State, Event]] = set()
+    taken: set[tuple[Enum, Enum]] = set()
     for cell in ("pick and place, safe", "guarded", "guarded, stands still", "lenient watch"):
         found = search(core_of(cell))
         assert found.problems == []
         assert found.complete
         taken |= found.rows
-    assert taken == set(TRANSITIONS)
+    assert taken == set(ROWS)
 
 
 @pytest.mark.slow
 def test_worlds_that_the_search_takes_for_the_same_go_on_alike() -> None:
     """Two ways to what counts as one state: whatever can happen in both leads to the same states again."""
-    first: dict[Hashable, World] = {}
-    waiting = deque([World(core_of("careful planner"))])
+    first: dict[Hashable, Situation] = {}
+    waiting = deque([Situation(core_of("careful planner"))])
     waiting[0].settle()
     twice = 0
     while waiting:
-        world = waiting.popleft()
-        other = first.setdefault(world.key(), world)
-        after, expected = following(world), following(other) if other is not world else {}
+        situation = waiting.popleft()
+        other = first.setdefault(situation.key(), situation)
+        after, expected = following(situation), following(other) if other is not situation else {}
         twice += bool(expected)
         assert {event: after[event] for event in expected if event in after} == {
             event: expected[event] for event in after if event in expected
         }
-        if other is world:
-            waiting.extend(child for event, happen in possible(world) for child in [happened(world, happen)])
+        if other is situation:
+            waiting.extend(
+                child for event, happen in possible(situation) for child in [happened(situation, happen)]
+            )
     assert twice > 1_000
 
 
-def happened(world: World, happen: Callable[[World], None]) -> World:
-    after = world.copy()
+def happened(situation: Situation, happen: Callable[[Situation], None]) -> Situation:
+    after = situation.copy()
     happen(after)
     after.settle()
     return after
 
 
-def following(world: World) -> dict[str, Hashable]:
+def following(situation: Situation) -> dict[str, Hashable]:
     """Event -> the state that it leads to."""
-    return {event: happened(world, happen).key() for event, happen in possible(world)}
+    return {event: happened(situation, happen).key() for event, happen in possible(situation)}
 
 
 def test_every_fallback_and_policy_is_in_a_cell() -> None:
@@ -107,7 +113,7 @@ def keeps_calls(core: Mission, now_s: float) -> None:
     """Forgets to cancel."""
 
 
-def resets_whatever_holds(core: Mission, lane: Lane, verdict: str, now_s: float) -> None:
+def resets_whatever_holds(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:
     """Begins a reset although something holds the robot."""
     if verdict == "failed":
         ladder.failed(core, now_s)
@@ -124,23 +130,33 @@ def takes_any_number(core: Mission, alert_id: int, choice: str, decided_by: str,
     return real_refusal(core, alert.alert_id if alert else alert_id, choice, decided_by, now_s)
 
 
-def takes_late_answers(lane: Lane, request_id: int, now_s: float) -> Ending:
+def takes_late_answers(calls: ComponentCalls, request_id: int, now_s: float) -> Ending:
     """Takes an answer that was given up for the answer to the call in flight."""
-    late = request_id in lane._overdue and lane.in_flight
-    return real_answer(lane, lane.request_id if late else request_id, now_s)
+    late = request_id in calls._overdue and calls.in_flight
+    return real_answer(calls, calls.request_id if late else request_id, now_s)
 
 
-def remembers_late_answers(lane: Lane, request_id: int, now_s: float) -> Ending:
+def remembers_late_answers(calls: ComponentCalls, request_id: int, now_s: float) -> Ending:
     """Asks earlier again because of an answer that came too late."""
-    ending = real_answer(lane, request_id, now_s)
+    ending = real_answer(calls, request_id, now_s)
     if ending is Ending.LATE:
-        lane.resend_after_s = 0.0
+        calls.resend_after_s = 0.0
     return ending
 
 
-def starts_again(state: State, event: Event) -> State:
+def starts_again(table: Any, state: Any, event: Any) -> Any:
     """Lets a task start in the middle of another."""
-    return State.CONNECTING if event is Event.START else advance(state, event)
+    return State.CONNECTING if event is Event.START else advance(table, state, event)
+
+
+def forgets_an_interrupted_reset(table: Any, state: Any, event: Any) -> Any:
+    """Goes on from where a reset was interrupted, as if the robot were home."""
+    return Unfinished.NOTHING if event is UnfinishedEvent.RESET_INTERRUPTED else advance(table, state, event)
+
+
+def forgets_an_interrupted_return(table: Any, state: Any, event: Any) -> Any:
+    """Does not drive to the safe pose when the danger that kept it from doing so is over."""
+    return Unfinished.NOTHING if event is UnfinishedEvent.RETURN_INTERRUPTED else advance(table, state, event)
 
 
 def sees_no_danger(core: Mission) -> bool:
@@ -162,48 +178,52 @@ def trusts_the_arm(core: Mission, now_s: float) -> None:
     """Takes a chunk that the arm cut short as played."""
 
 
-def limits_first(core: Mission, missed: Sequence[tuple[Lane, str]], cause: str, now_s: float) -> None:
+def limits_first(
+    core: Mission, missed: Sequence[tuple[ComponentCalls, str]], cause: str, now_s: float
+) -> None:
     """Gives the task up at a limit although a component that missed calls a human."""
-    if any(lane.consecutive_missed >= 1 for lane, _ in missed):
+    if any(calls.consecutive_missed >= 1 for calls, _ in missed):
         ladder._violation_limit(core, mission.Cause("max_consecutive_slo_violation", "too many"), now_s)
 
 
-def drives_in_danger(core: Mission, lane: Lane, now_s: float) -> None:
+def drives_in_danger(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     """Hears of a danger on the way to a human, and drives on."""
     if core.state is State.CLEARING:
         core.unsafe_in_a_row += 1
     else:
-        real_unsafe(core, lane, now_s)
+        real_unsafe(core, calls, now_s)
 
 
 def moves_before_it_looked(core: Mission, now_s: float) -> None:
     """Asks for actions, and carries them out, as if safety had said safe already."""
-    looked, core.looked = core.looked, True
+    safety, core.safety = core.safety, Safety.SAFE
     steps.inferring(core, now_s)
-    core.looked = looked
+    core.safety = safety
 
 
 real_check_arm = checks.check_arm
 real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
-real_answer = Lane.answer
+real_answer = ComponentCalls.answer
 
 MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("pick and place", Mission, "hold", forgetful_hold),
     ("guarded", runtime.checks, "check_arm", deadlines_first),
     ("pick and place", Mission, "cancel_calls", keeps_calls),
-    ("guarded and watched", answers, "_use_progress", resets_whatever_holds),
+    ("guarded and watched", responses, "_use_progress", resets_whatever_holds),
     ("pick and place", choices, "refusal", takes_any_choice),
     ("pick and place", choices, "refusal", takes_any_number),
-    ("guarded", Lane, "answer", takes_late_answers),
-    ("guarded", Lane, "answer", remembers_late_answers),
+    ("guarded", ComponentCalls, "answer", takes_late_answers),
+    ("guarded", ComponentCalls, "answer", remembers_late_answers),
     ("guarded, stands still", Mission, "stands_in_danger", property(sees_no_danger)),
     ("pick and place", mission, "advance", starts_again),
+    ("pick and place", mission, "advance", forgets_an_interrupted_reset),
+    ("guarded and watched", mission, "advance", forgets_an_interrupted_return),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
     ("strict", checks, "violate", limits_first),
-    ("guarded, stands still", answers, "unsafe", drives_in_danger),
+    ("guarded, stands still", responses, "unsafe", drives_in_danger),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
 ]
 

@@ -111,7 +111,8 @@ def test_decisions_become_marks_with_their_cause_in_words() -> None:
             decision(0.6, "discard", "late_result", "system1"),
             decision(0.7, "stop_and_resend", "invalid_actions", "system1"),
             decision(0.8, "use_last_plan", "server_expired", "system2"),
-            decision(0.9, "clear", "recovered", "system1"),
+            decision(0.9, "clear", "recovered", "safety"),
+            decision(0.95, "clear", "asked_again", "system1"),
             decision(1.0, "retry", "monitor"),
             decision(1.1, "something_new", "some_cause"),
         ]
@@ -121,7 +122,8 @@ def test_decisions_become_marks_with_their_cause_in_words() -> None:
         ("discard", "discard: system1, answer came too late"),
         ("refused", "stop and resend: system1, unusable actions"),
         ("fallback", "use last plan: system2, the server says expired"),
-        ("clear", "system1 is good again"),
+        ("clear", "safety is good again"),
+        ("clear", "system1 is asked again"),
         ("retry", "retry: the monitor says failed"),
         ("other", "something new: some cause"),
     ]

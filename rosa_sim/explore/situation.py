@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
@@ -25,28 +26,22 @@ from rosa_client.runtime.commands import (
     MoveTo,
     Play,
 )
-from rosa_client.runtime.lane import Lane
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.task_machine import MOVES, State
 
 NOW_S = 1000.0
 NEVER_S = NOW_S + 1e6
 LONG_AGO_S = 0.0
-MOVES = (State.RETURNING, State.RESETTING, State.CLEARING)
 FAULT = "reflex"
 CUT = "no sign of life"
 
-BLIND, FAULTY, STOPPED, UNLINKED = (
-    "blind",
-    "faulty",
-    "stopped",
-    "unlinked",
-)  # what may be wrong at one instant
+# What may be wrong at one instant.
+BLIND, FAULTY, STOPPED, UNLINKED = "blind", "faulty", "stopped", "unlinked"
 
 
 @dataclass
-class World:
+class Situation:
     """The core, its arm, and the calls that are over but may still be answered."""
 
     core: RobotRuntime
@@ -63,9 +58,9 @@ class World:
     faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
     refusal: str = ""  # of the last event, when it was an operator's decision
 
-    def copy(self) -> World:
+    def copy(self) -> Situation:
         """Independent of this one, but for what never changes."""
-        other: World = _twin(self)
+        other: Situation = _twin(self)
         other.core = _copied(self.core)
         other.commands, other.refusal = [], ""
         other.ticked = other.blind = other.faulty = False
@@ -125,55 +120,53 @@ class World:
             self.reset_owed = False
         core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
         core.fresh_after_s = LONG_AGO_S
-        core.play_until_s = NEVER_S
+        core.play_until_s = core.stay_until_s = NEVER_S
         core.deadline_s = NEVER_S if core.deadline_s is not None else None
-        core.stay_until_s = NEVER_S if core.stay_until_s is not None and core.state in MOVES else None
-        core.holds = {key: Held(held.action, NOW_S) for key, held in core.holds.items()}
+        core.held_by = {key: Held(held.action, NOW_S) for key, held in core.held_by.items()}
         core.counters = Counters()
         core.attempt = 1
         core.settled = {key: value for key, value in core.settled.items() if key >= core.alert_id - 1}
-        for lane in core.lanes.values():
-            lane.sent = lane.in_time = lane.missed = lane.cancelled = lane.late_discarded = 0
-            lane.latencies_ms.clear()
-            lane.due_s = NEVER_S
-            lane.sent_s, lane.deadline_s = NOW_S, NEVER_S
-            lane.resend_after_s = NEVER_S if lane.resend_after_s > NOW_S else LONG_AGO_S
-            if len(lane._overdue) > 1:
-                lane._overdue = {max(lane._overdue)}
+        for calls in core.calls.values():
+            calls.sent = calls.in_time = calls.missed = calls.cancelled = calls.late_discarded = 0
+            calls.latencies_ms.clear()
+            calls.due_s = NEVER_S
+            calls.sent_s, calls.deadline_s = NOW_S, NEVER_S
+            calls.resend_after_s = NEVER_S if calls.resend_after_s > NOW_S else LONG_AGO_S
+            if len(calls._overdue) > 1:
+                calls._overdue = {max(calls._overdue)}
 
     def key(self) -> Hashable:
-        """Two worlds with the same key behave alike. What every way out of a state forgets is no part of its key."""
+        """Two situations with one key behave alike. What every way out of a state forgets is not part of its key."""
         core = self.core
-        told = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault, core.emergency_noted)
+        inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault)
         if core.state is State.IDLE:
-            return (core.state, told, self._arm())
+            return (core.state, inputs, self._arm())
         if core.state is State.WAITING_FOR_HUMAN:
-            return (core.state, told, self._arm(), self._refused(), core.alert is not None)
+            return (core.state, inputs, self._arm(), self._refused(), core.alert is not None)
         if core.state is State.CLEARING:
-            asked = tuple(lane.in_flight for lane in core.lanes.values())
-            danger = core.unsafe_in_a_row > 0
-            stays = core.stay_until_s is not None
-            return (core.state, told, self._arm(), self._refused(), asked, danger, core.leg, stays)
+            asked = tuple(calls.in_flight for calls in core.calls.values())
+            way = (core.safety, core.leg, core.leg_progress)
+            return (core.state, inputs, self._arm(), self._refused(), asked, *way)
         moves = core.state in MOVES
         return (
             core.state,
-            told,
+            inputs,
             self._arm(),
             self._refused(),
-            tuple((lane.in_flight, lane.consecutive_missed) for lane in core.lanes.values()),
-            tuple(sorted((key, held.action.value) for key, held in core.holds.items())),
+            tuple((calls.in_flight, calls.consecutive_missed) for calls in core.calls.values()),
+            tuple(sorted((key, held.action.value) for key, held in core.held_by.items())),
             (core.plan is not None, round(core.plan_credit, 3)),
-            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures, core.looked),
+            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures),
             tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
-            (core.leg, core.stay_until_s is not None) if moves else None,
-            (core.reset_pending, core.return_pending, self.reset_owed, self.retried),
+            (core.leg, core.leg_progress) if moves else None,
+            (core.safety, core.unfinished, self.reset_owed, self.retried),
             core.alert is not None,
             type(core.last_order),
         )
 
     def _refused(self) -> tuple[bool, ...]:
         """Components that must not be asked again yet."""
-        return tuple(lane.resend_after_s > NOW_S for lane in self.core.lanes.values())
+        return tuple(calls.resend_after_s > NOW_S for calls in self.core.calls.values())
 
     def _arm(self) -> tuple[Hashable, ...]:
         return (self.arm_state, self.arm_behind, self.arm_cut)
@@ -190,13 +183,13 @@ def _copied(core: RobotRuntime) -> RobotRuntime:
     """A copy that shares only what never changes: descriptions, and frozen values."""
     other: RobotRuntime = _twin(core)
     other.counters, other.out = Counters(), []
-    other.holds, other.settled = dict(core.holds), dict(core.settled)
+    other.held_by, other.settled = dict(core.held_by), dict(core.settled)
     other.verdicts = {name: deque(seen, seen.maxlen) for name, seen in core.verdicts.items()}
-    other.lanes = {name: _lane_copied(lane) for name, lane in core.lanes.items()}
+    other.calls = {name: _calls_copied(calls) for name, calls in core.calls.items()}
     return other
 
 
-def _lane_copied(lane: Lane) -> Lane:
-    other: Lane = _twin(lane)
-    other.latencies_ms, other._overdue = deque(maxlen=1), set(lane._overdue)
+def _calls_copied(calls: ComponentCalls) -> ComponentCalls:
+    other: ComponentCalls = _twin(calls)
+    other.latencies_ms, other._overdue = deque(maxlen=1), set(calls._overdue)
     return other

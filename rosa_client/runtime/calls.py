@@ -21,7 +21,7 @@ class Ending(Enum):
 
 
 @dataclass
-class Lane:
+class ComponentCalls:
     """One component of one robot. Deadlines are counted here, on the robot, from the moment of sending."""
 
     name: str

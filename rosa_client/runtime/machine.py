@@ -1,0 +1,37 @@
+"""A state machine is one literal table: (state, event) -> next state. An illegal event raises and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+class IllegalEvent(RuntimeError):
+    """An event that the table does not allow in the present state."""
+
+    def __init__(self, table: Mapping[tuple[S, E], S], state: S, event: E) -> None:
+        allowed = ", ".join(sorted(e.value for s, e in table if s is state)) or "none"
+        super().__init__(f"event {event.value!r} is not allowed in state {state.value!r}; allowed: {allowed}")
+        self.state = state
+        self.event = event
+
+
+def advance(table: Mapping[tuple[S, E], S], state: S, event: E) -> S:
+    """The state that follows `event`. Raises `IllegalEvent` for a pair that is not in the table."""
+    try:
+        return table[state, event]
+    except KeyError:
+        raise IllegalEvent(table, state, event) from None
+
+
+def diagram(table: Mapping[tuple[S, E], S], first: S) -> str:
+    """The table as a Mermaid state diagram that begins in `first`, for the docs."""
+    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
+    lines += [
+        f"    {source.value} --> {target.value}: {event.value}" for (source, event), target in table.items()
+    ]
+    return "\n".join(lines)

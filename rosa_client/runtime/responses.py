@@ -1,0 +1,89 @@
+"""What a response means that came in time: a plan, actions, a safety verdict, progress."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rosa_client.motion.chunk_check import BadChunk, check_chunk
+from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.commands import Play
+from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.side_machines import SafetyEvent, Unfinished
+from rosa_client.runtime.task_machine import MOVES, Event, State
+from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
+from rosa_contract.messages import OK, Output, Response
+
+VERDICTS = {SAFETY: ("safe", "unsafe"), MONITOR: ("ongoing", "done", "failed")}
+
+
+def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float) -> None:
+    """End the call as in time or, where the response is of no use, as missed; then act on it."""
+    output = response.output
+    if response.status != OK or output is None:
+        _unusable(core, calls, f"server_{response.status}", response.reason or response.status, now_s)
+    elif calls.name == SYSTEM1:
+        _use_actions(core, calls, output, response.request_id, now_s)
+    elif output.verdict not in VERDICTS.get(calls.name, (output.verdict,)):
+        expected = " or ".join(VERDICTS[calls.name])
+        _unusable(core, calls, "invalid_verdict", f"expected {expected}, got {output.verdict[:40]!r}", now_s)
+    else:
+        core.out.append(calls.succeed(now_s))
+        if calls.name == SAFETY and output.verdict == "unsafe":
+            unsafe(core, calls, now_s)
+            return
+        core.clear(calls.name, f"{calls.name} answered in time again")
+        if calls.name == SAFETY:
+            core.safety_goes(SafetyEvent.SAYS_SAFE)
+            core.unsafe_in_a_row = 0
+        elif calls.name == SYSTEM2:
+            _use_plan(core, output.text)
+        elif calls.name == MONITOR:
+            _use_progress(core, calls, output.verdict, now_s)
+
+
+def _unusable(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s: float) -> None:
+    core.out.append(calls.miss(now_s))
+    violate(core, [(calls, reason)], cause, now_s)
+
+
+def _use_plan(core: Mission, text: str) -> None:
+    core.plan = text or None
+    core.plan_credit = max(0.0, core.plan_credit - 1)
+    core.note("plan", "plan_in_time", text or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
+
+
+def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_id: int, now_s: float) -> None:
+    period_s = core.task.pipeline.action_period_ms / 1000
+    try:
+        actions, step_s = check_chunk(output, core.robot, period_s)
+    except BadChunk as problem:
+        _unusable(core, calls, "invalid_actions", str(problem), now_s)
+        return
+    core.out.append(calls.succeed(now_s))
+    if core.state is not State.INFERRING:
+        return  # a stop came first: an action decided before it is not executed after it
+    took_ms = calls.latencies_ms[-1]
+    core.counters.rounds += 1
+    core.counters.system1_ms.append(took_ms)
+    core.play_until_s = now_s + period_s / core.robot.velocity_scale
+    core.go(Event.ACTIONS, now_s)
+    core.note("execute", "actions_in_time", f"round {core.counters.rounds}: {took_ms:.0f} ms", SYSTEM1)
+    core.order(Play(core.next_sequence(), actions, step_s, period_s, request_id), now_s)
+
+
+def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:
+    """ROSA 3.3, "Task retry policy": done ends the task, failed resets the robot and retries it.
+
+    Neither happens while something holds the robot: the reset would move it before that is good again.
+    """
+    seen = core.verdicts.setdefault(calls.name, deque(maxlen=calls.component.confirmations))
+    seen.append(verdict)
+    confirmed = list(seen).count(verdict) >= calls.component.confirmations
+    moves = core.state in MOVES or core.unfinished is not Unfinished.NOTHING
+    if not confirmed or core.held_by or moves or core.state not in SUPERVISED:
+        return
+    if verdict == "done":
+        finish(core, "done", "monitor", "the monitor says done", now_s)
+    elif verdict == "failed":
+        failed(core, now_s)
