@@ -33,7 +33,7 @@ from rosa_client.bringup.bringup import BringupError, end_on_signals
 from rosa_client.bringup.graph import Robot
 from rosa_contract.errors import ContractError
 from rosa_sim.demo.episodes import EpisodeError, episodes
-from rosa_sim.faults.cell import PLACES, FaultyCell, plan
+from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken
 from rosa_sim.faults.story import Story
@@ -94,7 +94,7 @@ def _run_group(
     config.write_text(yaml.safe_dump(document, sort_keys=False))
     name = f"cell{number}"
     robot = Robot(config=str(config), robot=str(ROBOT), gateway=endpoint, namespace=name)
-    made = plan(robot, set(places) & set(PLACES), folder / "faults")
+    made = set_up(robot, set(places) & set(PLACES), folder / "faults")
     with (
         FaultyCell(made, folder / "logs") as cell,
         episodes(name, TASK, alive=lambda: check_signals() or cell.bringup.failure(), film=False) as runner,
@@ -116,7 +116,7 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
     began_s, waited_s = time.monotonic(), cores_short_s()
     kept: dict[str, Any] = {"fault": name, "repetition": repetition, "commit": commit()}
     try:
-        _, seen = story.tell(
+        _, seen = story.run(
             name,
             repetition,
             repetition,

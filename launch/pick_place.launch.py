@@ -207,8 +207,8 @@ class Exits:
     def _on_exit(self, name: str, status: int, context: LaunchContext) -> None:
         if not context.is_shutdown:
             self._ended[name] = status
-            get_logger("rosa").error(self._roles.told(name, self._ended))
-            self._fail(self._roles.over(self._ended))
+            get_logger("rosa").error(self._roles.explain(name, self._ended))
+            self._fail(self._roles.all_lost(self._ended))
         elif lost := self._roles.lost(self._ended):
             self._fail(f"lost on the way: {', '.join(lost)}")
 

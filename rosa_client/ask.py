@@ -1,18 +1,18 @@
-"""To ask a thread that serves calls once a period, without waiting for ever."""
+"""Waits, but not for ever, for a thread that serves calls once a period."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
 from typing import TypeVar
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def answer_within(asked: Future[Answer], seconds: float) -> Answer:
-    """The answer, or what the call raised. Raises `TimeoutError` when nobody has begun to serve it within `seconds`.
+def answer_within(asked: Future[Result], seconds: float) -> Result:
+    """The result, or what the call raised. Raises `TimeoutError` when nobody has begun to serve it within `seconds`.
 
-    It is withdrawn then: what is told as not done is not done later. A call that is being served just then is waited
-    for, as nobody can say yet what becomes of it.
+    The call is then withdrawn: what was reported as not done must not be done later. A call that is being served at
+    that moment is waited for, because nobody can say yet how it ends.
     """
     try:
         return asked.result(timeout=seconds)

@@ -1,4 +1,4 @@
-"""The loop around the robot's core: one thread that hears the server, feels the body, asks the core and carries out.
+"""The loop around the robot's core: one thread that polls the server, reads the sensors, asks the core and carries out.
 
 The same loop runs in the ROS node and in a virtual robot; what differs is the `Body`.
 """
@@ -25,10 +25,10 @@ log = logging.getLogger("rosa.loop")
 
 
 class Body(Protocol):
-    """What a robot can feel, see, do and say. Called from the loop's thread only."""
+    """The robot as the loop sees it: its sensors, its arm, and where it reports. Called from the loop's thread only."""
 
-    def feel(self) -> Inputs:
-        """Sensors and arm as they are now; the loop itself fills in the link."""
+    def sense(self) -> Inputs:
+        """What sensors and arm report now; the loop itself fills in the link."""
         ...
 
     def observe(self) -> tuple[Mapping[str, Array], Mapping[str, EncodedImage]]:
@@ -39,8 +39,8 @@ class Body(Protocol):
         """Carry out an arm command."""
         ...
 
-    def tell(self, message: Command) -> None:
-        """Pass a decision, an alert, the end of a call or of the task to whom it concerns."""
+    def publish(self, message: Command) -> None:
+        """Publish a decision, an alert, the end of a call or of the task."""
         ...
 
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
@@ -101,7 +101,7 @@ class RobotLoop:
                 self._period(next_s)
             now_s = self._clock.now_s()
             self._carry(self.core.cancel(now_s, "the runtime stops"), now_s)
-        except Exception as error:  # a robot without its core must stop, and somebody must hear of it
+        except Exception as error:  # a robot without its core must stop, and say so
             log.exception("the robot's core failed; the arm is told to hold")
             self.failure = error
             self.body.act(Hold(self.core.next_sequence()))
@@ -119,7 +119,7 @@ class RobotLoop:
             self._serve(*self._calls.get())
         now_s = self._clock.now_s()
         inputs = replace(
-            self.body.feel(),
+            self.body.sense(),
             link_ready=self.link.ready,
             link_reason=self.link.reason,
             rates_hz=self.link.rates_hz,
@@ -129,10 +129,10 @@ class RobotLoop:
 
     def _serve(self, future: Future[Any], call: Callable[[float], Any]) -> None:
         if not future.set_running_or_notify_cancel():
-            return  # withdrawn by who asked
+            return  # the caller has given up
         try:
             future.set_result(call(self._clock.now_s()))
-        except Exception as error:  # belongs to whoever asked, not to the loop
+        except Exception as error:  # the caller's, not the loop's
             future.set_exception(error)
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
@@ -142,7 +142,7 @@ class RobotLoop:
             elif isinstance(command, Play | Hold | MoveTo):
                 self.body.act(command)
             else:
-                self.body.tell(command)
+                self.body.publish(command)
 
     def _send(self, send: Send, now_s: float) -> None:
         """What cannot leave is dropped: its deadline passes and its fallback runs, as for any other loss."""

@@ -88,7 +88,7 @@ class Bringup:
 
     def failure(self) -> str:
         """Why no robot can work any more and where the last words are; empty while one can."""
-        over = self._roles.over(self._ended())
+        over = self._roles.all_lost(self._ended())
         return f"{over}; see {self._logs}" if over and self._logs is not None else over
 
     def lost(self) -> list[str]:
@@ -102,7 +102,7 @@ class Bringup:
         news = [name for name in ended if name not in self._told]
         self._told |= set(news)
         self._mind_panel(ended, time.monotonic())
-        return [self._roles.told(name, ended) for name in news]
+        return [self._roles.explain(name, ended) for name in news]
 
     def _mind_panel(self, ended: Mapping[str, int], now_s: float) -> None:
         """A panel that has ended is started again after a while, however often it ends."""

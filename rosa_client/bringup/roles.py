@@ -24,20 +24,20 @@ class Roles:
         """Robots that miss a node."""
         return [robot for robot, nodes in self.robots.items() if nodes & set(ended)]
 
-    def over(self, ended: Mapping[str, int]) -> str:
+    def all_lost(self, ended: Mapping[str, int]) -> str:
         """Why no robot can work any more, with `ended` (process -> exit status); empty while one can."""
         owned = frozenset().union(*self.robots.values())
         fatal = [name for name in ended if name not in self.spares and name not in owned]
         if not fatal and len(self.lost(ended)) == len(self.robots):
             fatal = [name for name in ended if name in owned]
-        return ", ".join(f"{name} {how(ended[name])}" for name in fatal)
+        return ", ".join(f"{name} {ending(ended[name])}" for name in fatal)
 
-    def told(self, name: str, ended: Mapping[str, int]) -> str:
+    def explain(self, name: str, ended: Mapping[str, int]) -> str:
         """For people: that `name`, one of `ended`, ended, and what follows."""
-        what = f"{name} {how(ended[name])}"
+        what = f"{name} {ending(ended[name])}"
         if name in self.spares:
             return f"{what}: {self.spares[name]}"
-        if self.over(ended):
+        if self.all_lost(ended):
             return f"{what}: no robot is left that can work; all ends"
         robot = next(robot for robot, nodes in self.robots.items() if name in nodes)
         others = [other for other in self.robots if other not in self.lost(ended)]
@@ -68,7 +68,7 @@ def roles_of(
     )
 
 
-def how(status: int) -> str:
+def ending(status: int) -> str:
     """How a process ended, from its exit status; of one that was killed, the signal."""
     if status >= 0:
         return f"ended with status {status}"

@@ -119,7 +119,7 @@ class RosBody:
 
     # -- Body -------------------------------------------------------------------------------------------------------
 
-    def feel(self) -> Inputs:
+    def sense(self) -> Inputs:
         arm = self._arm
         mine = arm is not None and arm.last_epoch == self._epoch
         return Inputs(
@@ -160,7 +160,7 @@ class RosBody:
             message.kind = ArmCommand.HOLD
         self._publish(self.arm_command, message)
 
-    def tell(self, message: Command) -> None:
+    def publish(self, message: Command) -> None:
         stamp = self._node.get_clock().now().to_msg()
         if isinstance(message, Decision):
             self._log(message)

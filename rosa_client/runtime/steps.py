@@ -84,8 +84,10 @@ def executing(core: Mission, now_s: float) -> None:
 
 
 def holding(core: Mission, now_s: float) -> None:
-    """While a cause holds, only the move to the safe pose may begin again. When none is left, the interrupted reset does,
-    or the robot goes on."""
+    """While a cause holds, only the move to the safe pose may begin again.
+
+    When none is left, an interrupted reset begins again; otherwise the robot goes on.
+    """
     _clear(core, now_s)
     if core.unfinished in RETURN_IS_OWED and not core.stands_in_danger:
         core.note(RETURN_TO_SAFE_STATE, "recovered", "the interrupted move to the safe pose begins again")

@@ -21,10 +21,10 @@ from rosa_contract.errors import ContractError
 from rosa_sim.demo import report, video
 from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.demo.episodes import episodes as watch
-from rosa_sim.faults.cell import PLACES, FaultyCell, plan
+from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.story import Story
-from rosa_sim.faults.summary import Told
+from rosa_sim.faults.summary import FaultRun
 from rosa_sim.faults.summary import table as fault_table
 from rosa_sim.faults.table import fault as fault_called
 from rosa_sim.faults.table import listing
@@ -53,7 +53,7 @@ def main() -> int:
             record=str(folder / "run.mcap"),
         )
         places = {injected.place} & set(PLACES) if injected is not None else set()
-        made = plan(robot, places, folder / "faults")
+        made = set_up(robot, places, folder / "faults")
     except ContractError as error:
         print(error, file=sys.stderr)
         return 2
@@ -61,7 +61,7 @@ def main() -> int:
     say = Progress()
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
-    told: list[Told] = []
+    told: list[FaultRun] = []
     say.line(f"run folder {_shown(folder)}; logs in {_shown(folder / 'logs')}")
     check_signals = end_on_signals()
 
@@ -123,7 +123,7 @@ class Run:
         cell: FaultyCell,
         runner: EpisodeRunner,
         say: Progress,
-        told: list[Told],
+        told: list[FaultRun],
     ) -> None:
         self._args, self._runner, self._told = args, runner, told
         self._injector: Injector | None = None
@@ -140,10 +140,10 @@ class Run:
             return self._runner.run(number, args.episodes, seed, args.timeout)
         seconds = args.fault_seconds or fault_called(args.fault).shown_s
         chunk, into_s = FAULT_AT
-        episode, seen = self._story.tell(
+        episode, seen = self._story.run(
             args.fault, number, args.episodes, seed, args.timeout, seconds, chunk, into_s
         )
-        self._told.append(Told(args.fault, seen))
+        self._told.append(FaultRun(args.fault, seen))
         return episode
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ class CellError(ContractError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CellSetup:
     """What a cell with fault places is made of: changed files, where the proxy listens, the switches."""
 
     robot: Robot
@@ -54,7 +54,7 @@ class Plan:
         return self.folder / f"{place}.json"
 
 
-def plan(robot: Robot, places: Collection[str], folder: Path) -> Plan:
+def set_up(robot: Robot, places: Collection[str], folder: Path) -> CellSetup:
     """Write the changed files into `folder` and say what to start. Raises `CellError`, or `ConfigError`."""
     unknown = sorted(set(places) - set(PLACES))
     if unknown:
@@ -75,26 +75,26 @@ def plan(robot: Robot, places: Collection[str], folder: Path) -> Plan:
         robot = replace(robot, config=str(_with_faulty_model(Path(robot.config), folder, factory)))
     if CLOCK in places:
         robot = replace(robot, use_sim_time=True)
-    made = Plan(robot, factory, load_robot(robot.robot), frozenset(places), folder, proxy, control)
+    made = CellSetup(robot, factory, load_robot(robot.robot), frozenset(places), folder, proxy, control)
     for place in places:
         turn(made.switch(place))
     return made
 
 
 class FaultyCell:
-    """A running cell after `plan`; a context manager around its `bringup`."""
+    """A running cell after `set_up`; a context manager around its `bringup`."""
 
-    def __init__(self, made: Plan, logs: Path, last: bool = False) -> None:
+    def __init__(self, made: CellSetup, logs: Path, last: bool = False) -> None:
         """`last` as in `Bringup`."""
-        self.plan = made
+        self.setup = made
         self.bringup = Bringup(
             [made.robot], server=made.robot.config, logs=logs, last=last, graph=self._graph
         )
 
     def __enter__(self) -> FaultyCell:
-        if self.plan.proxy:
-            command = [sys.executable, "-m", "rosa_sim.faults.proxy", "--listen", self.plan.proxy]
-            command += ["--gateway", self.plan.factory.gateway.bind, "--control", self.plan.control]
+        if self.setup.proxy:
+            command = [sys.executable, "-m", "rosa_sim.faults.proxy", "--listen", self.setup.proxy]
+            command += ["--gateway", self.setup.factory.gateway.bind, "--control", self.setup.control]
             self.bringup.supervisor.start(PROXY, command)
         self.bringup.__enter__()
         return self
@@ -106,22 +106,22 @@ class FaultyCell:
         """The robot's nodes, with relay, faulty driver and clock between them where they were asked for."""
         nodes = robot_graph(robot)
         namespace = nodes[0].namespace
-        if ARM in self.plan.places:
+        if ARM in self.setup.places:
             nodes = [self._faulty_arm(node) if node.executable == "arm_node" else node for node in nodes]
-        if SENSORS in self.plan.places:
-            parameters = {"robot": robot.robot, "control": str(self.plan.switch(SENSORS))}
+        if SENSORS in self.setup.places:
+            parameters = {"robot": robot.robot, "control": str(self.setup.switch(SENSORS))}
             nodes = [
-                replace(node, remap={**node.remap, **relay.remaps(self.plan.spec)}) if node.managed else node
+                replace(node, remap={**node.remap, **relay.remaps(self.setup.spec)}) if node.managed else node
                 for node in nodes
             ]
             nodes.insert(0, NodeSpec("rosa_sim.faults.relay", "relay", namespace, parameters))
-        if CLOCK in self.plan.places:
-            parameters = {"control": str(self.plan.switch(CLOCK))}
+        if CLOCK in self.setup.places:
+            parameters = {"control": str(self.setup.switch(CLOCK))}
             nodes.insert(0, NodeSpec("rosa_sim.faults.clock", "jumping_clock", namespace, parameters))
         return nodes
 
     def _faulty_arm(self, node: NodeSpec) -> NodeSpec:
-        parameters = {**node.parameters, "control": str(self.plan.switch(ARM))}
+        parameters = {**node.parameters, "control": str(self.setup.switch(ARM))}
         return replace(node, executable="rosa_sim.faults.arm", parameters=parameters)
 
 

@@ -20,7 +20,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.messages import HealthQuery, HealthReport
 from rosa_sim.faults.cell import SERVER, FaultyCell
 from rosa_sim.faults.link import LinkFault
-from rosa_sim.faults.proxy import tell
+from rosa_sim.faults.proxy import set_fault
 from rosa_sim.faults.switch import turn
 from rosa_sim.faults.table import ARM, CLOCK, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
 
@@ -36,7 +36,7 @@ class Injector:
     def __init__(self, cell: FaultyCell, node: Node) -> None:
         """`node`: in the robot's namespace; it is spun by its owner."""
         self._cell = cell
-        self._plan = cell.plan
+        self._setup = cell.setup
         self._name = ""
         self._stopped_pid = 0
         self._pressed = False
@@ -44,15 +44,15 @@ class Injector:
         self._release = node.create_client(ReleaseEmergencyStop, "arm_node/release_emergency_stop")
         self._shown = node.create_publisher(String, "fault", 10)  # for the recording: which fault is on
         self._health = (
-            Health(self._plan.factory.gateway.bind) if not self._plan.factory.gateway.curve_keys else None
+            Health(self._setup.factory.gateway.bind) if not self._setup.factory.gateway.curve_keys else None
         )
         self._places: dict[str, tuple[Callable[[str], None], Callable[[], None]]] = {
             LINK: (self._bad_link, self._good_link),
             WORKER: (self._bad_worker, self._good_worker),
             GATEWAY: (self._kill_server, self._start_server),
-            SENSORS: (self._bad_sensor, lambda: turn(self._plan.switch(SENSORS))),
+            SENSORS: (self._bad_sensor, lambda: turn(self._setup.switch(SENSORS))),
             ARM: (self._bad_arm, self._good_arm),
-            CLOCK: (self._jump, lambda: turn(self._plan.switch(CLOCK))),
+            CLOCK: (self._jump, lambda: turn(self._setup.switch(CLOCK))),
             RUNTIME: (self._stop_runtime, self._continue),
         }
 
@@ -87,22 +87,22 @@ class Injector:
     # -- link -------------------------------------------------------------------------------------------------------
 
     def _bad_link(self, name: str) -> None:
-        tell(self._plan.control, LinkFault(**fault(name).settings))
+        set_fault(self._setup.control, LinkFault(**fault(name).settings))
 
     def _good_link(self) -> None:
-        tell(self._plan.control, LinkFault())
+        set_fault(self._setup.control, LinkFault())
 
     # -- server -----------------------------------------------------------------------------------------------------
 
     def _bad_worker(self, name: str) -> None:
         if name in SIGNALS:
-            self._stopped_pid = worker_pid(self._cell.bringup.supervisor.pid(SERVER), self._plan.model)
+            self._stopped_pid = worker_pid(self._cell.bringup.supervisor.pid(SERVER), self._setup.model)
             os.kill(self._stopped_pid, SIGNALS[name])
         else:
-            turn(self._plan.switch(WORKER), **fault(name).settings)
+            turn(self._setup.switch(WORKER), **fault(name).settings)
 
     def _good_worker(self) -> None:
-        turn(self._plan.switch(WORKER))
+        turn(self._setup.switch(WORKER))
         self._continue()
 
     def _kill_server(self, name: str) -> None:
@@ -124,29 +124,29 @@ class Injector:
 
     def _bad_sensor(self, name: str) -> None:
         settings = dict(fault(name).settings)
-        first = next(iter(self._plan.spec.cameras))
+        first = next(iter(self._setup.spec.cameras))
         hit = {"frozen": [first], "late": [first], "repeats": [first], "stale": ["joint_states"]}
-        turn(self._plan.switch(SENSORS), **{key: hit.get(key, value) for key, value in settings.items()})
+        turn(self._setup.switch(SENSORS), **{key: hit.get(key, value) for key, value in settings.items()})
 
     def _bad_arm(self, name: str) -> None:
         if name == "emergency_stop":
             self._pressed = True
             self._button.publish(Bool(data=True))
         else:
-            turn(self._plan.switch(ARM), fault="a brake does not open (injected)")
+            turn(self._setup.switch(ARM), fault="a brake does not open (injected)")
 
     def _good_arm(self) -> None:
-        turn(self._plan.switch(ARM))
+        turn(self._setup.switch(ARM))
         if self._pressed:
             self._pressed = False
             request = ReleaseEmergencyStop.Request(decided_by="run", why="the fault of this run is over")
             self._release.call_async(request)
 
     def _jump(self, name: str) -> None:
-        turn(self._plan.switch(CLOCK), **fault(name).settings)
+        turn(self._setup.switch(CLOCK), **fault(name).settings)
 
     def _stop_runtime(self, name: str) -> None:
-        namespace = self._plan.robot.namespace.strip("/")
+        namespace = self._setup.robot.namespace.strip("/")
         self._stopped_pid = self._cell.bringup.supervisor.pid(f"{namespace}/runtime_node")
         os.kill(self._stopped_pid, signal.SIGSTOP)
 

@@ -22,7 +22,15 @@ BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before 
 CALL = "stop_and_call_human"
 SLOW = ("slo_missed", "late_result")  # a busy machine makes these by itself, now and then
 MOST_SLOW = 1
-BENIGN = ("operator", "recovered", "asked_again", "actions_in_time", "task_started", "monitor", "plan_in_time")
+BENIGN = (
+    "operator",
+    "recovered",
+    "asked_again",
+    "actions_in_time",
+    "task_started",
+    "monitor",
+    "plan_in_time",
+)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Proxy:
         self._control.send(json.dumps(answer).encode())
 
 
-def tell(control: str, fault: LinkFault | None) -> dict[str, Any]:
+def set_fault(control: str, fault: LinkFault | None) -> dict[str, Any]:
     """Have the proxy at `control` begin `fault`, or only ask with None; returns its answer. Raises `ProxyError`."""
     with zmq.Context.instance().socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)

@@ -46,7 +46,7 @@ def remaps(robot: RobotSpec) -> dict[str, str]:
     return {topic: f"relayed/{topic}" for topic, _ in topics(robot).values()}
 
 
-class Lane:
+class SensorFilter:
     """The messages of one sensor. Decides what leaves; the node sends it."""
 
     def __init__(self, name: str) -> None:
@@ -84,15 +84,15 @@ class Relay(Node):
         for name, (topic, kind) in topics(load_robot(self.get_parameter("robot").value)).items():
             out = self.create_publisher(kind, f"relayed/{topic}", qos_profile_sensor_data)
             self.create_subscription(
-                kind, topic, self._passer(Lane(name), out), qos_profile_sensor_data, raw=True
+                kind, topic, self._passer(SensorFilter(name), out), qos_profile_sensor_data, raw=True
             )
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def _passer(self, lane: Lane, out: Any) -> Any:
+    def _passer(self, sensor: SensorFilter, out: Any) -> Any:
         def pass_on(message: bytes) -> None:
-            for leaving in lane.take(time.monotonic(), message, self._switch.state()):
+            for leaving in sensor.take(time.monotonic(), message, self._switch.state()):
                 out.publish(leaving)
 
         return pass_on

@@ -43,7 +43,7 @@ class Story:
         runner.on_turn = self._turn
         runner.operator = self._operator
 
-    def tell(
+    def run(
         self,
         name: str,
         number: int,

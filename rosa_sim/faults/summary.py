@@ -12,7 +12,7 @@ from rosa_sim.faults.table import fault
 
 
 @dataclass(frozen=True)
-class Told:
+class FaultRun:
     """One fault in one episode."""
 
     name: str
@@ -34,7 +34,7 @@ class Told:
         }
 
 
-def table(told: Sequence[Told]) -> str:
+def table(told: Sequence[FaultRun]) -> str:
     """Every fault with its promise and, per episode, what happened."""
     lines: list[str] = []
     for name in dict.fromkeys(one.name for one in told):

@@ -72,7 +72,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Episode:
+class TaskSpan:
     """One task from its start to its end; `outcome` is empty when the recording ended first."""
 
     number: int
@@ -96,7 +96,7 @@ class Robot:
     stopped: list[Span] = field(default_factory=list)  # while the emergency stop is latched
     faults: list[Span] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[TaskSpan] = field(default_factory=list)
 
 
 def robots(recorded: Iterable[Recorded]) -> list[Robot]:
@@ -220,7 +220,7 @@ def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
         before = now
 
 
-def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -> Iterator[Episode]:
+def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -> Iterator[TaskSpan]:
     """The tasks. A status that names none may be the one between two tasks, or the robot's first."""
     endings = [e for e in decisions if e.message.action in OUTCOMES]
     tasks = _on(((e.time_s, e.message.task) for e in status), end_s)
@@ -231,7 +231,7 @@ def _episodes(status: list[Recorded], decisions: list[Recorded], end_s: float) -
         )
         outcome = inside[-1].action if inside else ""
         why = words(inside[-1].cause) if outcome not in ("", "done") else ""
-        yield Episode(number, span.what, span.start_s, span.end_s, outcome, why, attempts)
+        yield TaskSpan(number, span.what, span.start_s, span.end_s, outcome, why, attempts)
 
 
 def words(cause: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rosa_sim.timeline.lanes import Episode, Mark, Robot, Span
+from rosa_sim.timeline.lanes import Mark, Robot, Span, TaskSpan
 
 ROW_S = 24.0  # s, the most that one row shows
 LONGER = 0.15  # of that, which a row may be longer when it is the last of its episode
@@ -87,7 +87,7 @@ def title(robot: Robot, row: Row, named: bool) -> str:
     return who + text + (f"  ({row.note})" if row.note else "")
 
 
-def _episode(episode: Episode) -> str:
+def _episode(episode: TaskSpan) -> str:
     tries = f" in {episode.attempts} attempts" if episode.attempts > 1 else ""
     why = f" ({episode.why})" if episode.why else ""
     how = f"{episode.outcome or 'not ended'}{why} after {episode.end_s - episode.start_s:.1f} s{tries}"

@@ -32,7 +32,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 
 @dataclass(frozen=True)
-class Episode:
+class Trial:
     """The result of one seed."""
 
     seed: int
@@ -65,7 +65,7 @@ def play(
     policy: FlowPolicyBackend,
     monitor: TaskMonitorBackend,
     blank: bool = False,
-) -> Episode:
+) -> Trial:
     """One episode as the robot runs it: look, infer, play 400 ms, hold while the next inference runs."""
     world.reset(seed)
     arm = SynchronousArm(world)
@@ -90,7 +90,7 @@ def play(
         arm.wait()
     outcome = world.outcome()
     name = "timeout" if outcome == "ongoing" else outcome
-    return Episode(
+    return Trial(
         seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, early_done, _why(world, name)
     )
 
@@ -109,7 +109,7 @@ def _why(world: World, outcome: str) -> str:
     return f"the cube is on the mat at ({x:.2f}, {y:.2f}), tool off by {np.round(off * 1000).astype(int).tolist()} mm"
 
 
-def _play_seeds(job: tuple[list[int], bool]) -> list[Episode]:
+def _play_seeds(job: tuple[list[int], bool]) -> list[Trial]:
     seeds, blank = job
     policy, monitor = FlowPolicyBackend(), TaskMonitorBackend()
     policy.load()
@@ -121,11 +121,11 @@ def _play_seeds(job: tuple[list[int], bool]) -> list[Episode]:
         renderer.close()
 
 
-def play_many(seeds: list[int], blank: bool, workers: int) -> list[Episode]:
+def play_many(seeds: list[int], blank: bool, workers: int) -> list[Trial]:
     """All seeds, in `workers` processes, with progress."""
     jobs = [(seeds[i : i + 4], blank) for i in range(0, len(seeds), 4)]
     label = "blank images" if blank else "unseen seeds"
-    episodes: list[Episode] = []
+    episodes: list[Trial] = []
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         for part in tqdm(pool.imap_unordered(_play_seeds, jobs), total=len(jobs), desc=label, unit="x4"):
             episodes += part
@@ -235,7 +235,7 @@ def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: P
     return all(bool(aim["holds"]) for aim in aims)
 
 
-def contact_sheet(episodes: list[Episode]) -> NDArray[np.uint8]:
+def contact_sheet(episodes: list[Trial]) -> NDArray[np.uint8]:
     """Six unseen seeds (those that failed first) as rows of overview pictures over time, RGB."""
     chosen = sorted(episodes, key=lambda episode: (episode.outcome == "done", episode.seed))[:6]
     world = World(0)

@@ -102,7 +102,7 @@ def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(tmp_path: 
         return "resume" if story.connected else ""
 
     with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
-        episode = story.tell(bringup, runner)
+        episode = story.run(bringup, runner)
     assert story.alerts[0].cause == "max_consecutive_slo_violation"
     assert "waiting_for_human" in story.states
     assert still[0] < 1e-3, f"joints moved by {still[0]} rad in the last second before the decision"
@@ -121,7 +121,7 @@ def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(tmp_path: Pa
 
     story = Story(kill)
     with cell(tmp_path, operator=stand_in_when_ready(story), on_status=story.on_status) as (bringup, runner):
-        episode = story.tell(bringup, runner)
+        episode = story.run(bringup, runner)
         alive = workers_of(bringup)
         assert len(alive) == 2
         assert not {worker.pid for worker in alive} & set(killed)
@@ -142,7 +142,7 @@ def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(tmp_path: Path
         return "resume" if waited_s > 2 else ""
 
     with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
-        episode = story.tell(bringup, runner)
+        episode = story.run(bringup, runner)
     assert "holding" in story.states
     assert story.states.index("holding") < story.states.index("waiting_for_human")
     assert "sensor_silent" in story.alerts[0].cause

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_client.bringup.graph import Robot
 from rosa_sim.demo.episodes import EpisodeRunner, episodes
-from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, plan
+from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector, processes, worker_pid
 from rosa_sim.faults.judge import Happened, wrong
 from rosa_sim.faults.story import Story
@@ -31,7 +31,7 @@ class Cell:
         self._story = Story(runner, injector, resume_after_s=0.3)
 
     def tell(self, name: str, seed: int) -> Happened:
-        return self._story.tell(name, 1, 1, seed, 90.0, fault(name).seconds, 3, 0.1)[1]
+        return self._story.run(name, 1, 1, seed, 90.0, fault(name).seconds, 3, 0.1)[1]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
         gateway=endpoint,
         namespace=NAMESPACE,
     )
-    made = plan(robot, {LINK, WORKER, SENSORS}, folder / "faults")
+    made = set_up(robot, {LINK, WORKER, SENSORS}, folder / "faults")
     until_s = time.monotonic() + LONGEST_S
     with (
         FaultyCell(made, folder / "logs") as faulty,
@@ -80,11 +80,11 @@ def test_answers_that_do_not_arrive_stop_the_arm_and_call_a_human(cell: Cell) ->
 
 
 def test_a_model_that_answers_nan_is_not_obeyed(cell: Cell) -> None:
-    worker = worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.plan.model)
+    worker = worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.setup.model)
     seen = cell.tell("worker_nan", SEED + 2)
     assert wrong(fault("worker_nan"), seen) == [], seen
     assert seen.misses > 0
-    assert worker == worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.plan.model), (
+    assert worker == worker_pid(cell.faulty.bringup.supervisor.pid(SERVER), cell.faulty.setup.model), (
         "a worker whose model fails goes on"
     )
 
@@ -109,4 +109,4 @@ def test_a_link_with_keys_cannot_be_made_bad_and_says_why(tmp_path: Path) -> Non
     )
     robot = Robot(config=str(config), robot=str(ROOT / "configs" / "robots" / "panda.yaml"), gateway=endpoint)
     with pytest.raises(CellError, match=r"curve_keys.*Remove the key"):
-        plan(robot, {LINK}, tmp_path / "faults")
+        set_up(robot, {LINK}, tmp_path / "faults")

@@ -112,14 +112,14 @@ def _shown(core: RobotRuntime) -> dict[str, Any]:
 
 
 def test_the_end_of_a_call_is_told(bench: Bench) -> None:
-    bench.body.tell(CallEnded("system1", 12, "missed", 501.5, 500.0))
+    bench.body.publish(CallEnded("system1", 12, "missed", 501.5, 500.0))
     call = bench.next("calls")
     assert (call.component, call.request_id, call.ending) == ("system1", 12, Call.MISSED)
     assert (call.duration_ms, call.slo_ms) == (501.5, 500.0)
 
 
 def test_an_alert_names_its_robot(bench: Bench) -> None:
-    bench.body.tell(Alert(3, "arm_fault", "reflex", ("resume", "abort")))
+    bench.body.publish(Alert(3, "arm_fault", "reflex", ("resume", "abort")))
     alert = bench.next("operator_alert")
     assert (alert.robot, alert.id, alert.active, alert.choices) == ("bench", 3, True, ["resume", "abort"])
 
@@ -145,16 +145,16 @@ def test_what_the_arm_says_is_felt(bench: Bench) -> None:
     epoch = bench.next("arm_command").epoch
     said = ArmStatus(last_epoch=epoch, last_seq=1, cut_short="no sign of life", emergency_stop=True)
     bench.arm.publish(said)
-    bench.until(lambda: bench.body.feel().arm_sequence == 1)
-    felt = bench.body.feel()
+    bench.until(lambda: bench.body.sense().arm_sequence == 1)
+    felt = bench.body.sense()
     assert (felt.arm_cut_short, felt.emergency_stop, felt.arm_fault) == ("no sign of life", True, "")
 
 
 def test_of_an_order_of_another_sender_only_the_emergency_stop_concerns_the_robot(bench: Bench) -> None:
     said = ArmStatus(last_epoch=1, last_seq=99, cut_short="no sign of life", emergency_stop=True, fault="no")
     bench.arm.publish(said)
-    bench.until(lambda: bench.body.feel().emergency_stop)
-    felt = bench.body.feel()
+    bench.until(lambda: bench.body.sense().emergency_stop)
+    felt = bench.body.sense()
     assert (felt.arm_sequence, felt.arm_cut_short, felt.arm_fault) == (0, "", "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.bringup.graph import Cell, Robot, panel
-from rosa_client.bringup.roles import Roles, how, roles_of
+from rosa_client.bringup.roles import Roles, ending, roles_of
 
 ROBOTS = [Robot(namespace="left", record="left.mcap"), Robot(namespace="right")]
 KILLED = -9
@@ -20,8 +20,8 @@ def fleet() -> Roles:
 def test_a_robot_that_misses_a_node_is_lost_and_the_other_is_not(fleet: Roles, node: str) -> None:
     ended = {f"left/{node}": KILLED}
     assert fleet.lost(ended) == ["left"]
-    assert fleet.over(ended) == ""
-    told = fleet.told(f"left/{node}", ended)
+    assert fleet.all_lost(ended) == ""
+    told = fleet.explain(f"left/{node}", ended)
     assert told.startswith(f"left/{node} ended by SIGKILL: left is lost.")
     assert told.endswith("right goes on")
 
@@ -30,30 +30,30 @@ def test_a_robot_that_misses_a_node_is_lost_and_the_other_is_not(fleet: Roles, n
 def test_nobody_needs_a_recorder_or_the_panel(fleet: Roles, spare: str) -> None:
     ended = {spare: 1}
     assert fleet.lost(ended) == []
-    assert fleet.over(ended) == ""
-    assert fleet.told(spare, ended).startswith(f"{spare} ended with status 1: ")
+    assert fleet.all_lost(ended) == ""
+    assert fleet.explain(spare, ended).startswith(f"{spare} ended with status 1: ")
 
 
 def test_who_loses_its_recording_is_told_what_is_left_of_it(fleet: Roles) -> None:
-    assert "left.mcap has what came before" in fleet.told("left/recorder_node", {"left/recorder_node": 1})
+    assert "left.mcap has what came before" in fleet.explain("left/recorder_node", {"left/recorder_node": 1})
 
 
 def test_all_is_over_when_the_last_robot_is_lost(fleet: Roles) -> None:
     ended = {"left/camera_node": KILLED, "left/recorder_node": 0, "right/arm_node": 3}
     assert fleet.lost(ended) == ["left", "right"]
-    assert fleet.over(ended) == "left/camera_node ended by SIGKILL, right/arm_node ended with status 3"
-    assert fleet.told("right/arm_node", ended).endswith("no robot is left that can work; all ends")
+    assert fleet.all_lost(ended) == "left/camera_node ended by SIGKILL, right/arm_node ended with status 3"
+    assert fleet.explain("right/arm_node", ended).endswith("no robot is left that can work; all ends")
 
 
 def test_one_robot_alone_is_the_last() -> None:
     alone = roles_of([Robot(namespace="left")])
-    assert alone.over({"left/camera_node": KILLED}) == "left/camera_node ended by SIGKILL"
+    assert alone.all_lost({"left/camera_node": KILLED}) == "left/camera_node ended by SIGKILL"
 
 
 def test_every_robot_needs_what_is_nobodys_own(fleet: Roles) -> None:
     ended = {"left/camera_node": KILLED, "server": 1}
-    assert fleet.over(ended) == "server ended with status 1"
-    assert fleet.told("server", ended).endswith("all ends")
+    assert fleet.all_lost(ended) == "server ended with status 1"
+    assert fleet.explain("server", ended).endswith("all ends")
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_every_robot_needs_what_is_nobodys_own(fleet: Roles) -> None:
     [(0, "ended with status 0"), (-11, "ended by SIGSEGV"), (-40, "ended by signal 40")],
 )
 def test_an_exit_status_in_words(status: int, words: str) -> None:
-    assert how(status) == words
+    assert ending(status) == words

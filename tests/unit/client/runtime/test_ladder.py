@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, Send, TaskEnded
+from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import parse_factory
 from rosa_contract.errors import ConfigError

@@ -39,8 +39,8 @@ def test_only_what_was_played_was_told() -> None:
 def test_a_slowed_arm_is_behind() -> None:
     grasp = Grasp(PANDA, velocity_scale=0.5)
     grasp.order(closing(), 0.0)
-    assert grasp.told_m(0.4) == 0.08
-    assert grasp.told_m(0.7) == 0.02
+    assert grasp.commanded_m(0.4) == 0.08
+    assert grasp.commanded_m(0.7) == 0.02
 
 
 def test_a_move_keeps_or_opens() -> None:

@@ -23,7 +23,7 @@ from rosa_contract import codec
 from rosa_contract.messages import HealthQuery, HealthReport
 from rosa_contract.robot import load_robot
 from rosa_sim.faults.arm import FaultyArm
-from rosa_sim.faults.cell import CellError, plan
+from rosa_sim.faults.cell import CellError, set_up
 from rosa_sim.faults.inject import WORKER_MODULE, Health, command, processes, worker_pid
 from rosa_sim.faults.relay import remaps
 from rosa_sim.faults.switch import Switch, turn
@@ -114,7 +114,7 @@ def test_a_failing_arm_stays_until_its_node_knows_that_it_can_move_again(tmp_pat
 
 
 def test_places_are_put_between_the_products_nodes_and_the_model_is_wrapped(tmp_path: Path) -> None:
-    made = plan(ROBOT, {WORKER, SENSORS, ARM, CLOCK}, tmp_path)
+    made = set_up(ROBOT, {WORKER, SENSORS, ARM, CLOCK}, tmp_path)
     assert made.robot.use_sim_time
     text = Path(made.robot.config).read_text()
     assert "FaultyBackend" in text
@@ -126,9 +126,9 @@ def test_places_are_put_between_the_products_nodes_and_the_model_is_wrapped(tmp_
         "wrist/image_raw/compressed",
     }
     with pytest.raises(CellError, match="places: expected some of"):
-        plan(ROBOT, {"kitchen"}, tmp_path)
+        set_up(ROBOT, {"kitchen"}, tmp_path)
 
 
 def test_without_places_nothing_is_changed(tmp_path: Path) -> None:
-    assert plan(ROBOT, set(), tmp_path / "faults").robot == ROBOT
+    assert set_up(ROBOT, set(), tmp_path / "faults").robot == ROBOT
     assert not (tmp_path / "faults").exists()

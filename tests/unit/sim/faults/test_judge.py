@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from rosa_sim.faults.judge import Happened, broken, happened, late_commands
-from rosa_sim.faults.relay import Lane
-from rosa_sim.faults.summary import Told, table
+from rosa_sim.faults.relay import SensorFilter
+from rosa_sim.faults.summary import FaultRun, table
 from rosa_sim.faults.table import FAULTS, UnknownFault, fault, listing
 from rosa_sim.faults.watch import Alerted, ArmSeen, Called, Decided, Events, Played
 
@@ -180,26 +180,26 @@ def test_the_table_is_complete_and_an_unknown_name_is_helped() -> None:
 
 
 def test_the_summary_says_what_was_promised_and_what_happened() -> None:
-    text = table([Told("link_partition_up", told(good_story()))])
+    text = table([FaultRun("link_partition_up", told(good_story()))])
     assert fault("link_partition_up").promise in text
     assert "noticed after 0.90 s (slo_missed: stop_and_resend)" in text
     assert "as promised" in text
     bad = replace(told(good_story()), late_commands=2)
-    assert "2 chunks" in Told("link_partition_up", bad).plain()["broken"][0]
-    assert "BROKEN: 2 chunks" in table([Told("link_partition_up", bad)])
+    assert "2 chunks" in FaultRun("link_partition_up", bad).plain()["broken"][0]
+    assert "BROKEN: 2 chunks" in table([FaultRun("link_partition_up", bad)])
 
 
 def test_a_relay_passes_freezes_delays_and_repeats() -> None:
-    lane = Lane("front")
-    assert lane.take(0.0, b"0", {}) == [b"0"]
-    assert lane.take(0.1, b"1", {"frozen": ["front"]}) == []
-    assert lane.take(0.2, b"2", {"frozen": ["wrist"]}) == [b"2"]
-    assert lane.take(0.3, b"3", {"stale": ["front"]}) == [b"2"]
+    sensor = SensorFilter("front")
+    assert sensor.take(0.0, b"0", {}) == [b"0"]
+    assert sensor.take(0.1, b"1", {"frozen": ["front"]}) == []
+    assert sensor.take(0.2, b"2", {"frozen": ["wrist"]}) == [b"2"]
+    assert sensor.take(0.3, b"3", {"stale": ["front"]}) == [b"2"]
     new, old = b"cdr0" + b"NEWSTAMP" + b"new picture", b"cdr0" + b"OLDSTAMP" + b"old picture"
-    assert lane.take(0.4, old, {}) == [old]
-    assert lane.take(0.5, new, {"repeats": ["front"]}) == [b"cdr0" + b"NEWSTAMP" + b"old picture"]
+    assert sensor.take(0.4, old, {}) == [old]
+    assert sensor.take(0.5, new, {"repeats": ["front"]}) == [b"cdr0" + b"NEWSTAMP" + b"old picture"]
     late = {"late": ["front"], "seconds": 1.0}
-    assert lane.take(1.0, b"4", late) == []
-    assert lane.take(1.5, b"5", late) == []
-    assert lane.take(2.1, b"6", late) == [b"4"]
-    assert lane.take(2.2, b"7", {}) == [b"7"], "what was late is not delivered behind what is new"
+    assert sensor.take(1.0, b"4", late) == []
+    assert sensor.take(1.5, b"5", late) == []
+    assert sensor.take(2.1, b"6", late) == [b"4"]
+    assert sensor.take(2.2, b"7", {}) == [b"7"], "what was late is not delivered behind what is new"

@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 from rosa_sim.faults.link import LinkFault
-from rosa_sim.faults.proxy import Proxy, ProxyError, tell
+from rosa_sim.faults.proxy import Proxy, ProxyError, set_fault
 
 SOON_MS = 5000
 NEVER_MS = 300
@@ -98,16 +98,16 @@ def test_a_partition_cuts_one_way_until_it_is_lifted() -> None:
         robot = wire.robot(b"panda0")
         robot.send(b"before")
         assert wire.at_gateway() == [b"panda0", b"before"]
-        tell(wire.control, LinkFault("partition_up"))
+        set_fault(wire.control, LinkFault("partition_up"))
         robot.send(b"lost")
         wire.gateway.send_multipart([b"panda0", b"the other way"])
         assert robot.poll(SOON_MS)
         assert robot.recv() == b"the other way"
         assert wire.at_gateway(NEVER_MS) is None
-        tell(wire.control, LinkFault())
+        set_fault(wire.control, LinkFault())
         robot.send(b"after")
         assert wire.at_gateway() == [b"panda0", b"after"]
-        assert tell(wire.control, None)["counts"]["dropped"] == 1
+        assert set_fault(wire.control, None)["counts"]["dropped"] == 1
 
 
 def test_a_gateway_that_starts_later_is_reached() -> None:
@@ -143,7 +143,7 @@ def test_an_order_that_makes_no_sense_changes_nothing_and_says_why() -> None:
                 answer = socket.recv_json()
                 assert not answer["ok"]
                 assert named in answer["reason"]
-        assert tell(wire.control, None)["fault"]["kind"] == "none"
+        assert set_fault(wire.control, None)["fault"]["kind"] == "none"
 
 
 def test_faults_are_ordered_from_this_machine_only() -> None:
