@@ -17,6 +17,7 @@ import numpy as np
 from rosa_client.drivers.arms import ArmDriver, ArmState
 from rosa_client.motion.arm_orders import Order, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.refusal import Refusal
 
 SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
@@ -74,8 +75,8 @@ class ControlLoop:
         state = self._arm.read()
         self._player.reset(state.q_rad, state.gripper_m)
 
-    def order(self, number: OrderId, what: Order) -> Future[str]:
-        """Give an order at the next period; the future has why it was refused, or the empty text."""
+    def order(self, number: OrderId, what: Order) -> Future[Refusal | None]:
+        """Give an order at the next period; the future says why it was refused, or None."""
         received_s = time.monotonic()
         return self.submit(lambda: self._player.order(received_s, number, what))
 

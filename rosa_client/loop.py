@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
+from rosa_client.refusal import Refusal
 from rosa_client.runtime.commands import Command, Hold, Inputs, MoveTo, Order, Play, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
@@ -78,10 +79,10 @@ class RobotLoop:
     def cancel(self, reason: str) -> Future[None]:
         return self._ask(lambda now_s: self._carry(self.core.cancel(now_s, reason), now_s))
 
-    def decide(self, alert_id: int, choice: str, decided_by: str) -> Future[str]:
-        """An operator's decision; the result is why it was refused, empty when accepted."""
+    def decide(self, alert_id: int, choice: str, decided_by: str) -> Future[Refusal | None]:
+        """An operator's decision; the result says why it was refused, None when accepted."""
 
-        def call(now_s: float) -> str:
+        def call(now_s: float) -> Refusal | None:
             refusal, commands = self.core.decide(now_s, alert_id, choice, decided_by)
             self._carry(commands, now_s)
             return refusal

@@ -19,7 +19,7 @@ class PlayerState(Enum):
 
 @dataclass(frozen=True)
 class OrderId:
-    """Place of an order in the stream: a restarted sender has a greater epoch, and each order the next number."""
+    """Place of an order in its sequence: a restarted sender has a greater epoch, and each order the next number."""
 
     epoch: int
     seq: int
@@ -52,13 +52,13 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Nonsense:
-    """A command that cannot be read as an order. It is refused, and the arm leaves what it did before."""
+class Unreadable:
+    """A command that is not a valid order. It is refused, and the arm holds."""
 
     why: str
 
 
-Order = Play | MoveTo | Hold | Nonsense
+Order = Play | MoveTo | Hold | Unreadable
 
 
 @dataclass(frozen=True)

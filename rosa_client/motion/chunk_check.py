@@ -6,12 +6,20 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.motion.limits import MAX_HORIZON, MotionLimits
+from rosa_client.refusal import Refusal
 from rosa_contract.messages import Output
 from rosa_contract.robot import RobotSpec
 
 
 class BadChunk(ValueError):
-    """The chunk must not be executed; the text says why."""
+    """The chunk must not be executed; `refusal` says why.
+
+    Causes: those of `MotionLimits.refusal`, and no_actions, not_finite, step_time.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
 
 
 def check_chunk(
@@ -24,19 +32,21 @@ def check_chunk(
     joints = len(robot.joints)
     if output is None or "actions" not in output.arrays:
         got = "nothing" if output is None else ", ".join(output.arrays) or "no array"
-        raise BadChunk(f"expected an array 'actions', got {got}")
+        raise BadChunk(Refusal("no_actions", f"expected an array 'actions', got {got}"))
     actions = np.asarray(output.arrays["actions"], np.float64)
     if actions.ndim != 2 or actions.shape[1] != joints + 1 or not 1 <= actions.shape[0] <= MAX_HORIZON:
-        raise BadChunk(f"actions: expected (1..{MAX_HORIZON}, {joints + 1}), got {actions.shape}")
+        expected = f"(1..{MAX_HORIZON}, {joints + 1})"
+        raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}"))
     if not np.isfinite(actions).all():
-        raise BadChunk("actions: holds NaN or infinity")
+        raise BadChunk(Refusal("not_finite", "actions: holds NaN or infinity"))
     refusal = MotionLimits.of(robot).refusal(actions, "actions")
-    if refusal:
+    if refusal is not None:
         raise BadChunk(refusal)
     step_s = period_s / actions.shape[0]
     if "step_s" in output.arrays:
         given = np.asarray(output.arrays["step_s"], np.float64).ravel()
         if given.size != 1 or not 1e-3 <= given[0] <= 10:
-            raise BadChunk(f"step_s: expected one number from 0.001 to 10, got {given.tolist()[:4]}")
+            reason = f"step_s: expected one number from 0.001 to 10, got {given.tolist()[:4]}"
+            raise BadChunk(Refusal("step_time", reason))
         step_s = float(given[0])
     return actions, step_s

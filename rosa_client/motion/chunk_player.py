@@ -17,10 +17,20 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState, Setpoint
-from rosa_client.motion.emergency_stop import REFUSAL, EmergencyStop
+from rosa_client.motion.arm_orders import (
+    Hold,
+    MoveTo,
+    Order,
+    OrderId,
+    Play,
+    PlayerState,
+    Setpoint,
+    Unreadable,
+)
+from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_client.refusal import Refusal
 
 Array = npt.NDArray[np.float64]
 
@@ -42,7 +52,7 @@ class ChunkPlayer:
         self.state = PlayerState.HOLDING
         self.last = OrderId(0, 0)
         self.cut_short = ""  # why the last order did not run to its end
-        self._refused = ""  # why the last order was refused
+        self._refused: Refusal | None = None  # why the last order was refused
         self._driver_fault = ""
         self._gripper_m = limits.gripper.max_m
         self._target = Setpoint(np.zeros(limits.joints.dof), self._gripper_m)
@@ -60,7 +70,7 @@ class ChunkPlayer:
         self._filter.reset(q_rad)
         self._gripper_m = gripper_m
         self._leeway_m = GUARD_M + max(0.0, self._limits.depth_m(q_rad))
-        self.cut_short = self._refused = ""
+        self.cut_short, self._refused = "", None
         self._rest()
 
     @property
@@ -71,7 +81,7 @@ class ChunkPlayer:
     @property
     def fault(self) -> str:
         """Why the arm cannot move, or why it refused the last order; empty when all is well."""
-        return self._driver_fault or self._refused
+        return self._driver_fault or (self._refused.reason if self._refused is not None else "")
 
     @property
     def velocity_scale(self) -> float:
@@ -89,21 +99,26 @@ class ChunkPlayer:
         left_s = (self._end_s - self._chunk_s(now_s)) / self._filter.scale
         return max(0.0, left_s) if self.state is PlayerState.PLAYING else 0.0
 
-    def order(self, now_s: float, number: OrderId, what: Order) -> str:
-        """Take an order; returns why it was refused, or the empty text. A refused order changes nothing but, when it
-        was in turn, its number: the sender meant the arm to leave what it did before, so the arm then holds."""
+    def order(self, now_s: float, number: OrderId, what: Order) -> Refusal | None:
+        """Take an order; returns why it was refused.
+
+        An order that is not newer than the last one changes nothing. A new one that is refused makes the arm hold,
+        since its sender meant it to leave what it did before. Causes: those of `MotionLimits.refusal`, and old_order,
+        unreadable, emergency_stop, arm_fault, chunk_time.
+        """
         if not number.newer_than(self.last):
-            return f"order {number.epoch}:{number.seq} is not newer than {self.last.epoch}:{self.last.seq}"
+            last = f"{self.last.epoch}:{self.last.seq}"
+            return Refusal("old_order", f"order {number.epoch}:{number.seq} is not newer than {last}")
         self.last = number
         self._alive_s = now_s
         self._refused = self._refusal(what)
-        if self._refused or isinstance(what, Hold):
+        if self._refused is not None or isinstance(what, Hold):
             self._rest()
         elif isinstance(what, Play):
             self._play(now_s, what)
         elif isinstance(what, MoveTo):
             self._move(what)
-        if not self._refused:
+        if self._refused is None:
             self.cut_short = ""
         return self._refused
 
@@ -113,7 +128,7 @@ class ChunkPlayer:
             self._alive_s = max(self._alive_s, now_s)
 
     def come_to_rest(self, why: str) -> None:
-        """Leave what is under way, as for a hold that nobody ordered."""
+        """Stop what is under way and hold; `why` is reported as the reason for which it was cut short."""
         self._cut(why)
 
     def press_emergency_stop(self, source: str) -> bool:
@@ -121,12 +136,12 @@ class ChunkPlayer:
         self._cut("the emergency stop was pressed")
         return self.emergency_stop.press(source)
 
-    def release_emergency_stop(self, decided_by: str, why: str) -> str:
-        """Take orders again; returns why not, or the empty text. Nothing moves by this."""
-        problem = self.emergency_stop.release(decided_by, why)
-        if not problem and self._refused == REFUSAL:
-            self._refused = ""
-        return problem
+    def release_emergency_stop(self, decided_by: str, why: str) -> Refusal | None:
+        """Take orders again; returns why not. Nothing moves by this."""
+        refusal = self.emergency_stop.release(decided_by, why)
+        if refusal is None and self._refused == STOPPED:
+            self._refused = None
+        return refusal
 
     def sense(self, q_rad: npt.ArrayLike, gripper_m: float, fault: str) -> None:
         """What the driver measured, `q_rad` (dof,), and why it says that it cannot move (empty: it can)."""
@@ -140,7 +155,7 @@ class ChunkPlayer:
             self.reset(q_rad, self._gripper_m)
             self.cut_short = why
         if not fault:
-            self._refused = self._driver_fault = ""
+            self._refused, self._driver_fault = None, ""
 
     def fail(self, why: str) -> None:
         """The arm cannot move: hold, and refuse orders until it can again."""
@@ -165,25 +180,27 @@ class ChunkPlayer:
 
     # -- orders -----------------------------------------------------------------------------------------------------
 
-    def _refusal(self, what: Order) -> str:
-        if isinstance(what, Nonsense):
-            return what.why
-        if isinstance(what, Hold):  # asks nothing that the arm would not do by itself
-            return ""
+    def _refusal(self, what: Order) -> Refusal | None:
+        if isinstance(what, Unreadable):
+            return Refusal("unreadable", what.why)
+        if isinstance(what, Hold):  # always possible
+            return None
         if self.emergency_stop.latched:
-            return REFUSAL
+            return STOPPED
         if self._driver_fault:
-            return f"the arm cannot move: {self._driver_fault}"
+            return Refusal("arm_fault", f"the arm cannot move: {self._driver_fault}")
         start = self._filter.goes_to
         if isinstance(what, MoveTo):
             return self._limits.refusal(self._row(what)[None], "target", start)
         times = {"step_s": what.step_s, "skip_s": what.skip_s, "execute_s": what.execute_s}
         if not (all(math.isfinite(v) and v >= 0 for v in times.values()) and what.step_s > 0):
-            return f"chunk: expected finite step_s > 0, skip_s >= 0 and execute_s >= 0, got {times}"
+            reason = f"chunk: expected finite step_s > 0, skip_s >= 0 and execute_s >= 0, got {times}"
+            return Refusal("chunk_time", reason)
         refusal = self._limits.refusal(what.actions, "chunk", start)
         long_s = what.step_s * len(np.atleast_1d(np.asarray(what.actions)))
-        if not refusal and what.skip_s >= long_s:
-            return f"chunk: it is {long_s:g} s long, but {what.skip_s:g} s of it are to be skipped"
+        if refusal is None and what.skip_s >= long_s:
+            reason = f"chunk: it is {long_s:g} s long, but {what.skip_s:g} s of it are to be skipped"
+            return Refusal("chunk_time", reason)
         return refusal
 
     def _row(self, move: MoveTo) -> Array:

@@ -5,8 +5,10 @@ It is software, not a certified safety function: docs/local_safety.md.
 
 from __future__ import annotations
 
+from rosa_client.refusal import Refusal
+
 MAX_CHARS = 500  # of what a person enters
-REFUSAL = "the emergency stop is latched; release it first"
+STOPPED = Refusal("emergency_stop", "the emergency stop is latched; release it first")
 
 
 class EmergencyStop:
@@ -26,14 +28,19 @@ class EmergencyStop:
             self.pressed_by = source or "unknown"
         return fresh
 
-    def release(self, decided_by: str, why: str) -> str:
-        """Unlatch; returns why not, or the empty text. It moves nothing: what ran before is over."""
+    def release(self, decided_by: str, why: str) -> Refusal | None:
+        """Unlatch; returns why not. It moves nothing: what ran before is over.
+
+        Causes: not_latched, missing_text, text_too_long.
+        """
         if not self.latched:
-            return "no emergency stop is latched"
+            return Refusal("not_latched", "no emergency stop is latched")
         for name, text in (("decided_by", decided_by), ("why", why)):
             if not text.strip():
-                return f"{name} is empty; an emergency stop is released by a person who says who and why"
+                reason = f"{name} is empty; an emergency stop is released by a person who says who and why"
+                return Refusal("missing_text", reason)
             if len(text) > MAX_CHARS:
-                return f"{name} has {len(text)} characters; expected at most {MAX_CHARS}"
+                reason = f"{name} has {len(text)} characters; expected at most {MAX_CHARS}"
+                return Refusal("text_too_long", reason)
         self.pressed_by = ""
-        return ""
+        return None

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_client.motion.kinematics import Chain
+from rosa_client.refusal import Refusal
 from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
 
 Array = NDArray[np.float64]
@@ -20,10 +21,9 @@ Array = NDArray[np.float64]
 JOINT_TOLERANCE_RAD = 1e-3  # float32 rounding of a model that aims exactly at a limit
 GRIPPER_TOLERANCE_M = 1e-3
 MAX_HORIZON = 1024
-PATH_STEP_RAD = (
-    0.1  # between two places that are looked at on the way: the tool's arc is then off its chord by 1 mm
-)
-MAX_PLACES = 2048  # of one order; a wilder one is looked at in longer steps
+# Between two places that are checked on the path; the tool's arc is then off its chord by 1 mm.
+PATH_STEP_RAD = 0.1
+MAX_PLACES = 2048  # checked on the path of one order; a longer path is checked in longer steps
 
 
 class MotionLimits:
@@ -51,22 +51,22 @@ class MotionLimits:
         """The limits that a robot file sets."""
         return cls(spec.limits, spec.gripper, spec.chain, spec.workspace)
 
-    def refusal(self, rows: ArrayLike, name: str, start_rad: ArrayLike | None = None) -> str:
-        """Why `rows` (n, dof + 1), joints in rad and gripper width in m, must not be moved to; empty when they may.
+    def refusal(self, rows: ArrayLike, name: str, start_rad: ArrayLike | None = None) -> Refusal | None:
+        """Why `rows` (n, dof + 1), joints in rad and gripper width in m, must not be moved to; None when they may.
 
-        With `start_rad` (dof,) the straight joint-space way from there is looked at too, unless the arm already stands
-        outside its workspace: then it may come in.
+        With `start_rad` (dof,) the straight joint-space path from there is checked too, unless the arm already stands
+        outside its workspace: then it may come in. Causes: wrong_shape, joint_limit, gripper_range, workspace.
         """
         asked = np.asarray(rows, dtype=np.float64)
         dof = self.joints.dof
         if asked.ndim != 2 or asked.shape[1] != dof + 1 or not 1 <= len(asked) <= MAX_HORIZON:
             expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints and a gripper width"
-            return f"{name}: expected {expected}, got shape {asked.shape}"
+            return Refusal("wrong_shape", f"{name}: expected {expected}, got shape {asked.shape}")
         bad = ~((asked >= self._low - self._slack) & (asked <= self._high + self._slack))  # also where NaN
         if bad.any():
             return self._value_refusal(asked, bad, name)
         if self._chain is None:
-            return ""
+            return None
         corners = np.clip(asked, self._low, self._high)[:, :dof]
         from_start = start_rad is not None and self.depth_m(start_rad) <= 0.0
         if from_start:
@@ -89,26 +89,27 @@ class MotionLimits:
         """How far each coordinate of `points` (..., 3) is outside the box, m; negative inside."""
         return np.maximum(self._box_low - points, points - self._box_high)
 
-    def _value_refusal(self, asked: Array, bad: NDArray[np.bool_], name: str) -> str:
+    def _value_refusal(self, asked: Array, bad: NDArray[np.bool_], name: str) -> Refusal:
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        part = "gripper" if column == self.joints.dof else f"joint {column + 1}"
-        unit = "m" if column == self.joints.dof else "rad"
-        return (
+        is_gripper = column == self.joints.dof
+        part, unit = ("gripper", "m") if is_gripper else (f"joint {column + 1}", "rad")
+        return Refusal(
+            "gripper_range" if is_gripper else "joint_limit",
             f"{name}: waypoint {row}, {part} is {asked[row, column]:g} {unit}, "
-            f"expected {self._low[column]:g}..{self._high[column]:g} ({bad.sum()} of {bad.size} values are outside)"
+            f"expected {self._low[column]:g}..{self._high[column]:g} ({bad.sum()} of {bad.size} values are outside)",
         )
 
-    def _place_refusal(self, chain: Chain, corners: Array, name: str, before: int) -> str:
-        """`corners` (n, dof) are the way in joint space; `before` of them come before the first waypoint."""
+    def _place_refusal(self, chain: Chain, corners: Array, name: str, before: int) -> Refusal | None:
+        """`corners` (n, dof) are the path in joint space; `before` of them come before the first waypoint."""
         way, leads_to, share = _way(corners)
         points = chain.points(way)  # (places, watched, 3)
         bad = self._outside(points).max(axis=(1, 2)) > 0.0
         if not bad.any():
-            return ""
-        at = int(np.argmax(bad))
-        row = int(leads_to[at]) - before
-        where = f"waypoint {row}" if share[at] == 1.0 else f"on the way to waypoint {row}"
-        return f"{name}: {where}, {self._place_text(chain, points[at])}"
+            return None
+        first = int(np.argmax(bad))
+        row = int(leads_to[first]) - before
+        where = f"waypoint {row}" if share[first] == 1.0 else f"on the way to waypoint {row}"
+        return Refusal("workspace", f"{name}: {where}, {self._place_text(chain, points[first])}")
 
     def _place_text(self, chain: Chain, points: Array) -> str:
         """`points` (watched, 3)."""
@@ -160,4 +161,4 @@ def pose_problems(spec: RobotSpec) -> list[str]:
         problems = [
             limits.refusal([[*poses[b], width_m]], f"from {a}_rad to {b}_rad", poses[a]) for a, b in legs
         ]
-    return [problem for problem in problems if problem]
+    return [problem.reason for problem in problems if problem is not None]

@@ -12,26 +12,26 @@ from sensor_msgs.msg import JointState
 
 from rosa_client.control_loop import Pace
 from rosa_client.drivers.arms import ArmState
-from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, Play
+from rosa_client.motion.arm_orders import Hold, MoveTo, Order, Play, Unreadable
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_contract.robot import RobotSpec
 
 
 def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
-    """The command as an order; when it makes no sense, what is wrong with it."""
+    """The command as an order; `Unreadable` says what is wrong with it."""
     if message.kind == ArmCommand.HOLD:
         return Hold()
     if message.kind == ArmCommand.MOVE_TO:
         return MoveTo(np.array(message.joint_target_rad), message.gripper_width_m)
     if message.kind != ArmCommand.PLAY:
-        return Nonsense(f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1, MOVE_TO 2 or ALIVE 3")
+        return Unreadable(f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1, MOVE_TO 2 or ALIVE 3")
     chunk = message.chunk
     expected = [*spec.joints, "gripper"]
     if list(chunk.names) != expected:
-        return Nonsense(f"chunk: expected columns {expected}, got {list(chunk.names)}")
+        return Unreadable(f"chunk: expected columns {expected}, got {list(chunk.names)}")
     if len(chunk.data) != chunk.horizon * len(expected):
         wanted = chunk.horizon * len(expected)
-        return Nonsense(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
+        return Unreadable(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
     actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
     return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
 

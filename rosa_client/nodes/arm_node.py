@@ -35,6 +35,7 @@ from rosa_client.nodes.emergency_stop import EmergencyStopPort
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import declare, run_node
+from rosa_client.refusal import Refusal
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import load_robot
 
@@ -120,12 +121,12 @@ class ArmNode(Node):
                 lambda future: self._answered(future, number)
             )
 
-    def _answered(self, future: Future[str], number: OrderId) -> None:
+    def _answered(self, future: Future[Refusal | None], number: OrderId) -> None:
         """In the control thread, right after an order was taken or refused."""
         refusal = future.result()
-        if refusal:
+        if refusal is not None:
             self._refused += 1
-            self.get_logger().error(f"arm command {number.seq} refused: {refusal}")
+            self.get_logger().error(f"arm command {number.seq} refused ({refusal.cause}): {refusal}")
 
     def _declare_scale(self) -> float:
         text = "share of the working speed that everything moves with, above 0, at most 1; may be set at any time"

@@ -82,7 +82,7 @@ class EmergencyStopPort:
     ) -> ReleaseEmergencyStop.Response:
         who, why = request.decided_by, request.why
         refused, problem = self._in_loop(lambda: self._player.release_emergency_stop(who, why))
-        response.reason = problem or refused
+        response.reason = problem or (refused.reason if refused is not None else "")
         response.accepted = not response.reason
         how = f"refused: {response.reason}" if response.reason else "released"
         self._node.get_logger().warning(f"emergency stop {how} ({who or 'nobody'}: {why or 'no reason'})")

@@ -194,7 +194,8 @@ class RuntimeNode(LifecycleNode):
         assert self._loop is not None and self._body is not None
         decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
         try:
-            response.reason = answer_within(decided, DECIDE_WITHIN_S)
+            refusal = answer_within(decided, DECIDE_WITHIN_S)
+            response.reason = refusal.reason if refusal is not None else ""
         except TimeoutError:
             response.reason = f"the robot's core did not answer within {DECIDE_WITHIN_S:g} s"
         response.accepted = not response.reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rosa_client.motion.emergency_stop import STOPPED
+from rosa_client.refusal import Refusal
 from rosa_client.runtime.ladder import clear_the_cell, finish, retry, settle
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.side_machines import SafetyEvent
@@ -19,25 +21,31 @@ def first_alert(wall_s: float) -> int:
     return int(wall_s) % ALERT_NUMBERS + 1
 
 
-def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
-    """Why this decision cannot be accepted, and what would be; empty when it can."""
+def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> Refusal | None:
+    """Why this decision cannot be accepted, and what would be; None when it can.
+
+    Causes: missing_text, alert_settled, nothing_to_decide, unknown_alert, unknown_choice, emergency_stop.
+    """
     if not decided_by.strip():
-        return "decided_by: expected the name of who decides, got nothing"
+        return Refusal("missing_text", "decided_by: expected the name of who decides, got nothing")
     alert = core.alert
     if alert_id in core.settled:
         settled = core.settled[alert_id]
         ago = f"{now_s - settled.at_s:.1f} s ago"
         is_open = f"; the open one is {alert.alert_id}" if alert is not None else ""
-        return f"alert {alert_id} is settled: {settled.by} decided {settled.choice} {ago}{is_open}"
+        reason = f"alert {alert_id} is settled: {settled.by} decided {settled.choice} {ago}{is_open}"
+        return Refusal("alert_settled", reason)
     if alert is None or core.state is not State.WAITING_FOR_HUMAN:
-        return f"nothing to decide: the robot is {core.state.value}"
+        return Refusal("nothing_to_decide", f"nothing to decide: the robot is {core.state.value}")
     if alert_id != alert.alert_id:
-        return f"there is no alert {alert_id}; the open one is {alert.alert_id}"
+        reason = f"there is no alert {alert_id}; the open one is {alert.alert_id}"
+        return Refusal("unknown_alert", reason)
     if choice not in alert.choices:
-        return f"choice: expected one of {', '.join(alert.choices)}, got {choice[:40]!r}"
+        reason = f"choice: expected one of {', '.join(alert.choices)}, got {choice[:40]!r}"
+        return Refusal("unknown_choice", reason)
     if core.inputs.emergency_stop and choice != "abort":
-        return "the emergency stop is latched; release it first"
-    return ""
+        return STOPPED
+    return None
 
 
 def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None:

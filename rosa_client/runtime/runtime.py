@@ -8,6 +8,7 @@ Sources: ROSA 3.2 ("Robot-side system responsibilities") and 3.3 (violations, re
 
 from __future__ import annotations
 
+from rosa_client.refusal import Refusal
 from rosa_client.runtime import checks, choices, responses, steps
 from rosa_client.runtime.calls import Ending
 from rosa_client.runtime.commands import Command, Inputs
@@ -65,9 +66,11 @@ class RobotRuntime(Mission):
                 responses.use(self, calls, response, now_s)
         return self.take()
 
-    def decide(self, now_s: float, alert_id: int, choice: str, decided_by: str) -> tuple[str, list[Command]]:
-        """An operator's decision: why it is refused (empty when accepted), and commands."""
-        refused = choices.refusal(self, alert_id, choice, decided_by, now_s)
-        if not refused:
+    def decide(
+        self, now_s: float, alert_id: int, choice: str, decided_by: str
+    ) -> tuple[Refusal | None, list[Command]]:
+        """An operator's decision: why it is refused (None when accepted), and commands."""
+        refusal = choices.refusal(self, alert_id, choice, decided_by, now_s)
+        if refusal is None:
             choices.carry_out(self, choice, decided_by, now_s)
-        return refused, self.take()
+        return refusal, self.take()

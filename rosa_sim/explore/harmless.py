@@ -97,7 +97,7 @@ def _hear(core: RobotRuntime, request_id: int, output: Output | None) -> list[Ha
 
 def _refused(number: int, choice: str, by: str, situation: Situation) -> bool:
     refusal, commands = situation.core.decide(NOW_S, number, choice, by)
-    return bool(refusal) and not commands
+    return refusal is not None and not commands
 
 
 def _no_second_start(situation: Situation) -> bool:

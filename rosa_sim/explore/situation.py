@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rosa_client.refusal import Refusal
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import (
     HOLDING,
@@ -56,13 +57,13 @@ class Situation:
     ticked: bool = False  # the last event came with a control period
     blind: bool = False  # and in it the sensors were too old
     faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
-    refusal: str = ""  # of the last event, when it was an operator's decision
+    refusal: Refusal | None = None  # of the last event, when it was an operator's decision
 
     def copy(self) -> Situation:
         """Independent of this one, but for what never changes."""
         other: Situation = _twin(self)
         other.core = _copied(self.core)
-        other.commands, other.refusal = [], ""
+        other.commands, other.refusal = [], None
         other.ticked = other.blind = other.faulty = False
         return other
 

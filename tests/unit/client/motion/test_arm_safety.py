@@ -15,6 +15,7 @@ from rosa_client.motion.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
+from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 MOTION = MotionLimits.of(SPEC)
@@ -56,7 +57,7 @@ def chunk(by_rad: float, horizon: int = 40) -> np.ndarray:
 
 @pytest.mark.parametrize("order", [Play(chunk(0.8), 0.05), MoveTo(SAFE, 0.08)])
 def test_an_arm_whose_sender_dies_holds_after_100_ms_and_says_why(player: ChunkPlayer, order: Order) -> None:
-    assert player.order(0.0, OrderId(1, 1), order) == ""
+    assert player.order(0.0, OrderId(1, 1), order) is None
     run(player, 0.0, 0.5)
     run(player, 0.5, ALIVE_WITHIN_S - 0.01, alive=False)  # the last sign of life was at 0.49 s
     assert player.state is not PlayerState.HOLDING
@@ -75,7 +76,7 @@ def test_the_next_order_that_is_obeyed_clears_it_and_a_late_sign_of_life_starts_
     still = run(player, 0.8, 0.5)
     assert np.ptp(still, axis=0).max() < 1e-12
     assert player.cut_short
-    assert player.order(1.3, OrderId(1, 2), MoveTo(SAFE, 0.08)) == ""
+    assert player.order(1.3, OrderId(1, 2), MoveTo(SAFE, 0.08)) is None
     assert player.cut_short == ""
     assert run(player, 1.3, 5.0)[-1] == pytest.approx(SAFE, abs=1e-6)
     assert player.cut_short == ""
@@ -110,7 +111,7 @@ def test_what_is_left_of_a_way_after_the_chunk_s_time_ends_with_the_sender_too(p
 def test_a_chunk_into_the_table_is_refused_whole_and_the_arm_stays(player: ChunkPlayer) -> None:
     down = np.tile([*HOME, 0.08], (16, 1))
     down[:, 1] += np.linspace(0.0, 0.9, 16)
-    said = player.order(0.0, OrderId(1, 1), Play(down, 0.05))
+    said = because("workspace", player.order(0.0, OrderId(1, 1), Play(down, 0.05)))
     assert "(the workspace)" in said and "waypoint" in said and " is at z = " in said
     assert player.fault == said
     assert np.ptp(run(player, 0.0, 1.0), axis=0).max() == 0.0
@@ -122,7 +123,7 @@ def test_an_arm_that_was_pushed_out_of_its_box_may_come_in_and_never_goes_farthe
     start_m = MOTION.depth_m(low)
     assert start_m > 0.01
     player.reset(low, 0.08)
-    assert player.order(0.0, OrderId(1, 1), MoveTo(SPEC.clear_rad, math.nan)) == ""
+    assert player.order(0.0, OrderId(1, 1), MoveTo(SPEC.clear_rad, math.nan)) is None
     way = run(player, 0.0, 6.0)
     assert way[-1] == pytest.approx(SPEC.clear_rad, abs=1e-6)
     assert max(MOTION.depth_m(q) for q in way) <= start_m + GUARD_M
@@ -144,17 +145,17 @@ def test_an_arm_too_slow_for_its_waypoints_stops_before_it_cuts_the_corner_out_o
     """By way of the folded arm all is well; straight from right to left the stretched arm would reach 1 m far."""
     player = ChunkPlayer(PLANAR, RATE_HZ)
     player.reset((-0.2, 0.0) if begins_outside else RIGHT, 0.05)
-    assert player.order(0.0, OrderId(1, 1), MoveTo(RIGHT, math.nan)) == ""
+    assert player.order(0.0, OrderId(1, 1), MoveTo(RIGHT, math.nan)) is None
     run(player, 0.0, 4.0)
     hurried = [[*FOLDED, 0.05], [*LEFT, 0.05]]
-    assert player.order(4.0, OrderId(1, 2), Play(hurried, 0.02)) == ""
+    assert player.order(4.0, OrderId(1, 2), Play(hurried, 0.02)) is None
     way = run(player, 4.0, 6.0)
     assert "the way leaves the workspace: flange is at x = 0.95" in player.cut_short
     assert max(PLANAR.depth_m(q) for q in way) <= GUARD_M + 0.001
-    assert player.order(10.0, OrderId(1, 3), MoveTo(RIGHT, math.nan)) == ""
+    assert player.order(10.0, OrderId(1, 3), MoveTo(RIGHT, math.nan)) is None
     run(player, 10.0, 4.0)
     slowly = [[*FOLDED, 0.05]] * 100 + [[*LEFT, 0.05]] * 100
-    assert player.order(14.0, OrderId(1, 4), Play(slowly, 0.05)) == ""
+    assert player.order(14.0, OrderId(1, 4), Play(slowly, 0.05)) is None
     assert run(player, 14.0, 12.0)[-1] == pytest.approx(LEFT, abs=1e-6)
     assert player.cut_short == ""
 
@@ -171,32 +172,35 @@ def test_the_emergency_stop_holds_at_once_and_refuses_until_a_person_releases(pl
     stopping = run(player, 0.5, 1.0)
     assert np.ptp(stopping[round(STOP_S * RATE_HZ) :], axis=0).max() < 1e-12
     for seq, order in ((2, Play(chunk(0.8), 0.05)), (3, MoveTo(SAFE, 0.08))):
-        assert player.order(1.5, OrderId(1, seq), order) == "the emergency stop is latched; release it first"
-    assert player.order(1.5, OrderId(1, 4), Hold()) == "", "an order to hold asks nothing new"
+        said = because("emergency_stop", player.order(1.5, OrderId(1, seq), order))
+        assert said == "the emergency stop is latched; release it first"
+    assert player.order(1.5, OrderId(1, 4), Hold()) is None, "an order to hold asks nothing new"
     assert not player.press_emergency_stop("service"), "it is latched already"
-    for who, why in (("", "cleared"), ("  ", "cleared"), ("Ada", ""), ("Ada", "x" * 501)):
-        assert player.release_emergency_stop(who, why) != ""
+    for who, why in (("", "cleared"), ("  ", "cleared"), ("Ada", "")):
+        because("missing_text", player.release_emergency_stop(who, why))
+    because("text_too_long", player.release_emergency_stop("Ada", "x" * 501))
     assert player.emergency_stop.latched
     assert player.emergency_stop.pressed_by == "topic /emergency_stop"
-    assert player.release_emergency_stop("Ada", "the cell is clear") == ""
+    assert player.release_emergency_stop("Ada", "the cell is clear") is None
     still = run(player, 1.5, 1.0)
     assert np.ptp(still, axis=0).max() == 0.0, "releasing moves nothing"
-    assert player.order(2.5, OrderId(1, 5), MoveTo(SAFE, 0.08)) == ""
-    assert player.release_emergency_stop("Ada", "again") == "no emergency stop is latched"
+    assert player.order(2.5, OrderId(1, 5), MoveTo(SAFE, 0.08)) is None
+    because("not_latched", player.release_emergency_stop("Ada", "again"))
 
 
 def test_it_latches_before_any_order_and_a_refusal_does_not_outlive_the_release(player: ChunkPlayer) -> None:
     player.press_emergency_stop("service")
     assert player.cut_short == "", "nothing was cut short"
-    assert player.order(0.0, OrderId(1, 1), MoveTo(SAFE, 0.08)) == player.fault != ""
-    assert player.release_emergency_stop("Ada", "test") == ""
+    refused = player.order(0.0, OrderId(1, 1), MoveTo(SAFE, 0.08))
+    assert because("emergency_stop", refused) == player.fault
+    assert player.release_emergency_stop("Ada", "test") is None
     assert player.fault == ""
 
 
 def test_putting_the_arm_somewhere_else_does_not_unlatch(player: ChunkPlayer) -> None:
     player.press_emergency_stop("service")
     player.reset(SAFE, 0.08)
-    assert player.order(0.0, OrderId(1, 1), MoveTo(HOME, 0.08)) != ""
+    because("emergency_stop", player.order(0.0, OrderId(1, 1), MoveTo(HOME, 0.08)))
 
 
 # -- driver faults ---------------------------------------------------------------------------------
@@ -210,10 +214,10 @@ def test_a_driver_fault_stops_and_refuses_and_goes_when_the_driver_has_recovered
     assert player.cut_short == "the arm reports: joint 3: cartesian reflex"
     q = run(player, 0.5, 1.0)[-1]
     refused = player.order(1.5, OrderId(1, 2), MoveTo(SAFE, 0.08))
-    assert refused == "the arm cannot move: joint 3: cartesian reflex"
+    assert because("arm_fault", refused) == "the arm cannot move: joint 3: cartesian reflex"
     player.sense(q, 0.04, "")
     assert player.fault == ""
-    assert player.order(1.6, OrderId(1, 3), MoveTo(SAFE, 0.08)) == ""
+    assert player.order(1.6, OrderId(1, 3), MoveTo(SAFE, 0.08)) is None
 
 
 def test_an_arm_that_sagged_during_a_fault_does_not_jump_back(player: ChunkPlayer) -> None:

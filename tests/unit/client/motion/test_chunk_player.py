@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.motion.arm_orders import Hold, MoveTo, Nonsense, Order, OrderId, Play, PlayerState
+from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, PlayerState, Unreadable
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.robot import GripperSpec, JointLimits
+from tests.unit.client.refusals import because
 
 RATE_HZ = 100.0
 LIMITS = JointLimits((-2.0, -2.0), (2.0, 2.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0))
@@ -42,7 +43,7 @@ def ramp_chunk(to_rad: float, horizon: int = 16) -> np.ndarray:
 
 
 def test_a_chunk_is_played_to_its_end_and_then_held(player: ChunkPlayer) -> None:
-    assert player.order(10.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)) == ""
+    assert player.order(10.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)) is None
     assert player.state is PlayerState.PLAYING
     assert player.remaining_s(10.0) == pytest.approx(0.8)
     run(player, 10.0, 0.81)
@@ -87,64 +88,66 @@ def test_a_move_reaches_its_target_and_then_holds(player: ChunkPlayer) -> None:
 @pytest.mark.parametrize("number", [OrderId(5, 7), OrderId(5, 6), OrderId(4, 99)])
 def test_a_repeated_or_older_order_changes_nothing(player: ChunkPlayer, number: OrderId) -> None:
     player.order(0.0, OrderId(5, 7), Hold())
-    assert "is not newer than 5:7" in player.order(0.0, number, MoveTo([1.0, 1.0], 0.0))
+    assert "is not newer than 5:7" in because("old_order", player.order(0.0, number, MoveTo([1.0, 1.0], 0.0)))
     assert player.state is PlayerState.HOLDING
     assert player.last == OrderId(5, 7)
 
 
 def test_a_restarted_sender_begins_to_count_again(player: ChunkPlayer) -> None:
     player.order(0.0, OrderId(5, 900), Hold())
-    assert player.order(0.1, OrderId(6, 1), MoveTo([0.1, 0.1], 0.0)) == ""
+    assert player.order(0.1, OrderId(6, 1), MoveTo([0.1, 0.1], 0.0)) is None
 
 
 @pytest.mark.parametrize(
-    ("order", "says"),
+    ("order", "says", "cause"),
     [
-        (Play(np.array([[0.0, math.nan, 0.0]]), 0.05), "waypoint 0, joint 2 is nan"),
+        (Play(np.array([[0.0, math.nan, 0.0]]), 0.05), "waypoint 0, joint 2 is nan", "joint_limit"),
         (
             Play(np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]), 0.05),
             "waypoint 1, joint 1 is 9 rad, expected -2..2",
+            "joint_limit",
         ),
-        (Play(np.array([[0.0, 0.0, 0.5]]), 0.05), "gripper is 0.5"),
-        (Play(np.zeros((0, 3)), 0.05), "got shape (0, 3)"),
-        (Play(np.zeros((4, 2)), 0.05), "got shape (4, 2)"),
-        (Play(np.zeros((4, 3)), 0.0), "step_s > 0"),
-        (Play(np.zeros((4, 3)), math.inf), "finite step_s"),
-        (Play(np.zeros((4, 3)), 0.05, skip_s=0.2), "0.2 s long"),
-        (MoveTo([0.0, math.inf], 0.0), "joint 2 is inf"),
-        (Nonsense("kind 9 is unknown"), "kind 9 is unknown"),
-        (MoveTo([0.0], 0.0), "got shape (1, 2)"),
+        (Play(np.array([[0.0, 0.0, 0.5]]), 0.05), "gripper is 0.5", "gripper_range"),
+        (Play(np.zeros((0, 3)), 0.05), "got shape (0, 3)", "wrong_shape"),
+        (Play(np.zeros((4, 2)), 0.05), "got shape (4, 2)", "wrong_shape"),
+        (Play(np.zeros((4, 3)), 0.0), "step_s > 0", "chunk_time"),
+        (Play(np.zeros((4, 3)), math.inf), "finite step_s", "chunk_time"),
+        (Play(np.zeros((4, 3)), 0.05, skip_s=0.2), "0.2 s long", "chunk_time"),
+        (MoveTo([0.0, math.inf], 0.0), "joint 2 is inf", "joint_limit"),
+        (Unreadable("kind 9 is unknown"), "kind 9 is unknown", "unreadable"),
+        (MoveTo([0.0], 0.0), "got shape (1, 2)", "wrong_shape"),
     ],
 )
 def test_an_impossible_order_is_refused_with_its_reason_and_the_arm_holds(
-    player: ChunkPlayer, order: Order, says: str
+    player: ChunkPlayer, order: Order, says: str, cause: str
 ) -> None:
     player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
     run(player, 0.0, 0.2)
-    assert says in player.order(0.2, OrderId(1, 2), order)
+    assert says in because(cause, player.order(0.2, OrderId(1, 2), order))
     assert says in player.fault
     assert player.state is PlayerState.HOLDING
     assert run(player, 0.2, 1.0)[-1, 0] < 0.15
 
 
 def test_what_is_beyond_a_limit_by_rounding_is_taken_and_stops_at_the_limit(player: ChunkPlayer) -> None:
-    assert player.order(0.0, OrderId(1, 1), Play(np.array([[2.0009, 0.0, -0.0009]]), 0.05)) == ""
+    assert player.order(0.0, OrderId(1, 1), Play(np.array([[2.0009, 0.0, -0.0009]]), 0.05)) is None
     setpoints = run(player, 0.0, 8.0)
     assert setpoints[:, 0].max() <= 2.0
     assert setpoints[-1, 2] == 0.0
-    assert "joint 1 is 2.002" in player.order(9.0, OrderId(1, 2), Play(np.array([[2.002, 0.0, 0.0]]), 0.05))
+    beyond = Play(np.array([[2.002, 0.0, 0.0]]), 0.05)
+    assert "joint 1 is 2.002" in because("joint_limit", player.order(9.0, OrderId(1, 2), beyond))
 
 
 def test_a_repeated_order_is_no_fault(player: ChunkPlayer) -> None:
     player.order(0.0, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05))
-    assert player.order(0.01, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)) != ""
+    because("old_order", player.order(0.01, OrderId(1, 1), Play(ramp_chunk(0.2), step_s=0.05)))
     assert (player.fault, player.state) == ("", PlayerState.PLAYING)
 
 
 def test_a_move_without_a_width_keeps_what_the_gripper_holds(player: ChunkPlayer) -> None:
     player.order(0.0, OrderId(1, 1), MoveTo([0.1, 0.1], 0.01))
     run(player, 0.0, 2.0)
-    assert player.order(2.0, OrderId(1, 2), MoveTo([0.0, 0.0], math.nan)) == ""
+    assert player.order(2.0, OrderId(1, 2), MoveTo([0.0, 0.0], math.nan)) is None
     assert (run(player, 2.0, 2.0)[:, 2] == 0.01).all()
 
 
@@ -204,7 +207,7 @@ def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Order, int, 
     player.reset([0.0, 0.0], 0.08)
     now_s, rows = 0.0, [np.zeros(2)] * 3
     for seq, (order, periods, scale) in enumerate(story, start=1):
-        assert player.order(now_s, OrderId(1, seq), order) == ""
+        assert player.order(now_s, OrderId(1, seq), order) is None
         player.slow_down(now_s, scale)
         for _ in range(periods):
             player.alive(now_s, player.last)

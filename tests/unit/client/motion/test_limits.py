@@ -14,6 +14,7 @@ from rosa_client.motion.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_pr
 from rosa_contract.messages import Output
 from rosa_contract.robot import WorkspaceSpec, load_robot
 from rosa_server.models.kinematics import inverse, inverse_path
+from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 HOME = np.array(SPEC.home_rad)
@@ -31,19 +32,19 @@ def rows(*places: tuple[float, float, float]) -> np.ndarray:
 
 
 def test_a_chunk_inside_is_taken(limits: MotionLimits) -> None:
-    assert limits.refusal(rows((0.5, 0.0, 0.2), (0.5, 0.0, 0.018)), "chunk", HOME) == ""
+    assert limits.refusal(rows((0.5, 0.0, 0.2), (0.5, 0.0, 0.018)), "chunk", HOME) is None
 
 
 def test_a_waypoint_below_the_table_is_named_with_point_and_limit(limits: MotionLimits) -> None:
     low = rows((0.5, 0.0, 0.1), (0.5, 0.0, 0.05), (0.5, 0.0, -0.02))
-    said = limits.refusal(low, "chunk")
+    said = because("workspace", limits.refusal(low, "chunk"))
     assert said == "chunk: waypoint 2, tool is at z = -0.020 m, expected 0.005..0.85 (the workspace)"
 
 
 def test_the_elbow_may_not_leave_either(limits: MotionLimits) -> None:
     """The tool is in the box, the elbow leans back out of it."""
     back = np.array([[0.0, -1.7, 0.0, -2.5, 0.0, 2.0, 0.785, 0.08]])
-    assert "elbow is at x = -0.3" in limits.refusal(back, "target")
+    assert "elbow is at x = -0.3" in because("workspace", limits.refusal(back, "target"))
 
 
 def test_the_way_to_a_target_counts_not_only_the_target(limits: MotionLimits) -> None:
@@ -52,23 +53,28 @@ def test_the_way_to_a_target_counts_not_only_the_target(limits: MotionLimits) ->
     narrow = MotionLimits(
         SPEC.limits, SPEC.gripper, SPEC.chain, WorkspaceSpec((-0.3, -0.55, 0.0), (0.65, 0.55, 0.9))
     )
-    assert narrow.refusal(left, "target") == narrow.refusal(right, "target") == ""
-    said = narrow.refusal(right, "target", left[0, :7])
+    assert narrow.refusal(left, "target") is None
+    assert narrow.refusal(right, "target") is None
+    said = because("workspace", narrow.refusal(right, "target", left[0, :7]))
     assert "target: on the way to waypoint 0, flange is at x = 0.66" in said
-    assert "on the way to waypoint 1" in narrow.refusal(np.vstack([left, right]), "chunk")
+    assert "on the way to waypoint 1" in because(
+        "workspace", narrow.refusal(np.vstack([left, right]), "chunk")
+    )
 
 
 def test_an_arm_that_stands_outside_may_come_in(limits: MotionLimits) -> None:
     outside = rows((0.5, 0.0, -0.05))[0, :7]
     assert limits.depth_m(outside) == pytest.approx(0.055, abs=1e-3)
     assert "tool is at z = -0.05" in limits.place(outside)
-    assert limits.refusal(rows((0.5, 0.0, 0.2)), "target", outside) == ""
+    assert limits.refusal(rows((0.5, 0.0, 0.2)), "target", outside) is None
 
 
 def test_without_a_workspace_only_joints_and_gripper_are_limited() -> None:
     free = MotionLimits.of(replace(SPEC, workspace=None))
-    assert free.refusal(rows((0.5, 0.0, -0.02)), "chunk", HOME) == ""
-    assert "gripper is 0.2 m, expected 0..0.08" in free.refusal([[*HOME, 0.2]], "target")
+    assert free.refusal(rows((0.5, 0.0, -0.02)), "chunk", HOME) is None
+    assert "gripper is 0.2 m, expected 0..0.08" in because(
+        "gripper_range", free.refusal([[*HOME, 0.2]], "target")
+    )
 
 
 def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: MotionLimits) -> None:
@@ -77,14 +83,32 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
         chunk = np.array([[*HOME, 0.04]])
         chunk[0, 5] = most + beyond
         free = replace(SPEC, workspace=None)
-        assert (MotionLimits.of(free).refusal(chunk, "chunk") == "") is taken
+        assert (MotionLimits.of(free).refusal(chunk, "chunk") is None) is taken
         if taken:
             check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
         else:
-            with pytest.raises(BadChunk, match="waypoint 0, joint 6"):
+            with pytest.raises(BadChunk, match="waypoint 0, joint 6") as bad:
                 check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
-    with pytest.raises(BadChunk, match="the workspace"):
+            assert bad.value.refusal.cause == "joint_limit"
+    with pytest.raises(BadChunk, match="the workspace") as bad:
         check_chunk(Output(arrays={"actions": rows((0.5, 0.0, -0.02))}), SPEC, 0.4)
+    assert bad.value.refusal.cause == "workspace"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "cause"),
+    [
+        ({}, "no_actions"),
+        ({"actions": np.zeros((2, 3))}, "wrong_shape"),
+        ({"actions": np.full((2, 8), np.nan)}, "not_finite"),
+        ({"actions": np.array([[*HOME, 0.04]]), "step_s": np.array([0.0])}, "step_time"),
+        ({"actions": np.array([[*HOME, 0.4]])}, "gripper_range"),
+    ],
+)
+def test_a_bad_chunk_says_why_in_one_word(arrays: dict[str, np.ndarray], cause: str) -> None:
+    with pytest.raises(BadChunk) as bad:
+        check_chunk(Output(arrays=arrays), SPEC, 0.4)
+    assert bad.value.refusal.cause == cause
 
 
 def test_the_named_poses_and_the_ways_between_them_are_inside() -> None:
@@ -105,7 +129,7 @@ def test_the_box_leaves_room_around_everything_that_the_task_needs(limits: Motio
 def test_a_chunk_that_goes_down_to_the_cube_is_accepted(limits: MotionLimits) -> None:
     path = np.linspace([0.47, 0.0, 0.3], [0.5, 0.1, 0.05], 16)[None]
     chunk = np.hstack([inverse_path(path, HOME[None])[0], np.full((16, 1), 0.08)])
-    assert limits.refusal(chunk, "chunk", HOME) == ""
+    assert limits.refusal(chunk, "chunk", HOME) is None
 
 
 def test_the_longest_and_wildest_chunk_is_refused(limits: MotionLimits) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rosa_client.refusal import Refusal
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
@@ -170,7 +171,7 @@ class Stage:
     def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
         return self._note(self.core.answer(self.now_s, Response(request.request_id, status, why)))
 
-    def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> str:
+    def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> Refusal | None:
         if alert_id is None:
             alert_id = self.core.alert.alert_id if self.core.alert else 0
         refusal, commands = self.core.decide(self.now_s, alert_id, choice, by)

@@ -6,6 +6,7 @@ import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
+from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import SAFETY, Stage
 
 
@@ -100,7 +101,7 @@ def test_a_fault_that_is_still_there_after_the_decision_calls_a_human_again() ->
     first = stage.run_until(Alert, limit_s=0.1)
     plays = len(stage.of(Play))
     assert isinstance(first, Alert)
-    assert stage.decide("resume") == ""
+    assert stage.decide("resume") is None
     second = stage.run_until(Alert, limit_s=0.1)
     assert isinstance(second, Alert)
     assert second.alert_id == first.alert_id + 1
@@ -112,7 +113,7 @@ def test_a_fault_that_only_says_that_the_last_order_was_refused_ends_with_the_ne
     stage.arm_fault = "chunk: waypoint 3 leaves the workspace"
     stage.run_until(Alert, limit_s=0.1)
     stage.arm_deaf = True  # its answer takes a while
-    assert stage.decide("resume") == ""
+    assert stage.decide("resume") is None
     assert not [c for c in stage.run(0.1) if isinstance(c, Alert)]
     stage.arm_deaf, stage.arm_fault, stage.arm_sequence = False, "", stage.last_sequence
     stage.run_until(Play, limit_s=1)
@@ -134,19 +135,20 @@ def test_while_it_is_latched_nothing_is_decided_but_the_end(choice: str) -> None
     stage = playing()
     stage.emergency_stop = True
     stage.run_until(Alert)
-    assert stage.decide(choice) == "the emergency stop is latched; release it first"
+    said = because("emergency_stop", stage.decide(choice))
+    assert said == "the emergency stop is latched; release it first"
     assert stage.core.state is State.WAITING_FOR_HUMAN
     stage.emergency_stop = False
     stage.run(0.02)
     assert stage.core.state is State.WAITING_FOR_HUMAN, "a release moves nothing"
-    assert stage.decide(choice) == ""
+    assert stage.decide(choice) is None
 
 
 def test_under_an_emergency_stop_a_task_may_be_ended_and_the_next_one_waits_too() -> None:
     stage = playing()
     stage.emergency_stop = True
     stage.run_until(Alert)
-    assert stage.decide("abort") == ""
+    assert stage.decide("abort") is None
     assert stage.of(TaskEnded)[-1].outcome == "aborted"
     stage.start()
     stage.run_until(Alert, limit_s=0.1)

@@ -7,6 +7,7 @@ import pytest
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, TaskEnded
 from rosa_client.runtime.task_machine import State
+from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import Stage
 
 
@@ -20,10 +21,10 @@ def waiting(first_alert: int = 1) -> Stage:
 @pytest.mark.parametrize("first", ["resume", "retry", "return_to_safe_state", "abort"])
 def test_the_first_decision_wins_and_the_second_is_told_who_took_which(first: str) -> None:
     stage = waiting()
-    assert stage.decide(first, 1, by="anna") == ""
+    assert stage.decide(first, 1, by="anna") is None
     state, events = stage.core.state, len(stage.events)
     stage.now_s += 2.5
-    said = stage.decide("abort", 1, by="ben")
+    said = because("alert_settled", stage.decide("abort", 1, by="ben"))
     assert said == f"alert 1 is settled: anna decided {first} 2.5 s ago"
     assert (stage.core.state, len(stage.events)) == (state, events), "a refused decision changes nothing"
 
@@ -32,7 +33,7 @@ def test_every_alert_gets_one_answer() -> None:
     stage = waiting()
     stage.decide("return_to_safe_state")
     assert stage.of(ClearAlert)[-1].alert_id == 1
-    assert "the robot is clearing" in stage.decide("resume", 2)
+    assert "the robot is clearing" in because("nothing_to_decide", stage.decide("resume", 2))
     again = stage.run_until(Alert)
     assert isinstance(again, Alert)
     assert again.alert_id == 2
@@ -42,7 +43,8 @@ def test_every_alert_gets_one_answer() -> None:
 
 def test_who_decides_is_required() -> None:
     stage = waiting()
-    assert stage.decide("resume", by="  ") == "decided_by: expected the name of who decides, got nothing"
+    said = because("missing_text", stage.decide("resume", by="  "))
+    assert said == "decided_by: expected the name of who decides, got nothing"
     assert stage.core.state is State.WAITING_FOR_HUMAN
 
 
@@ -50,7 +52,8 @@ def test_an_alert_that_ended_with_its_task_says_so() -> None:
     stage = waiting()
     stage._note(stage.core.cancel(stage.now_s, "the client gave up"))
     assert stage.of(ClearAlert)[-1].reason == "the client gave up"
-    assert stage.decide("resume", 1) == "alert 1 is settled: the end of the task decided aborted 0.0 s ago"
+    said = because("alert_settled", stage.decide("resume", 1))
+    assert said == "alert 1 is settled: the end of the task decided aborted 0.0 s ago"
 
 
 def test_a_way_to_the_safe_pose_that_fails_asks_again() -> None:
@@ -82,9 +85,10 @@ def test_a_button_from_before_a_restart_does_not_answer_the_new_alert() -> None:
     before, after = waiting(first_alert(started_s)), waiting(first_alert(started_s + 30))
     old, new = before.of(Alert)[0].alert_id, after.of(Alert)[0].alert_id
     assert new == old + 30, "a robot that raises an alert each second would come to it only now"
-    assert after.decide("resume", old) == f"there is no alert {old}; the open one is {new}"
+    said = because("unknown_alert", after.decide("resume", old))
+    assert said == f"there is no alert {old}; the open one is {new}"
     assert after.core.state is State.WAITING_FOR_HUMAN
-    assert after.decide("resume", new) == ""
+    assert after.decide("resume", new) is None
 
 
 def test_numbers_of_alerts_have_six_digits_at_most_and_are_never_0() -> None:

@@ -37,7 +37,7 @@ class Route:
     def move(self, pose: str, gripper_m: float = KEEP) -> None:
         self.seq += 1
         refused = self.player.order(self.now_s, OrderId(1, self.seq), MoveTo(SPEC.pose(pose), gripper_m))
-        assert refused == "", f"to {pose}: {refused}"
+        assert refused is None, f"to {pose}: {refused}"
         end_s = self.now_s + 10.0
         while self.player.state is not PlayerState.HOLDING:
             assert self.now_s < end_s, f"the move to {pose} did not end"

@@ -119,12 +119,11 @@ def resets_whatever_holds(core: Mission, calls: ComponentCalls, verdict: str, no
         ladder.failed(core, now_s)
 
 
-def takes_any_choice(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
+def takes_any_choice(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> None:
     """Lets an operator resume under an emergency stop."""
-    return ""
 
 
-def takes_any_number(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> str:
+def takes_any_number(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> Any:
     """Takes a decision on whichever alert for one on the open one."""
     alert = core.alert
     return real_refusal(core, alert.alert_id if alert else alert_id, choice, decided_by, now_s)
