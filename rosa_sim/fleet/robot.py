@@ -17,7 +17,6 @@ from rosa_client.runtime.commands import (
     MOVING,
     PLAYING,
     Alert,
-    Answer,
     CallEnded,
     ClearAlert,
     Command,
@@ -150,8 +149,7 @@ class VirtualRobot:
     def receive(self, response: Response, now_s: float) -> list[Send]:
         """An answer has come; as in production the core is asked right after, where that can matter."""
         self._useful = response.status == OK
-        answer = Answer(response.request_id, response.status, response.reason, response.output)
-        self._carry(self.core.answer(now_s, answer), now_s)
+        self._carry(self.core.answer(now_s, response), now_s)
         if min(next_due_s(self.core), self._arm_changes_s) <= now_s:
             return self.tick(now_s)
         self._plan_wake(now_s, 0.0)

@@ -118,7 +118,7 @@ def test_every_call_ends_once_and_every_accepted_request_is_answered_once() -> N
     assert len(answered) == len(set(answered))
     assert set(dispatched) == {"system1/0.1", "system2/0.1", "safety/0.1"}
     open_now = sum(
-        lane.in_flight for robot in simulation.robots.values() for lane in robot.core.lanes.values()
+        calls.in_flight for robot in simulation.robots.values() for calls in robot.core.calls.values()
     )
     assert len(diary.ends) == len(diary.sends) - open_now
     assert {ending for *_, ending in diary.ends} >= {"in_time", "missed"}, (
