@@ -7,6 +7,7 @@ only under the name of its key.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -93,18 +94,33 @@ class KeyRing:
         if secret is None:
             raise AccessError(f"gateway.curve_keys: {secret_file} holds no secret key")
         self._secret = secret
+        self._robots: dict[str, tuple[tuple[int, ...], bytes]] = {}  # name -> (stamp of its file, public key)
+        self.refresh()
 
     def robot_of(self, public_key: bytes) -> str | None:
         """The name of the robot with this public key (32 bytes), or None for a stranger."""
+        self.refresh()
         wanted = z85.encode(public_key)
-        for path in sorted((self.folder / ROBOTS).glob("*.key")):
-            try:
-                key, _ = zmq.auth.load_certificate(path)
-            except (OSError, ValueError):
+        return next((name for name, (_, key) in sorted(self._robots.items()) if key == wanted), None)
+
+    def refresh(self) -> set[str]:
+        """Read the files that have changed. Returns the names whose key is gone or another one."""
+        before, self._robots = self._robots, {}
+        try:
+            entries = list(os.scandir(self.folder / ROBOTS))
+        except OSError:  # no folder, no robots
+            entries = []
+        for entry in entries:
+            if not entry.name.endswith(".key"):
                 continue
-            if key == wanted:
-                return path.name.removesuffix(".key")
-        return None
+            name = entry.name.removesuffix(".key")
+            with contextlib.suppress(OSError, ValueError):  # unreadable: as if it were not there
+                status = entry.stat()
+                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+                known = before.get(name)
+                key = known[1] if known and known[0] == stamp else zmq.auth.load_certificate(entry.path)[0]
+                self._robots[name] = (stamp, key)
+        return {name for name, (_, key) in before.items() if self._robots.get(name, ((), b""))[1] != key}
 
     def protect(self, socket: zmq.Socket[bytes]) -> None:
         """Make a socket, not yet bound, talk CURVE only."""

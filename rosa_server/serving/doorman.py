@@ -9,12 +9,13 @@ bytes, and the messages that the gateway reads say how many of them were deliver
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import socket
 import struct
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import zmq
@@ -29,8 +30,10 @@ SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this 
 FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
 TCP_INFO_BYTES = 136
 BYTES_RECEIVED_AT = 128  # tcpi_bytes_received of struct tcp_info, Linux 4.1 and later
-EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_ACCEPT_FAILED
-ACCEPTED, ACCEPT_FAILED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_ACCEPT_FAILED)
+# Not ACCEPT_FAILED: without a descriptor left libzmq tells that as fast as it can try again.
+EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+ACCEPTED = int(zmq.EVENT_ACCEPTED)
+MOST_EVENTS = 256  # at once; the rest waits for the next look
 
 
 @dataclass(slots=True)
@@ -129,36 +132,32 @@ class Doorman:
         if line is not None:
             self.connections.left(line.key)
 
-    def revoke(self, now_s: float, owners: Sequence[str]) -> None:
-        """Cut off whoever was let in with the key of one of these robots."""
-        for line in [line for line in self._lines.values() if line.owner in owners and line.owner]:
+    def revoke(self, now_s: float, owners: Collection[str]) -> list[bytes]:
+        """Cut off whoever was let in with the key of one of these robots. Returns ZeroMQ's names of them."""
+        lines = [line for line in self._by_identity.values() if line.owner in owners]
+        for line in lines:
             self._carry(self.connections.revoke(line.key, now_s), now_s)
-
-    def owners(self) -> set[str]:
-        """The robots whose keys let in those who are here."""
-        return {line.owner for line in self._lines.values() if line.owner}
+        return [line.identity for line in lines if line.identity is not None]
 
     # -- who comes and goes ----------------------------------------------------------------------------------------
 
     def _take_events(self, now_s: float) -> None:
         assert self._monitor is not None
-        while True:
+        for _ in range(MOST_EVENTS):
             try:
                 event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            kind, value = struct.unpack("=hi", event)
-            if kind == ACCEPT_FAILED:
-                self._say(now_s, "accept_failed", "", "", {"errno": value})
-                continue
-            self._ended(value)  # also where its end was not told: the descriptor is another's now
+            kind, fd = struct.unpack("=hi", event)
+            self._ended(fd)  # also where its end was not told: the descriptor is another's now
             if kind == ACCEPTED:
-                self._accept(value, now_s)
+                self._accept(fd, now_s)
 
     def _accept(self, fd: int, now_s: float) -> None:
         try:
             end = socket.socket(fileno=socket.dup(fd))
-        except OSError:  # closed meanwhile, or no descriptor is left
+        except OSError as error:
+            self._turn_away(fd, error, now_s)
             return
         tcp = end.family in (socket.AF_INET, socket.AF_INET6)
         try:
@@ -172,6 +171,19 @@ class Doorman:
         line = Line(key, fd, end, counted)
         self._lines[key] = self._by_fd[fd] = line
         self._carry(self.connections.accepted(key, address, port, now_s), now_s)
+
+    def _turn_away(self, fd: int, error: OSError, now_s: float) -> None:
+        """No descriptor is left for watching a connection, so it ends; or it has ended by itself."""
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            return
+        with contextlib.suppress(OSError):
+            theirs = socket.socket(fileno=fd)
+            try:
+                theirs.shutdown(socket.SHUT_RDWR)
+            finally:
+                theirs.detach()  # libzmq closes it
+        self.count("too_many_connections")
+        self._say(now_s, "no_descriptors_left", "", "", {"reason": str(error)})
 
     def _ended(self, fd: int) -> None:
         line = self._by_fd.pop(fd, None)

@@ -27,6 +27,7 @@ NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to
 BURST = 32  # messages read from one socket before the other gets its turn
 CLUSTER_EVERY_S = 0.05  # how often dead workers are looked for
 REPORT_EVERY_S = 1.0
+KEYS_EVERY_S = 0.5  # how often removed keys are looked for
 ROBOT_BACKLOG = 4  # messages per robot that ZeroMQ holds before TCP pushes back
 UNREAD_ANSWERS = 64  # per robot; a robot that reads nothing loses the next ones
 HANDSHAKE_MS = 5000  # ZMTP's greeting and, with keys, CURVE
@@ -72,7 +73,7 @@ class Gateway:
         self._max_bytes = int(max_message_mb * 1e6)
         self._shm: dict[str, ShmWriter] = {}  # by worker id
         self._shm_ids: dict[int, str] = {}  # by descriptor
-        self._next_poll_s = self._next_report_s = 0.0
+        self._next_poll_s = self._next_report_s = self._next_keys_s = 0.0
         self._poller = zmq.Poller()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
@@ -114,6 +115,9 @@ class Gateway:
             self._next_poll_s = now_s + CLUSTER_EVERY_S
             self._watch(now_s)
         self._doorman.step(now_s)
+        if self._keys is not None and now_s >= self._next_keys_s:
+            self._next_keys_s = now_s + KEYS_EVERY_S
+            self._revoke(now_s, self._keys.refresh())
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
@@ -212,6 +216,11 @@ class Gateway:
             self._core.refuse(connection, m.Refused(cause, str(error)))
             return max(1.0, count / MOST_FRAMES)
         return 0.0
+
+    def _revoke(self, now_s: float, robots: set[str]) -> None:
+        """End the connections and sessions of robots whose keys count no more."""
+        for connection in self._doorman.revoke(now_s, robots):
+            self._core.expel(now_s, connection, "its key was removed")
 
     def _check_name(self, hello: m.Hello, frame: zmq.Frame) -> None:
         """With keys, a robot has the name of its key, or it could answer for another one."""

@@ -54,9 +54,12 @@ class Server:
         gateway: str = "",
         factory: str = "",
         arguments: Sequence[str] = (),
+        descriptors: int = 0,
     ) -> None:
-        """`factory`: another factory file, with {port} and {metrics_port}. `arguments`: more of `rosa serve`."""
+        """`factory`: another factory file, with {port} and {metrics_port}. `arguments`: more of `rosa serve`.
+        `descriptors`: how many the server may open, as `ulimit -n` says it; 0: as many as here."""
         self._arguments = arguments
+        self._limit = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "-"] if descriptors else []
         self.port, self.metrics_port = free_ports(2)
         self.config = folder / "factory.yaml"
         self._log = folder / "server.log"
@@ -78,7 +81,15 @@ class Server:
 
     def start(self) -> Server:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "rosa_server.cli", "serve", str(self.config), *self._arguments]
+        command = [
+            *self._limit,
+            sys.executable,
+            "-m",
+            "rosa_server.cli",
+            "serve",
+            str(self.config),
+            *self._arguments,
+        ]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
         return self

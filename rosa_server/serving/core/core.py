@@ -122,6 +122,10 @@ class ServingCore:
         """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one."""
         self.sessions.gone(connection)
 
+    def expel(self, now_s: float, connection: bytes, why: str) -> None:
+        """This connection's robot may not call any more."""
+        self._forget(now_s, connection, why)
+
     def robot_on(self, connection: bytes) -> tuple[str, int] | None:
         """The robot that was welcomed on a connection, and the bytes of the largest request of its models."""
         session = self.sessions.get(connection)

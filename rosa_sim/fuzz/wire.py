@@ -1,0 +1,111 @@
+"""A ZMTP 3 peer over a bare TCP socket: it can send what libzmq never would, such as a message without end.
+
+ZMTP (ZeroMQ RFC 23): a greeting of 64 bytes each way, a READY command each way, then frames of flags, size and body.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
+MORE, LONG, COMMAND = 1, 2, 4
+
+
+def frame(body: bytes, flags: int = 0) -> bytes:
+    """A frame on the wire."""
+    if len(body) < 256:
+        return bytes((flags, len(body))) + body
+    return bytes((flags | LONG,)) + struct.pack(">Q", len(body)) + body
+
+
+def message(frames: Sequence[bytes]) -> bytes:
+    """A whole message on the wire."""
+    return b"".join(frame(bytes(one), MORE) for one in frames[:-1]) + frame(bytes(frames[-1]))
+
+
+def ready() -> bytes:
+    """What a DEALER says after the greetings."""
+    properties = b"".join(
+        bytes((len(name),)) + name + struct.pack(">I", len(value)) + value
+        for name, value in ((b"Socket-Type", b"DEALER"), (b"Identity", b""))
+    )
+    return frame(b"\x05READY" + properties, COMMAND)
+
+
+class Peer:
+    """One TCP connection. Raises `OSError` (`TimeoutError` included) when the gateway takes no more."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        source: str = "",
+        greet: bool = True,
+        timeout_s: float = 10.0,
+        receive_bytes: int = 0,
+    ) -> None:
+        """`source`: address to connect from. `greet`: finish the handshake. `receive_bytes`: of the kernel's buffer."""
+        parts = urlsplit(endpoint)
+        self.socket = socket.socket()
+        try:
+            self.socket.settimeout(timeout_s)
+            if receive_bytes:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            if source:
+                self.socket.bind((source, 0))
+            self.socket.connect((parts.hostname or "", parts.port or 0))
+            if greet:
+                self.socket.sendall(GREETING)
+                self._exactly(64)
+                self.socket.sendall(ready())
+                self._body()
+        except OSError:
+            self.socket.close()
+            raise
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> list[bytes]:
+        """The next whole message. Raises `OSError`."""
+        frames = []
+        while True:
+            flags, body = self._body()
+            if not flags & COMMAND:
+                frames.append(body)
+                if not flags & MORE:
+                    return frames
+
+    def is_open(self) -> bool:
+        """False when the gateway has closed the connection. What it sent meanwhile is thrown away."""
+        self.socket.setblocking(False)
+        try:
+            while self.socket.recv(1 << 16):
+                pass
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.close()
+
+    def _body(self) -> tuple[int, bytes]:
+        flags = self._exactly(1)[0]
+        size = struct.unpack(">Q", self._exactly(8))[0] if flags & LONG else self._exactly(1)[0]
+        return flags, self._exactly(size)
+
+    def _exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = self.socket.recv(min(count, 1 << 16))
+            if not part:
+                raise ConnectionResetError("the gateway has closed the connection")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,79 @@
+"""A robot keeps its name while it is silent; with keys, the key is the name, and one that is removed counts no more."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import zmq.auth
+
+from rosa_contract import messages as m
+from rosa_server.serving.access import make_keys
+from tests.system.server_harness import PATIENCE_S, Robot, robot, serving
+
+
+def test_a_silent_robot_keeps_its_name_and_is_served_on_its_return(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, robot(server, "r1") as rightful, robot(server, "r1") as other:
+        rightful.join()
+        for _ in range(2):
+            time.sleep(3.2)
+            refused = other.hello(token="")
+            assert isinstance(refused, m.Refused)
+            assert refused.cause == "robot_id_taken"
+            for number in range(5):
+                rightful.request(number)
+                assert rightful.answer().status == m.OK
+
+
+def test_a_robot_that_was_killed_comes_back_at_once_with_its_token(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, robot(server, "r1") as first:
+        first.join()
+        first.close()  # no bye, as after a crash
+        with robot(server, "r1") as impostor, robot(server, "r1") as again:
+            refused = impostor.hello(token="")
+            assert isinstance(refused, m.Refused) and refused.cause == "robot_id_taken"
+            began_s = time.monotonic()
+            again.join()
+            assert time.monotonic() - began_s < 2.5, (
+                "less than the time after which a silent robot may come back"
+            )
+            again.send(m.Bye())
+            again.request(1)  # answered after the bye
+            assert isinstance(again.receive(), m.Refused)
+            assert isinstance(impostor.hello(token=""), m.Welcome), "a bye frees the name"
+
+
+def test_a_robot_whose_key_is_removed_is_cut_off_and_the_others_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    for name in ("r1", "r2"):
+        make_keys(folder, name)
+
+    def keyed(name: str) -> Robot:
+        pair = zmq.auth.load_certificate(folder / "robots" / f"{name}.key_secret")
+        public, _ = zmq.auth.load_certificate(folder / "server.key")
+        assert pair[1] is not None
+        return Robot(server, name, (public, pair[0], pair[1]))
+
+    with serving(tmp_path, gateway=f', curve_keys: "{folder}"') as server:
+        one, two = keyed("r1").join(), keyed("r2").join()
+        (folder / "robots" / "r1.key").unlink()
+        end_s = time.monotonic() + PATIENCE_S
+        while not server.events("connection_cut_off"):
+            assert time.monotonic() < end_s, "it was not cut off"
+            time.sleep(0.05)
+        (line,) = server.events("connection_cut_off")
+        assert (line["cause"], line["robot"]) == ("key_revoked", "r1")
+        one.request(1)
+        try:
+            answer = one.receive(1.0)
+        except TimeoutError:
+            answer = None
+        assert answer is None, "it is not served and cannot connect again"
+        two.request(1)
+        assert two.answer().status == m.OK
+        two.send(m.HealthQuery())
+        report = two.receive()
+        assert isinstance(report, m.HealthReport)
+        assert list(report.robots) == ["r2"]
+        one.close()
+        two.close()

@@ -1,0 +1,179 @@
+"""One hostile connection neither starves the others nor fills the memory; it is cut off and named in the log."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgpack
+import psutil
+import pytest
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.images import EncodedImage
+from rosa_sim.fuzz.wire import MORE, Peer, frame, message
+from tests.system.hostile.flood import STRANGER, flooding
+from tests.system.server_harness import FRONT, JOINTS, PATIENCE_S, Robot, Server, robot, serving
+
+MB = 1 << 20
+LARGE = """
+server_cluster: {{num_servers: 4}}
+robot_fleet: [{{task: pick, num_robots: 4}}]
+pick:
+  pipeline: {{action_period_ms: 400}}
+  components:
+    system1: {{model: policy, slo_ms: 300}}
+models:
+  policy: {{workers: {workers}, backend: "{backend}", options: {options}}}
+gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}{gateway}}}
+"""  # with the default max_message_mb
+
+
+def resident_mb(server: Server) -> float:
+    assert server.process is not None
+    return psutil.Process(server.process.pid).memory_info().rss / MB
+
+
+def answers_in_time(panda: Robot, count: int, budget_ms: float = 300.0) -> int:
+    """How many of so many requests, one every 100 ms, are answered `ok` within their budget."""
+    good, due_s = 0, time.monotonic()
+    for number in range(1000, 1000 + count):
+        due_s += 0.1
+        panda.request(number, budget_ms=budget_ms)
+        end_s = time.monotonic() + budget_ms / 1000
+        try:
+            while (left_s := end_s - time.monotonic()) > 0:
+                answer = panda.receive(left_s)
+                if isinstance(answer, m.Response) and answer.request_id == number:
+                    good += answer.status == m.OK
+                    break
+        except TimeoutError:
+            pass
+        time.sleep(max(0.0, due_s - time.monotonic()))
+    return good
+
+
+def everything(panda: Robot) -> Iterator[m.Message]:
+    """What comes until nothing has come for two seconds."""
+    with contextlib.suppress(TimeoutError):
+        while True:
+            yield panda.receive(2.0)
+
+
+def huge_header() -> bytes:
+    """A well-formed message that takes long to decode, with a key that no message has."""
+    body = msgpack.packb({"v": 1, "t": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF})[:-4]
+    return message([body + codec.zlib.crc32(body).to_bytes(4, "big")])
+
+
+def empty_frames() -> bytes:
+    return frame(b"", MORE) * 1_000_000 + frame(b"")
+
+
+def large_garbage() -> bytes:
+    return message([os.urandom(60_000)])
+
+
+def nested_lists() -> bytes:
+    return message([b"\x91" * 60_000 + b"\xc0"])
+
+
+@pytest.mark.parametrize("data", [huge_header, empty_frames, large_garbage, nested_lists])
+def test_one_connection_does_not_starve_the_others(tmp_path: Path, data: Callable[[], bytes]) -> None:
+    with serving(tmp_path, factory=LARGE) as server, robot(server) as panda:
+        panda.join()
+        before_mb = resident_mb(server)
+        with flooding(server.endpoint, data()) as flood:
+            time.sleep(0.5)
+            assert answers_in_time(panda, 20) >= 18
+        assert flood.connections > 0
+        assert resident_mb(server) - before_mb < 100
+        (first, *_) = server.events("connection_cut_off")
+        assert first["address"] == STRANGER
+        assert first["cause"] in ("bad_messages", "held_bytes", "handling_time")
+
+
+def test_a_message_without_end_is_cut_off_before_it_fills_the_memory(tmp_path: Path) -> None:
+    with serving(tmp_path, factory=LARGE) as server, robot(server) as panda:
+        panda.join()
+        before_mb = resident_mb(server)
+        with flooding(server.endpoint, frame(bytes(MB), MORE), most_bytes=1 << 30):
+            time.sleep(3.0)
+            assert resident_mb(server) - before_mb < 100
+            assert answers_in_time(panda, 10) >= 9
+        assert {line["cause"] for line in server.events("connection_cut_off")} == {
+            "held_bytes",
+            "address_waits",
+        }
+
+
+def test_images_that_no_model_takes_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    extra = EncodedImage("rgb8", 3000, 3000, bytes(3000 * 3000 * 3))
+    with serving(tmp_path, factory=LARGE) as server:
+        with robot(server) as panda:
+            panda.join()
+            before_mb = resident_mb(server)
+            panda.request(1, images={"front": FRONT, "back": FRONT})
+            answer = panda.answer()
+            assert (answer.request_id, answer.status) == (1, m.INVALID)
+            assert "'back'" in answer.reason and "front" in answer.reason
+            panda.request(2, images={"front": EncodedImage("jpeg", 8, 8, bytes(50_000))})
+            assert panda.answer().status == m.INVALID, "50 KB for 8x8 pixels"
+            for number in range(3, 43):
+                panda.request(number, images={"front": FRONT, "back": extra})
+            assert m.OK not in [
+                answer.status for answer in everything(panda) if isinstance(answer, m.Response)
+            ]
+            assert resident_mb(server) - before_mb < 150
+        assert server.events("connection_cut_off")[0]["robot"] == "r1"
+        with robot(server, "r2", source="127.0.0.3") as other:  # the other address has to wait
+            other.join()
+            other.request(1)
+            assert other.answer().status == m.OK
+
+
+def test_who_does_not_read_the_answers_loses_them_and_nobody_else_does(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, robot(server) as panda:
+        panda.join()
+        before_mb = resident_mb(server)
+        query = message(codec.encode(m.HealthQuery()))
+        slow = Peer(server.endpoint, STRANGER, receive_bytes=4096)
+        try:
+            for _ in range(2000):
+                slow.send(query)
+        except OSError:
+            pass  # it was cut off for the time that it took
+        assert answers_in_time(panda, 10) >= 9
+        assert resident_mb(server) - before_mb < 50
+        slow.close()
+
+
+def test_half_open_connections_end(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, robot(server) as panda:
+        panda.join()
+        mute = [Peer(server.endpoint, STRANGER, greet=False) for _ in range(20)]
+        shy = [Peer(server.endpoint, STRANGER) for _ in range(20)]
+        for index, peer in enumerate(mute):
+            peer.send(b"\xff" + bytes(index))
+        end_s = time.monotonic() + PATIENCE_S
+        while any(peer.is_open() for peer in mute + shy):
+            assert time.monotonic() < end_s, "still open"
+            panda.join()
+            time.sleep(0.2)
+        for peer in mute + shy:
+            peer.close()
+        assert {line["cause"] for line in server.events("connection_cut_off")} == {"no_hello"}
+        panda.request(1)
+        assert panda.answer().status == m.OK
+
+
+def test_what_was_in_order_before_still_is(tmp_path: Path) -> None:
+    """Requests with state only and the model's own camera pass every bound."""
+    with serving(tmp_path) as server, robot(server) as panda:
+        panda.join()
+        panda.request(7, prompt="x" * 10_000, state=JOINTS)
+        assert panda.answer().status == m.OK
