@@ -13,8 +13,8 @@ from rosa_contract.config import load_factory
 
 PACKAGE = "rosa_client"
 
-# What `driver` means for the arm and for the cameras.
-DRIVERS = {"sim": ("mujoco", "mujoco"), "replay": ("echo", "replay")}
+# What `driver` means for the arm and for the cameras; empty: what the robot file names.
+DRIVERS = {"robot": ("", ""), "sim": ("mujoco", "mujoco"), "replay": ("echo", "replay")}
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,16 @@ class Robot:
     robot: str = field(default="", metadata={"doc": "robot file: cameras, joints, limits, poses"})
     gateway: str = field(default="tcp://127.0.0.1:5570", metadata={"doc": "ZeroMQ endpoint of the server"})
     driver: str = field(
-        default="sim", metadata={"doc": "sim: MuJoCo arm and cameras; replay: recorded pictures, no physics"}
+        default="robot",
+        metadata={
+            "doc": "robot: the drivers that the robot file names; sim: MuJoCo; replay: recorded pictures, no physics"
+        },
     )
     source: str = field(default="", metadata={"doc": "with driver replay: folder of the recorded pictures"})
     namespace: str = field(default="panda0", metadata={"doc": "namespace of the nodes; the robot's name too"})
     use_sim_time: bool = field(default=False, metadata={"doc": "take ROS time from /clock"})
     record: str = field(default="", metadata={"doc": "record every topic to this MCAP file; empty: do not"})
-    seed: int = field(default=0, metadata={"doc": "with driver sim: which scene to begin with"})
+    seed: int = field(default=0, metadata={"doc": "with simulated drivers: which scene to begin with"})
     task: str = field(default="", metadata={"doc": "its task; empty: the first of the file's robot_fleet"})
     base: str = field(
         default="",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from rosa_client.bringup.bringup import Bringup
@@ -45,6 +46,15 @@ def run(script: str, *arguments: str, **environment: str) -> subprocess.Complete
     )
 
 
+def code_of(page: str, name: str) -> str:
+    """The block of code that begins with a comment with the name of its file."""
+    found = re.search(
+        rf"```\w+\n# {re.escape(name)}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL
+    )
+    assert found is not None, f"{page} lost its {name}"
+    return found[1]
+
+
 def test_the_quickstart_gets_actions_from_a_server(tmp_path: Path) -> None:
     with served(tmp_path, (EXAMPLES / "quickstart.yaml").read_text()) as endpoint:
         ended = run("quickstart.py", endpoint)
@@ -53,28 +63,28 @@ def test_the_quickstart_gets_actions_from_a_server(tmp_path: Path) -> None:
 
 
 def test_the_backend_of_the_page_is_served_from_the_current_folder(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "add_a_model.md").read_text()
-    backend, factory = (
-        re.search(rf"```{language}\n# {name}\n(.*?)```", page, re.DOTALL)
-        for language, name in (("python", r"my_module\.py"), ("yaml", r"my_factory\.yaml"))
-    )
-    assert backend is not None and factory is not None, "the page lost its code"
-    (tmp_path / "my_module.py").write_text(backend[1])
-    with served(tmp_path, factory[1]) as endpoint:
+    (tmp_path / "my_module.py").write_text(code_of("add_a_model.md", "my_module.py"))
+    with served(tmp_path, code_of("add_a_model.md", "my_factory.yaml")) as endpoint:
         ended = run("quickstart.py", endpoint)
     assert ended.returncode == 0, ended.stderr + (tmp_path / "server.log").read_text()
     assert re.findall(r"actions \((\d+), (\d+)\) in", ended.stdout) == [("16", "8")] * 5, ended.stdout
 
 
-def test_a_task_is_sent_and_its_end_is_told(tmp_path: Path) -> None:
-    """There is no server, so the task cannot be done; the example says so and its status is 1."""
+def test_a_task_is_sent_to_the_robot_of_the_page_and_its_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its arm is the driver of docs/add_a_robot.md. Without a server it is not done: status 1."""
     domain = str(1 + os.getpid() % 100)
-    os.environ["ROS_DOMAIN_ID"] = domain
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    (tmp_path / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
+    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
+    (tmp_path / "robot.yaml").write_text(yaml.safe_dump({**spec, "arm_driver": "my_arm:MyArm"}))
     factory = tmp_path / "factory.yaml"
     factory.write_text((ROOT / "configs" / "pick_place.yaml").read_text())
     robot = Robot(
         config=str(factory),
-        robot=str(ROOT / "configs" / "robots" / "panda.yaml"),
+        robot=str(tmp_path / "robot.yaml"),
         gateway=f"tcp://127.0.0.1:{free_port()}",
         namespace="example0",
     )
@@ -82,5 +92,6 @@ def test_a_task_is_sent_and_its_end_is_told(tmp_path: Path) -> None:
         refused = run("run_task.py", "example0", "no_such_task", ROS_DOMAIN_ID=domain)
         ended = run("run_task.py", "example0", "pick_and_place", "1", ROS_DOMAIN_ID=domain)
     assert "example0 rejected the task 'no_such_task'" in refused.stderr, refused.stderr
+    assert "arm driver my_arm:MyArm" in (tmp_path / "logs" / "example0_arm_node.log").read_text()
     assert ended.returncode == 1, ended.stderr
     assert "failed: the task was not done within its time (0 rounds, 0 retries)" in ended.stdout, ended.stdout

@@ -39,7 +39,10 @@ def test_every_node_is_an_executable_of_the_package() -> None:
 
 
 def test_every_driver_of_the_graph_exists() -> None:
-    for arm, camera in DRIVERS.values():
+    assert DRIVERS["robot"] == ("", ""), "the nodes then take the robot file's"
+    named = {kind: drivers for kind, drivers in DRIVERS.items() if kind != "robot"}
+    assert named
+    for arm, camera in named.values():
         assert find_spec(ARM_DRIVERS[arm].split(":")[0]) is not None
         assert find_spec(CAMERA_DRIVERS[camera].split(":")[0]) is not None
 
@@ -52,8 +55,15 @@ def test_all_nodes_of_a_robot_live_in_its_namespace() -> None:
     ]
 
 
+def test_a_robot_is_started_with_the_drivers_of_its_file_unless_told_otherwise() -> None:
+    given = {node.name: node.parameters.get("driver") for node in robot_graph(Robot())}
+    assert (given["arm_node"], given["camera_node"]) == ("", "")
+    given = {node.name: node.parameters.get("driver") for node in robot_graph(Robot(driver="replay"))}
+    assert (given["arm_node"], given["camera_node"]) == ("echo", "replay")
+
+
 def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="expected one of replay, sim, got 'franka'"):
+    with pytest.raises(ValueError, match="expected one of replay, robot, sim, got 'franka'"):
         robot_graph(Robot(driver="franka"))
 
 
