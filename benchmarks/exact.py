@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 
 from rosa_contract.config import load_factory
-from rosa_server.scheduler.exact.exact import solve_exact
+from rosa_server.scheduler.exact.solve import solve_exact
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
-from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
 
@@ -56,7 +56,12 @@ def measure(name: str, problem: Problem, seconds: float) -> dict[str, object]:
     heuristic_s = time.perf_counter() - begin
     size = f"{problem.servers} servers, {problem.robots} robots, {len(problem.classes)} classes"
     if not heuristic.feasible:
-        return {"factory": name, "size": size, "feasible": False, "reasons": list(heuristic.reasons)}
+        return {
+            "factory": name,
+            "size": size,
+            "feasible": False,
+            "causes": [refusal.cause for refusal in heuristic.reasons],
+        }
     found = solve_exact(problem, LIBRARY, options, time.monotonic)
     bound = upper_bound(problem, LIBRARY, options)
     return {

@@ -32,16 +32,16 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from rosa_server.scheduler.placement.obligations import goal_kinds
 from rosa_server.scheduler.placement.packing import balanced
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import audit, deploy
 from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.search.relaxation import goal_servers, upper_bound
+from rosa_server.scheduler.search.relaxation import largest_pool, upper_bound
 from rosa_server.scheduler.search.rounding import fair_floors
 from rosa_server.scheduler.search.solve import solve
 
@@ -64,7 +64,7 @@ ADMISSIONS, REPEATS = 50, 5
 
 
 def made_up(servers: int, robots: int, classes: int, seed: int, minimum_hz: float = MINIMUM_HZ) -> Problem:
-    """A factory with a load that the servers can carry at part of the robots' fastest rates."""
+    """A factory whose load the servers can carry at a part of the robots' fastest rates."""
     rng = Random(seed)
     made = []
     for index, count in enumerate(balanced(robots, classes)):
@@ -108,7 +108,7 @@ def measure(size: tuple[int, int, int, float], seed: int, name: str) -> dict[str
         "feasible": schedule.feasible,
     }
     if not schedule.feasible:
-        return {**row, "reasons": list(schedule.reasons)}
+        return {**row, "causes": [refusal.cause for refusal in schedule.reasons]}
     begin = time.perf_counter()
     bound = upper_bound(problem, LIBRARY, options)
     assert bound is not None
@@ -121,11 +121,9 @@ def measure(size: tuple[int, int, int, float], seed: int, name: str) -> dict[str
 
 def fair_bound(problem: Problem, options: Options) -> float:
     """The upper bound where every task has its fair share as a minimum rate too."""
-    catalog = Catalog(problem, LIBRARY, options)
-    servers = goal_servers(catalog, problem)
-    assert servers is not None
-    minimum = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    floors = fair_floors(catalog, problem, goal_kinds(catalog, problem), servers, minimum)
+    pool = largest_pool(Catalog(problem, LIBRARY, options), problem)
+    assert pool is not None
+    floors = fair_floors(pool)
     classes = tuple(replace(cls, min_rate_hz=floors[cls.name]) for cls in problem.classes)
     bound = upper_bound(replace(problem, classes=classes), LIBRARY, options)
     assert bound is not None
@@ -139,23 +137,23 @@ def come_and_go(problem: Problem, schedule: Schedule, options: Options) -> dict[
     gc.freeze()  # as the server does before it serves: a full collection of what solving left takes 30 ms
     joins, leaves = Timed(), Timed()
     for _ in range(REPEATS):
-        deployment, robots = planned, []
+        deployment, slots = planned, []
         for index in range(ADMISSIONS):
             task = problem.classes[index % len(problem.classes)].name
             with joins:
                 answer = admit(deployment, task)
             deployment = answer.deployment
-            robots += [answer.robot] if answer.admitted else []
+            slots += [answer.slot] if answer.admitted else []
         assert not audit(deployment), audit(deployment)
         full = deployment.schedule.objective
-        for robot in robots:
+        for slot in slots:
             with leaves:
-                deployment = remove(deployment, robot)
+                deployment = remove(deployment, slot)
         assert not audit(deployment), audit(deployment)
     gc.unfreeze()
     return {
         **joins.row("admission"),
-        "admitted": f"{len(robots)} of {ADMISSIONS}",
+        "admitted": f"{len(slots)} of {ADMISSIONS}",
         **leaves.row("removal"),
         "objective_full": full,
         "objective_after": deployment.schedule.objective,

@@ -10,14 +10,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rosa_server.scheduler.placement.packing import Kind, balanced
-from rosa_server.scheduler.placement.placement import demands_of, kinds_of
+from rosa_server.scheduler.placement.packing import ServerKind, balanced
+from rosa_server.scheduler.placement.servers import demands_of, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.schedule import Refusal, Schedule, ServerPlan, task_of
 
-from paper.uncapped import Bins, closed_loop
+from paper.uncapped import Placement, closed_loop
 
 
 def solve_baseline(problem: Problem, library: ProfileLibrary, name: str) -> Schedule:
@@ -26,20 +27,22 @@ def solve_baseline(problem: Problem, library: ProfileLibrary, name: str) -> Sche
     return BASELINES[name](catalog, problem, name)
 
 
-def model_size(kind: Kind) -> float:
+def model_size(kind: ServerKind) -> float:
     """Billions of parameters as the model's name says (`-7B-`), else 1."""
     found = re.search(r"(\d+(?:\.\d+)?)B(?![a-z])", kind.model)
     return float(found.group(1)) if found else 1.0
 
 
 # Partition -> what servers are divided by.
-WEIGHTS: dict[str, Callable[[Kind], float]] = {
+WEIGHTS: dict[str, Callable[[ServerKind], float]] = {
     "equal_partition": lambda kind: 1.0,
     "weighted_partition": model_size,
 }
 
 
-def partition_counts(kinds: Sequence[Kind], servers: int, weight: Callable[[Kind], float]) -> dict[Kind, int]:
+def partition_counts(
+    kinds: Sequence[ServerKind], servers: int, weight: Callable[[ServerKind], float]
+) -> dict[ServerKind, int]:
     """Servers of each kind in proportion to `weight`, at least one each; `servers` must suffice for that."""
     total = sum(weight(kind) for kind in kinds)
     exact = {kind: servers * weight(kind) / total for kind in kinds}
@@ -62,7 +65,7 @@ def weighted_partition(catalog: Catalog, problem: Problem, name: str) -> Schedul
 def gpu_per_model(catalog: Catalog, problem: Problem, name: str) -> Schedule:
     """Baseline 2: every robot has a GPU for each of its models; robots beyond that are not served."""
     small = _first_served(problem, lambda cls: len(cls.needs))
-    return closed_loop(catalog, problem, small, _own_workers(small), name)
+    return closed_loop(catalog, problem, small, _dedicated_servers(small), name)
 
 
 def gpu_per_robot(catalog: Catalog, problem: Problem, name: str) -> Schedule:
@@ -72,12 +75,12 @@ def gpu_per_robot(catalog: Catalog, problem: Problem, name: str) -> Schedule:
     latency at the percentile grows by the longest answer among the others.
     """
     small = _first_served(problem, lambda cls: 1)
-    schedule = closed_loop(catalog, problem, small, _own_workers(small), name)
-    problems = [reason for reason in schedule.reasons if "not served" in reason]
+    schedule = closed_loop(catalog, problem, small, _dedicated_servers(small), name)
+    reasons = [refusal for refusal in schedule.reasons if refusal.cause == "robots_not_served"]
     names: dict[str, str] = {}
     merged: list[ServerPlan] = []
-    for robot in [name for name, routes in schedule.routing.items() if routes]:
-        parts = [schedule.server(target) for target in schedule.routing[robot].values()]
+    for slot in [slot for slot, routes in schedule.routing.items() if routes]:
+        parts = [schedule.server(target) for target in schedule.routing[slot].values()]
         names.update(dict.fromkeys((part.id for part in parts), f"gpu{len(merged)}"))
         alone = {component: ms for part in parts for component, ms in part.p99_ms.items()}
         blocked = {
@@ -97,21 +100,23 @@ def gpu_per_robot(catalog: Catalog, problem: Problem, name: str) -> Schedule:
                 p99_ms=blocked,
             )
         )
-        task = robot.rsplit("/", 1)[0]
-        cls = next(cls for cls in small.classes if cls.name == task)
-        problems += [
-            f"{task}.{need.component}: waits for another model on its GPU, {catalog.options.slo_statistic}"
-            f" {blocked[need.component]:.0f} ms against slo_ms {need.slo_ms:g}"
+        cls = small.by_name[task_of(slot)]
+        reasons += [
+            Refusal(
+                "slo_missed",
+                f"{cls.name}.{need.component}: waits for another model on its GPU, {catalog.options.slo_statistic}"
+                f" {blocked[need.component]:.0f} ms against slo_ms {need.slo_ms:g}",
+            )
             for need in cls.needs
             if blocked[need.component] > need.slo_ms
         ]
-    routing = {robot: {c: names[t] for c, t in routes.items()} for robot, routes in schedule.routing.items()}
+    routing = {slot: {c: names[t] for c, t in routes.items()} for slot, routes in schedule.routing.items()}
     return replace(
         schedule,
         servers=tuple(merged),
         routing=routing,
-        reasons=tuple(dict.fromkeys(problems)),
-        feasible=not problems,
+        reasons=tuple(dict.fromkeys(reasons)),
+        feasible=not reasons,
         idle_servers=problem.servers - len(merged),
     )
 
@@ -134,9 +139,9 @@ def _first_served(problem: Problem, servers_each: Callable[[TaskClass], int]) ->
     return replace(problem, classes=tuple(cls for cls in served if cls.robots))
 
 
-def _own_workers(problem: Problem) -> Bins:
+def _dedicated_servers(problem: Problem) -> Placement:
     return [
-        (Kind(need.model, (need.component,)), [Load(cls.name, need.component, 1, 0.0, need.slo_ms)])
+        (ServerKind(need.model, (need.component,)), [Load(cls.name, need.component, 1, 0.0, need.slo_ms)])
         for cls in problem.classes
         for _ in range(cls.robots)
         for need in cls.needs
@@ -146,19 +151,20 @@ def _own_workers(problem: Problem) -> Bins:
 def _partition(catalog: Catalog, problem: Problem, name: str) -> Schedule:
     kinds = kinds_of(problem, share_components=False)
     if len(kinds) > problem.servers:
-        reason = (
-            f"{len(kinds)} model components need a server each, {problem.servers} are there:"
+        words = (
+            f"{len(kinds)} model components need a server each, and there are {problem.servers}:"
             f" {', '.join(f'{kind.components[0]} ({kind.model})' for kind in kinds)}"
         )
         robots = {cls.name: cls.robots for cls in problem.classes}
-        return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=(reason,))
+        reasons = (Refusal("too_few_servers", words),)
+        return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=reasons)
     counts = partition_counts(kinds, problem.servers, WEIGHTS[name])
-    bins = []
+    placement = []
     for kind in kinds:
-        contents: list[list[Load]] = [[] for _ in range(counts[kind])]
+        packed: list[list[Load]] = [[] for _ in range(counts[kind])]
         for offset, demand in enumerate(demands_of(problem, kind, {})):
             for index, streams in enumerate(balanced(demand.streams, counts[kind])):
                 if streams:
-                    contents[(index + offset) % len(contents)].append(replace(demand, streams=streams))
-        bins += [(kind, content) for content in contents if content]
-    return closed_loop(catalog, problem, problem, bins, name)
+                    packed[(index + offset) % len(packed)].append(replace(demand, streams=streams))
+        placement += [(kind, loads) for loads in packed if loads]
+    return closed_loop(catalog, problem, problem, placement, name)

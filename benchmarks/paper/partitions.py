@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rosa_server.scheduler.placement.packing import Kind, Packer
-from rosa_server.scheduler.placement.placement import (
+from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.placement.packing import Packer, ServerKind
+from rosa_server.scheduler.placement.servers import (
     demands_of,
     kinds_of,
     latencies_ms,
     loop_rate_hz,
-    workers_of,
+    placed_servers,
 )
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.solve import solve
 
 from paper.baselines import WEIGHTS, partition_counts
@@ -41,7 +43,7 @@ def figure_11_rows() -> list[Row]:
     return rows
 
 
-def servers_for(problem: Problem, rate_hz: float, weight: Callable[[Kind], float]) -> int:
+def servers_for(problem: Problem, rate_hz: float, weight: Callable[[ServerKind], float]) -> int:
     """Fewest servers, split by `weight`, that carry `rate_hz` of every robot within all SLOs and equation (4)."""
     catalog = Catalog(problem, LIBRARY, Options.paper(batch_sizes=(1,)))
     kinds = kinds_of(problem, share_components=False)
@@ -76,21 +78,18 @@ def static_hz(robots: int, shares: Sequence[int]) -> float:
     catalog = Catalog(problem, LIBRARY, Options.paper())
     by_component = dict(zip(ORDER, shares, strict=True))
     counts = {kind: by_component[kind.components[0]] for kind in kinds_of(problem, share_components=False)}
-    low, high = 0.0, 1 / problem.classes[0].action_s
-    for _ in range(14):
-        rate_hz = (low + high) / 2
-        low, high = (rate_hz, high) if carries(catalog, problem, rate_hz, counts) else (low, rate_hz)
-    return low * robots
+    most_hz = 1 / problem.classes[0].action_s
+    return robots * furthest(lambda rate_hz: carries(catalog, problem, rate_hz, counts), 0.0, most_hz, 14)
 
 
-def carries(catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[Kind, int]) -> bool:
+def carries(catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[ServerKind, int]) -> bool:
     """Whether a task's robots can all act at `rate_hz` with so many servers of each kind."""
     cls = problem.classes[0]
-    workers = []
+    servers = []
     for kind, count in counts.items():
-        bins = Packer(catalog, kind, demands_of(problem, kind, {cls.name: rate_hz})).pack(count)
-        placed = None if bins is None else workers_of(catalog, kind, bins)
+        packed = Packer(catalog, kind, demands_of(problem, kind, {cls.name: rate_hz})).pack(count)
+        placed = None if packed is None else placed_servers(catalog, kind, packed)
         if placed is None:
             return False
-        workers += placed
-    return rate_hz <= loop_rate_hz(cls, latencies_ms(workers)) * (1 + 1e-9)
+        servers += placed
+    return rate_hz <= loop_rate_hz(cls, latencies_ms(servers)) * (1 + 1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
@@ -81,7 +81,7 @@ def _baseline_row(what: str, found: Schedule, hz: float | None, qualified: bool,
         "SLO-qualified in the paper": "yes" if qualified else "no",
         "here": "yes" if found.feasible else "no",
         "section": source,
-        "what breaks": "; ".join(found.reasons) or "-",
+        "what breaks": "; ".join(refusal.reason for refusal in found.reasons) or "-",
     }
 
 

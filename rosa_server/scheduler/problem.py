@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory
 
 
+class StreamClass(NamedTuple):
+    """Streams that are alike: the calls of one component from the robots of one task. As text: `task/component`."""
+
+    task: str
+    component: str
+
+    def __str__(self) -> str:
+        return f"{self.task}/{self.component}"
+
+    @classmethod
+    def parse(cls, text: str) -> StreamClass:
+        """From `task/component`; raises ValueError for any other text."""
+        task, _, component = text.rpartition("/")
+        if not task or not component:
+            raise ValueError(f"expected task/component, got {text!r}")
+        return cls(task, component)
+
+
 @dataclass(frozen=True)
 class Need:
-    """One model component of a class, per robot."""
+    """One model component of a task class: what one robot asks of it."""
 
     component: str
     model: str
     slo_ms: float
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
     freq_hz: float = 0.0  # obligation: fixed rate
-    max_batch: int | None = None  # largest batch that the server gives this model; none = as profiled
+    max_batch: int | None = None  # largest batch that the factory file allows; none = as profiled
 
     @property
     def is_goal(self) -> bool:
@@ -59,6 +80,31 @@ class Problem:
     @property
     def robots(self) -> int:
         return sum(cls.robots for cls in self.classes)
+
+    @cached_property
+    def by_name(self) -> dict[str, TaskClass]:
+        return {cls.name: cls for cls in self.classes}
+
+    @cached_property
+    def needs(self) -> dict[StreamClass, Need]:
+        """What one robot asks, by task and component."""
+        return {StreamClass(cls.name, need.component): need for cls in self.classes for need in cls.needs}
+
+    @cached_property
+    def min_rates_hz(self) -> dict[str, float]:
+        return {cls.name: cls.min_rate_hz for cls in self.classes}
+
+    def objective(self, rates_hz: Mapping[str, float]) -> float:
+        """Equation (1): the weighted action throughput of the fleet."""
+        return sum(cls.weight * cls.robots * rates_hz[cls.name] for cls in self.classes)
+
+    def action_throughput_hz(self, rates_hz: Mapping[str, float]) -> float:
+        """Actions per second of the fleet."""
+        return sum(cls.robots * rates_hz[cls.name] for cls in self.classes)
+
+    def with_class(self, cls: TaskClass) -> Problem:
+        """The same problem with another version of one class."""
+        return replace(self, classes=tuple(cls if c.name == cls.name else c for c in self.classes))
 
     def with_servers(self, servers: int) -> Problem:
         return replace(self, servers=servers)

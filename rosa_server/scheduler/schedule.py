@@ -1,19 +1,49 @@
-"""The schedule: placement, routing, batching and rates (ROSA 3.4.1), with what it predicts and why it refuses."""
+"""The schedule: placement, routing, batching and rates (ROSA 3.4.1), its predictions, or the causes of a refusal."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import Reader, setting
+from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.profile import BATCHING
 
 SCHEMA = 1
 MAX_FILE_BYTES = 64 << 20  # a schedule of 5,000 robots is about 1 MB
+
+
+# Why something is refused: the closed list of causes, with what each says. `docs/scheduler.md` repeats it.
+CAUSES = {
+    "slo_unreachable": "a model is too slow for an SLO even under the lightest profiled load",
+    "rate_unreachable": "a round takes too long for min_action_rate_hz on any number of servers",
+    "robot_exceeds_server": "one robot alone asks for more than one server serves within the SLO",
+    "too_few_servers": "the cluster has fewer servers than needed",
+    "no_servers_suffice": "no number of servers was found that suffices",
+    "lower_rates_fit": "the highest min_action_rate_hz that fit these servers",
+    "no_rates_fit": "these servers do not suffice at any action rate",
+    "servers_full": "servers needed for a component, by the load that one server carries",
+    "rounds_too_long": "robots would wait too long to reach a rate, although servers are not full",
+    "slo_missed": "a latency is above its SLO (baselines without rate control only)",
+    "robots_not_served": "there is no server for some robots (baselines only)",
+    "no_standby": "a server failed that no standby can replace",
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something is refused, for programs (`cause`, one of `CAUSES`) and for people (`reason`)."""
+
+    cause: str = setting("one of the causes that docs/scheduler.md lists", choices=tuple(CAUSES))
+    reason: str = setting("the same in words, with the numbers that matter")
+
+    def __post_init__(self) -> None:
+        if self.cause not in CAUSES:
+            raise ValueError(f"cause: expected one of {', '.join(CAUSES)}, got {self.cause!r}")
 
 
 @dataclass(frozen=True)
@@ -27,7 +57,7 @@ class ServerPlan:
     batch: int = setting("largest batch", 1, at_least=1)
     standby: bool = setting("weights loaded, nothing routed", False)
     covers: tuple[str, ...] = setting("servers that this standby can replace", tuple)
-    streams: Mapping[str, int] = setting("'task/component' -> robots routed here", dict)
+    streams: Mapping[StreamClass, int] = setting("'task/component' -> robots routed here", dict)
     rate_hz: float = setting("requests per second expected", 0.0)
     utilisation: float = setting("of the maximum throughput", 0.0)
     mean_ms: Mapping[str, float] = setting("component -> predicted mean latency", dict)
@@ -41,7 +71,7 @@ class ServerPlan:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A full schedule, or a refusal with its reasons. Robots are named `task/0`, `task/1`, ..."""
+    """A full schedule, or a refusal with its reasons. The slots of a task's robots are `task/0`, `task/1`, ..."""
 
     scheduler: str = setting("who made it")
     gpu_type: str = setting("hardware")
@@ -53,11 +83,11 @@ class Schedule:
         dict,
         at_least=0,
     )
-    routing: Mapping[str, Mapping[str, str]] = setting("robot -> component -> server", dict)
+    routing: Mapping[str, Mapping[str, str]] = setting("slot -> component -> server", dict)
     capped: bool = setting("robots keep to rates_hz; false: they send as fast as they can", True)
     action_throughput_hz: float = setting("actions per second of the fleet", 0.0)
     objective: float = setting("equation (1): weighted action throughput", 0.0)
-    reasons: tuple[str, ...] = setting("why it is refused", tuple)
+    reasons: tuple[Refusal, ...] = setting("why it is refused; the first is the conclusion", tuple)
     limits: tuple[str, ...] = setting("what keeps the rates from being higher", tuple)
     idle_servers: int = setting("servers of the cluster left unused", 0)
     options: Mapping[str, Any] = setting("options of the solver that are not its defaults", dict)
@@ -98,7 +128,7 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
     if entries.get("schema") != SCHEMA:  # first: another version may have other keys
         reader.fail(
             "schema",
-            f"expected {SCHEMA}, got {entries.get('schema')!r}; make it anew with `rosa plan --json`",
+            f"expected {SCHEMA}, got {entries.get('schema')!r}; make a new one with `rosa plan --json`",
         )
     reader.finish()
     servers = entries.get("servers", [])
@@ -109,9 +139,24 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
     schedule = reader.section(Schedule, "", {**entries, "servers": servers})
     reader.finish()
     assert isinstance(schedule, Schedule)
+    schedule = _with_stream_classes(reader, schedule)
     _check(reader, schedule)
     reader.finish()
     return schedule
+
+
+def _with_stream_classes(reader: Reader, schedule: Schedule) -> Schedule:
+    """A schedule whose streams have their keys as text, as in a file, with the keys that they have in memory."""
+    servers = []
+    for index, server in enumerate(schedule.servers):
+        streams = {}
+        for key, count in server.streams.items():
+            try:
+                streams[StreamClass.parse(str(key))] = count
+            except ValueError as error:
+                reader.fail(f"servers[{index}].streams.{key}", str(error))
+        servers.append(replace(server, streams=streams))
+    return replace(schedule, servers=tuple(servers))
 
 
 def load_schedule(path: str | Path) -> Schedule:
@@ -136,7 +181,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} is a duplicate")
     return found
 
 
@@ -148,32 +193,30 @@ def _check(reader: Reader, schedule: Schedule) -> None:
     known = {server.id: server for server in schedule.servers}
     if len(known) != len(schedule.servers):
         reader.fail("servers", "two servers have the same id")
-    for robot, routes in schedule.routing.items():
-        task, _, number = robot.rpartition("/")
+    for slot, routes in schedule.routing.items():
+        task, _, number = slot.rpartition("/")
         if not task or not (number.isascii() and number.isdigit()):
-            reader.fail(f"routing.{robot}", "expected a robot's name such as task/0")
+            reader.fail(f"routing.{slot}", "expected a slot such as task/0")
         for component, server_id in routes.items():
             if server_id not in known:
-                reader.fail(f"routing.{robot}.{component}", f"no server {server_id!r} in this schedule")
+                reader.fail(f"routing.{slot}.{component}", f"no server {server_id!r} in this schedule")
             elif component not in known[server_id].components:
-                reader.fail(f"routing.{robot}.{component}", f"{server_id} does not answer {component}")
+                reader.fail(f"routing.{slot}.{component}", f"{server_id} does not answer {component}")
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value  # numbers in full: rounded up, a rate would break the promise that was just kept
+    return value  # numbers keep all digits: a rate that is rounded up may break an SLO
 
 
-@dataclass
-class RobotCounter:
-    """Hands out robot names of each task in order, per component."""
+def slot_name(task: str, number: int) -> str:
+    """The slot of a robot: `task/number`."""
+    return f"{task}/{number}"
 
-    _next: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def take(self, task: str, component: str, count: int) -> range:
-        start = self._next.get((task, component), 0)
-        self._next[(task, component)] = start + count
-        return range(start, start + count)
+def task_of(slot: str) -> str:
+    """The task of a slot's robot."""
+    return slot.rpartition("/")[0]

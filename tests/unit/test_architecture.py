@@ -33,7 +33,7 @@ IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}
 # Lower rooms first. A room may import the rooms of lower rows and itself; rooms of one row do not know each other.
 SCHEDULER = "rosa_server/scheduler"
 SCHEDULER_ROWS = (
-    ("problem.py",),
+    ("problem.py", "bisection.py"),
     ("profiles",),
     ("schedule.py",),
     ("placement",),

@@ -86,8 +86,8 @@ def _flows(axes: Any, groups: list[list[ServerPlan]], task_y: dict[str, float], 
     """A line per task, component and box; those of one box, and those of one task, end beside each other."""
     ends = [
         (
-            key.rsplit("/", 1)[0],
-            key.rsplit("/", 1)[1],
+            key.task,
+            key.component,
             index,
             count * len(group),
             place,

@@ -16,10 +16,11 @@ from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.commands.picture import draw
 from rosa_server.scheduler.commands.table import counted, render, render_migration
 from rosa_server.scheduler.commands.what_if import changed
-from rosa_server.scheduler.exact.exact import solve_exact
+from rosa_server.scheduler.exact.solve import solve_exact
 from rosa_server.scheduler.problem import Problem, problem_from
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.migration import plan_migration
 from rosa_server.scheduler.schedule import Schedule, load_schedule
 from rosa_server.scheduler.search.min_servers import Needed, servers_needed
@@ -216,7 +217,8 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
     needed = {share: servers_needed(problem, library, options, share) for share in steps}
     fewest = needed[0.0]
     if fewest is None:
-        print("\n".join(solve(problem, library, options, time.monotonic).reasons), file=sys.stderr)
+        reasons = solve(problem, library, options, time.monotonic).reasons
+        print("\n".join(refusal.reason for refusal in reasons), file=sys.stderr)
         return INFEASIBLE
     if as_json:
         enough = {str(share): found and found.servers for share, found in needed.items()}

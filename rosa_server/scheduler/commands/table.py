@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from rosa_server.scheduler.placement.standby import failover_table
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.running.migration import Migration
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
@@ -27,7 +27,7 @@ def render(schedule: Schedule, problem: Problem) -> str:
     robots = served(schedule)
     if not schedule.feasible and not schedule.servers:
         lines = [f"NOT FEASIBLE: {robots} on {schedule.gpu_type}"]
-        return "\n".join(lines + [f"  - {reason}" for reason in schedule.reasons])
+        return "\n".join(lines + [f"  - {refusal.reason}" for refusal in schedule.reasons])
     active = [server for server in schedule.servers if not server.standby]
     standby = len(schedule.servers) - len(active)
     split = ", ".join(f"{name} {count}" for name, count in schedule.servers_by_component().items())
@@ -44,7 +44,7 @@ def render(schedule: Schedule, problem: Problem) -> str:
         + ("" if schedule.capped else ", robots send as fast as they can"),
     ]
     if schedule.reasons:
-        parts.append("PROBLEMS\n" + "\n".join(f"  - {reason}" for reason in schedule.reasons))
+        parts.append("PROBLEMS\n" + "\n".join(f"  - {refusal.reason}" for refusal in schedule.reasons))
     parts += [
         _rates(schedule, problem),
         as_table([SERVER_COLUMNS, *map(_server_row, alike(schedule.servers))]),
@@ -128,7 +128,6 @@ def render_migration(migration: Migration) -> str:
 
 
 def _rates(schedule: Schedule, problem: Problem) -> str:
-    slo_ms = {(cls.name, need.component): need.slo_ms for cls in problem.classes for need in cls.needs}
     rows = [
         ("task", "robots", "component", "calls/s per robot", "period ms", "mean ms", "p99 ms", "slo ms"),
     ]
@@ -137,14 +136,14 @@ def _rates(schedule: Schedule, problem: Problem) -> str:
             mean, p99 = _latency(schedule, task, component)
             first = (task, str(schedule.robots[task])) if index == 0 else ("", "")
             period = f"{1000 / rate:.0f}" if rate > 0 else "-"
-            slo = f"{slo_ms[(task, component)]:g}"
+            slo = f"{problem.needs[StreamClass(task, component)].slo_ms:g}"
             rows.append((*first, component, f"{rate:.3g}", period, mean, p99, slo))
     return as_table(rows)
 
 
 def _latency(schedule: Schedule, task: str, component: str) -> tuple[str, str]:
     """Stream-weighted mean of the means, and the worst p99, over the servers of a component."""
-    key = f"{task}/{component}"
+    key = StreamClass(task, component)
     total, streams, worst = 0.0, 0, 0.0
     for server in schedule.servers:
         count = server.streams.get(key, 0)
@@ -178,7 +177,6 @@ def _server_row(group: Sequence[ServerPlan]) -> tuple[str, ...]:
     )
 
 
-def _stream(server: ServerPlan, key: str, count: int) -> str:
+def _stream(server: ServerPlan, key: StreamClass, count: int) -> str:
     """`5 pick`; with the component where the server answers several."""
-    task, component = key.rsplit("/", 1)
-    return f"{count} {task}" if len(server.components) == 1 else f"{count} {task} ({component})"
+    return f"{count} {key.task}" if len(server.components) == 1 else f"{count} {key.task} ({key.component})"

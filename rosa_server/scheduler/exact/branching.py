@@ -1,16 +1,16 @@
-"""Branch and bound over class rates, with whole streams inside: the search behind exact.py (ours).
+"""Branch and bound over class rates, with whole streams inside: the search behind solve.py (ours).
 
 The rates that some placement carries are closed downwards: at lower rates loads and latencies are no higher, so every
 SLO and equation (4) still hold. A box of rates [low, high] therefore
 
-- holds no schedule if the integer program over server contents finds none with loads and latencies at `low`;
+- holds no schedule if the integer program over server mixes finds none with loads and latencies at `low`;
 - holds none better than that program's optimum, where equation (4), W <= 1/f - t, has its W at `low` and 1/f replaced
   by its chord over the box, which lies above it;
-- holds none better than the relaxation of bound.py with rates in the box;
+- holds none better than the relaxation of search/relaxation.py with rates in the box;
 - and gives a schedule, since what the program finds carries `low`; its rates are then raised as far as they go.
 
-Boxes are split until none can hold a schedule better than the best one by more than the tolerance. Nothing is put on
-a grid: what is proved holds for all real rates, up to that tolerance.
+Boxes are split until none can hold a schedule better than the best one by more than the tolerance. There is no grid of
+rates: what is proved holds for all real rates, up to that tolerance.
 """
 
 from __future__ import annotations
@@ -22,39 +22,37 @@ from itertools import count, pairwise
 
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
-from rosa_server.scheduler.exact.contents import Contents, Held, Program
+from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.exact.mixes import ChosenMix, Program, ServerMixes
 from rosa_server.scheduler.placement.packing import SLACK
-from rosa_server.scheduler.placement.placement import (
-    Worker,
-    fastest_rate_hz,
+from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.servers import (
+    PlacedServer,
     latencies_ms,
     loop_rate_hz,
-    workers_of,
+    placed_servers,
 )
-from rosa_server.scheduler.problem import Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.search.fairness import objective
+from rosa_server.scheduler.problem import TaskClass
+from rosa_server.scheduler.search.fairness import Candidate, Rates
 from rosa_server.scheduler.search.relaxation import relax
 
 NARROW = 1.1  # best / worst objective in a box below which the integer program says more than the relaxation
 PROGRAM_S = 5.0
 BISECTIONS = 16  # per direction in which rates are raised
-Rates = dict[str, float]
-Found = tuple[Rates, list[Worker]]
 
 
 class Search:
     """Best-first branch and bound; `best` is the best schedule found, if it is better than the one to beat."""
 
-    def __init__(
-        self, catalog: Catalog, problem: Problem, goals: list[Contents], servers: int, to_beat: float
-    ) -> None:
-        self.catalog, self.problem, self.goals, self.servers = catalog, problem, goals, servers
+    def __init__(self, pool: Pool, goals: list[ServerMixes], to_beat: float) -> None:
+        self.pool, self.goals = pool, goals
+        self.catalog, self.problem = pool.catalog, pool.problem
         self.value = to_beat
-        self.best: Found | None = None
+        self.best: Candidate | None = None
         self.boxes = 0
-        self._floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-        self._tops = {cls.name: fastest_rate_hz(catalog, cls) * (1 + SLACK) for cls in problem.classes}
+        problem = pool.problem
+        self._floors = problem.min_rates_hz
+        self._tops = {name: fastest * (1 + SLACK) for name, fastest in pool.fastest_hz.items()}
         self._by_value = sorted(
             problem.classes, key=lambda c: -c.weight / sum(n.calls_per_action for n in c.goals)
         )
@@ -76,7 +74,7 @@ class Search:
 
     def run(self, seconds_left: Callable[[], float]) -> float:
         """Searches until nothing better by the tolerance is left, or time is up; what no schedule exceeds."""
-        number, closed = count(), 0.0  # closed: what no schedule exceeds that was left for being no better
+        number, closed = count(), 0.0  # closed: what no schedule in the boxes that were dropped exceeds
         above = self._relaxed(self._floors, self._tops)
         open_boxes = [(-above, next(number), self._floors, self._tops)]
         while open_boxes and seconds_left() > 0 and self._open(-open_boxes[0][0]):
@@ -114,7 +112,7 @@ class Search:
 
     def _tightened(self, low: Rates, high: Rates) -> tuple[Rates, Rates] | None:
         """The part of a box where something better can be: no class too slow for what the others add at most."""
-        spare = objective(self.problem, high) - self._enough()
+        spare = self.problem.objective(high) - self._enough()
         if spare <= 0:
             return None
         worth = {cls.name: cls.weight * cls.robots for cls in self.problem.classes}
@@ -122,15 +120,14 @@ class Search:
 
     def _relaxed(self, low: Rates, high: Rates) -> float:
         """The bound by the linear program; 0 when even that is infeasible."""
-        kinds = [contents.kind for contents in self.goals]
-        found = relax(self.catalog, self.problem, kinds, self.servers, low, ceilings_hz=high)
+        found = relax(self.pool, low, ceilings_hz=high)
         return 0.0 if found is None else found.objective
 
     def _examine(self, low: Rates, high: Rates, above: float, seconds: float) -> float:
         """What no schedule in the box exceeds, or may be left for. Keeps a better schedule if it meets one."""
         self.boxes += 1
         bound = min(above, self._relaxed(low, high))
-        wide = objective(self.problem, high) > NARROW * objective(self.problem, low)
+        wide = self.problem.objective(high) > NARROW * self.problem.objective(low)
         if wide or not self._open(bound):
             return bound
         program = self._program(low, high)
@@ -143,7 +140,7 @@ class Search:
         return bound
 
     def _program(self, low: Rates, high: Rates) -> Program:
-        program = Program(self.catalog, self.goals, low, self.servers)
+        program = Program(self.catalog, self.goals, low, self.pool.servers)
         solver = program.solver
         rates = {name: solver.NumVar(low[name], high[name], name) for name in low}
         for cls in self.problem.classes:
@@ -161,34 +158,36 @@ class Search:
 
     def _keep(self, program: Program, low: Rates, high: Rates) -> None:
         """The program's placement carries `low`; its rates are raised together towards `high`, then one by one."""
-        held = program.held()
+        mixes = program.chosen()
         rates = low
-        for aim in [high, *({cls.name: self._tops[cls.name]} for cls in self._by_value)]:
-            rates = self._raised(held, rates, {**rates, **aim})
-        workers = self._placed(held, rates)
-        if workers is not None and objective(self.problem, rates) > self.value:
-            self.value, self.best = objective(self.problem, rates), (rates, workers)
+        for goal in [high, *({cls.name: self._tops[cls.name]} for cls in self._by_value)]:
+            rates = self._raised(mixes, rates, {**rates, **goal})
+        placed = self._placed(mixes, rates)
+        if placed is not None and self.problem.objective(rates) > self.value:
+            self.value, self.best = self.problem.objective(rates), Candidate(rates, placed)
 
-    def _raised(self, held: Held, low: Rates, high: Rates) -> Rates:
-        """The furthest rates on the way from `low` to `high` that a placement carries, by bisection."""
-        within, beyond = 0.0, 1.0
-        for _ in range(BISECTIONS):
-            middle = (within + beyond) / 2
-            rates = {name: low[name] + middle * (high[name] - low[name]) for name in low}
-            within, beyond = (within, middle) if self._placed(held, rates) is None else (middle, beyond)
-        return {name: low[name] + within * (high[name] - low[name]) for name in low}
+    def _raised(self, mixes: list[ChosenMix], low: Rates, high: Rates) -> Rates:
+        """The furthest rates on the way from `low` to `high` that a placement carries."""
 
-    def _placed(self, held: Held, rates: Rates) -> list[Worker] | None:
-        """The workers of a placement at these rates, or None where an SLO or equation (4) does not hold."""
-        workers: list[Worker] = []
-        for contents, index, number in held:
-            placed = workers_of(self.catalog, contents.kind, [contents.bin(index, rates)])
-            if placed is None:
+        def rates_at(share: float) -> Rates:
+            return {name: low[name] + share * (high[name] - low[name]) for name in low}
+
+        def carried(share: float) -> bool:
+            return self._placed(mixes, rates_at(share)) is not None
+
+        return rates_at(furthest(carried, 0.0, 1.0, BISECTIONS))
+
+    def _placed(self, mixes: list[ChosenMix], rates: Rates) -> list[PlacedServer] | None:
+        """The servers of a placement at these rates, or None where an SLO or equation (4) does not hold."""
+        placed: list[PlacedServer] = []
+        for mix in mixes:
+            alike = placed_servers(self.catalog, mix.mixes.kind, [mix.mixes.loads(mix.number, rates)])
+            if alike is None:
                 return None
-            workers += placed * number
-        latency = latencies_ms(workers)
+            placed += alike * mix.servers
+        latency = latencies_ms(placed)
         keeps = all(rates[c.name] <= loop_rate_hz(c, latency) * (1 + SLACK) for c in self.problem.classes)
-        return workers if keeps else None
+        return placed if keeps else None
 
 
 def _alike(a: TaskClass, b: TaskClass) -> bool:

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from math import inf
 
-from rosa_server.scheduler.placement.packing import Kind, Packer
-from rosa_server.scheduler.placement.placement import Worker, demands_of, is_goal_kind, kinds_of, workers_of
+from rosa_server.scheduler.placement.packing import Packer, ServerKind
+from rosa_server.scheduler.placement.servers import (
+    PlacedServer,
+    demands_of,
+    is_goal_kind,
+    kinds_of,
+    placed_servers,
+)
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 
 
-def provision_obligations(catalog: Catalog, problem: Problem) -> list[Worker] | None:
-    """Workers of all kinds that serve obligations only, as few as possible; None when an SLO cannot be kept at all."""
-    workers: list[Worker] = []
+def provision_obligations(catalog: Catalog, problem: Problem) -> list[PlacedServer] | None:
+    """As few servers as possible for all kinds that serve obligations only; None when an SLO cannot be kept at all."""
+    placed: list[PlacedServer] = []
     for kind in obligation_kinds(catalog, problem):
         packer = Packer(catalog, kind, demands_of(problem, kind, {}))
         fewest = packer.fewest()
-        bins = None if fewest == inf else packer.pack(int(fewest))
-        placed = None if bins is None else workers_of(catalog, kind, bins)
-        if placed is None:
+        packed = None if fewest == inf else packer.pack(int(fewest))
+        servers = None if packed is None else placed_servers(catalog, kind, packed)
+        if servers is None:
             return None
-        workers += placed
-    return workers
+        placed += servers
+    return placed
 
 
-def obligation_kinds(catalog: Catalog, problem: Problem) -> list[Kind]:
+def obligation_kinds(catalog: Catalog, problem: Problem) -> list[ServerKind]:
+    """The kinds of server that answer obligations only."""
     return [k for k in kinds_of(problem, catalog.options.share_components) if not is_goal_kind(problem, k)]
-
-
-def goal_kinds(catalog: Catalog, problem: Problem) -> list[Kind]:
-    return [k for k in kinds_of(problem, catalog.options.share_components) if is_goal_kind(problem, k)]

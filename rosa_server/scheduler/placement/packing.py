@@ -1,41 +1,49 @@
-"""Putting request streams on workers of one kind: isolated packing with compaction (ROSA 3.4.3), and level
-packing (ours).
+"""Putting request streams on servers of one kind: isolated packing with compaction (ROSA 3.4.3), and level packing
+(ours).
 
-A kind of worker hosts one model for one component (or, as an option, for several components). Streams of one demand are
-alike, so a worker's content is a list of `Load`. Sizes and limits are request rates; for a worker of several components
-they are utilisations. A worker is feasible when its sizes add up to no more than the lowest limit among its loads.
+A kind of server hosts one model for one component (or, as an option, for several components). Streams of one demand are
+alike, so what a server holds is a list of `Load`. Sizes and limits are request rates; for a server of several
+components they are utilisations. A server is feasible when its sizes add up to no more than the lowest limit among its
+loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 
-from rosa_server.scheduler.placement.spreading import Bin, balanced, spread
+from rosa_server.scheduler.bisection import bisect
+from rosa_server.scheduler.placement.spreading import ServerLoads, balanced, spread
+from rosa_server.scheduler.problem import Need
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 
-__all__ = ["SLACK", "Bin", "Kind", "Packer", "balanced"]
+__all__ = ["SLACK", "Packer", "ServerKind", "ServerLoads", "balanced"]
 
 SLACK = 1e-9
+LEVEL_STEPS = 12
+FACTOR_RANGE, FACTOR_STEPS = (0.2, 8.0), 14  # of the target loads
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a worker can be: a model, for the components it answers."""
+class ServerKind:
+    """What a server can be: a model, for the components it answers."""
 
     model: str
     components: tuple[str, ...]
 
+    def serves(self, need: Need) -> bool:
+        return self.model == need.model and need.component in self.components
+
 
 class Packer:
-    """Packs the demands of one kind; `demands` are `Load`s with all streams of a class and component."""
+    """Packs the demands of one kind; `demands` are `Load`s with all streams of a stream class."""
 
-    def __init__(self, catalog: Catalog, kind: Kind, demands: Sequence[Load]) -> None:
+    def __init__(self, catalog: Catalog, kind: ServerKind, demands: Sequence[Load]) -> None:
         self.catalog, self.kind = catalog, kind
         self.demands = [demand for demand in demands if demand.streams > 0]
         self._scale = self._scales()
-        self.limits = {id(d): self._limit(d) for d in self.demands}
+        self._limits = {id(d): self._limit(d) for d in self.demands}
 
     def _scales(self) -> dict[str, tuple[float, str | None]]:
         """Component -> (what a size is divided by, batching label), so that sizes of several components add up."""
@@ -72,80 +80,78 @@ class Packer:
         return self.catalog.cap(table[label], demand.slo_ms) / scale if label in table else 0.0
 
     def most(self, demand: Load) -> int:
-        """Most streams of one demand on one worker."""
-        size, limit = self.size(demand), self.limits[id(demand)]
+        """Most streams of one demand on one server."""
+        size, limit = self.size(demand), self._limits[id(demand)]
         if limit <= 0:
             return 0
         return demand.streams if size <= 0 else min(demand.streams, floor(limit / size * (1 + SLACK)))
 
     def alone(self, demand: Load) -> float:
-        """Workers that one demand needs by itself; infinite when one stream is already too much."""
+        """Servers that one demand needs by itself; infinite when one stream is already too much."""
         most = self.most(demand)
         return inf if most == 0 else ceil(demand.streams / most)
 
     def least(self) -> float:
-        """A lower bound on the workers of any packing."""
+        """A lower bound on the servers of any packing."""
         if any(self.most(d) == 0 for d in self.demands):
             return inf
-        total = sum(d.streams * self.size(d) / self.limits[id(d)] for d in self.demands)
+        total = sum(d.streams * self.size(d) / self._limits[id(d)] for d in self.demands)
         return max(1, ceil(total - 1e-6)) if self.demands else 0
 
     def fewest(self) -> float:
-        """Workers that the chosen method needs at least; infinite when none suffices."""
+        """Servers that the chosen method needs at least; infinite when no number suffices."""
         if not self.demands:
             return 0
         if self.least() == inf:
             return inf
         if self.catalog.options.packing == "isolated":
             return len(self.compacted())
-        return min(len(self._filled(1.0) or []), len(self.compacted()))
+        return min(len(self._filled(1.0, self._limits) or []), len(self.compacted()))
 
-    def pack(self, workers: int) -> list[Bin] | None:
-        """The streams on at most `workers` workers, or None."""
+    def pack(self, servers: int) -> list[ServerLoads] | None:
+        """The streams on at most `servers` servers, or None."""
         if not self.demands:
             return []
-        if self.least() > workers:
+        if self.least() > servers:
             return None
-        found = None if self.catalog.options.packing == "isolated" else self._pack_level(workers)
-        return found or self._pack_isolated(workers)
+        found = None if self.catalog.options.packing == "isolated" else self._pack_level(servers)
+        return found or self._pack_isolated(servers)
 
     # --- the paper's: each class by itself, then merge what fits together
 
-    def _pack_isolated(self, workers: int) -> list[Bin] | None:
+    def _pack_isolated(self, servers: int) -> list[ServerLoads] | None:
         counts = [int(self.alone(d)) for d in self.demands]
-        if sum(counts) > workers:
+        if sum(counts) > servers:
             merged = self.compacted()
-            return merged if len(merged) <= workers else None
-        for _ in range(
-            workers - sum(counts)
-        ):  # what is left goes where a worker carries most, to lower latency
+            return merged if len(merged) <= servers else None
+        for _ in range(servers - sum(counts)):  # a spare server goes to the fullest ones, to lower latency
             shares = [
                 d.streams * self.size(d) / n if n < d.streams else -1.0
                 for d, n in zip(self.demands, counts, strict=True)
             ]
-            widest = max(range(len(counts)), key=shares.__getitem__)
-            if shares[widest] < 0:
+            fullest = max(range(len(counts)), key=shares.__getitem__)
+            if shares[fullest] < 0:
                 break
-            counts[widest] += 1
+            counts[fullest] += 1
         return [
             [replace(d, streams=k)]
             for d, n in zip(self.demands, counts, strict=True)
             for k in balanced(d.streams, n)
         ]
 
-    def compacted(self) -> list[Bin]:
-        """Isolated packing with full workers first, then greedy merging of low-load workers into high-headroom ones."""
-        full: list[Bin] = []
-        loose: list[Bin] = []
+    def compacted(self) -> list[ServerLoads]:
+        """Isolated packing with full servers first, then greedy merging of low-load servers into high-headroom ones."""
+        full: list[ServerLoads] = []
+        loose: list[ServerLoads] = []
         for d in self.demands:
             most = self.most(d)
             full += [[replace(d, streams=most)]] * (d.streams // most)
             if d.streams % most:
                 loose.append([replace(d, streams=d.streams % most)])
-        loose += [content for content in full if self._headroom(content) > 0]
-        full = [content for content in full if self._headroom(content) <= 0]
+        loose += [loads for loads in full if self._headroom(loads) > 0]
+        full = [loads for loads in full if self._headroom(loads) <= 0]
         loose.sort(key=self._used)
-        kept: list[Bin] = []
+        kept: list[ServerLoads] = []
         while loose:
             low = loose.pop(0)
             for target in sorted(loose, key=self._headroom, reverse=True):
@@ -158,101 +164,89 @@ class Packer:
                 kept.append(low)
         return full + kept
 
-    def _used(self, content: Bin) -> float:
-        return sum(load.streams * self.size(load) for load in content)
+    def _used(self, loads: ServerLoads) -> float:
+        return sum(load.streams * self.size(load) for load in loads)
 
-    def _cap(self, content: Bin) -> float:
-        return min(self._limit(load) for load in content)
+    def _cap(self, loads: ServerLoads) -> float:
+        return min(self._limit(load) for load in loads)
 
-    def _headroom(self, content: Bin) -> float:
-        return self._cap(content) - self._used(content)
+    def _headroom(self, loads: ServerLoads) -> float:
+        return self._cap(loads) - self._used(loads)
 
-    def _fits(self, content: Bin) -> bool:
-        return self._used(content) <= self._cap(content) * (1 + SLACK)
+    def _fits(self, loads: ServerLoads) -> bool:
+        return self._used(loads) <= self._cap(loads) * (1 + SLACK)
 
-    # --- ours: fill workers with classes in order of their limits up to one common level
+    # --- ours: fill servers with classes in order of their limits up to one common level
 
-    def pack_towards(self, target: Callable[[Load], float], workers: int) -> list[Bin] | None:
-        """Level packing towards a load per worker for every demand, never beyond its limit; None when it does not fit.
+    def pack_towards(self, target: Callable[[Load], float], servers: int) -> list[ServerLoads] | None:
+        """Level packing towards a load per server for every demand, never beyond its limit; None when it does not fit.
 
-        All targets are scaled by one factor, the least that fits. Demands with low targets share workers among
-        themselves first. No worker is left over while another holds more than one stream.
+        All targets are scaled by one factor, the least that fits. Demands with low targets share servers among
+        themselves first. No server stays empty while another holds more than one stream.
         """
         if not self.demands:
             return []
-        caps = dict(self.limits)
         goals = {id(d): target(d) / self._scale[d.component][0] for d in self.demands}
 
-        def filled(factor: float) -> list[Bin] | None:
-            self.limits = {key: min(caps[key], factor * goals[key]) for key in caps}
-            return self._filled(1.0, workers, caps)
+        def filled(factor: float) -> list[ServerLoads] | None:
+            limits = {key: min(limit, factor * goals[key]) for key, limit in self._limits.items()}
+            return self._filled(1.0, limits, servers)
 
-        try:
-            low, high = 0.2, 8.0
-            best = filled(high)
-            for _ in range(14 if best is not None else 0):
-                factor = (low + high) / 2
-                found = filled(factor)
-                if found is not None:
-                    best, high = found, factor
-                else:
-                    low = factor
-            best = best or filled(inf)
-        finally:
-            self.limits = caps
-        if best is None:
+        low, high = FACTOR_RANGE
+        packed = filled(high)
+        if packed is not None:
+            _, packed = bisect(filled, high, low, packed, FACTOR_STEPS)
+        else:
+            packed = filled(inf)
+        if packed is None:
             return None
-        wanted = {(d.task, d.component): min(caps[id(d)], goals[id(d)]) for d in self.demands}
+        wanted = {d.stream_class: min(self._limits[id(d)], goals[id(d)]) for d in self.demands}
         return spread(
-            best,
-            workers,
-            lambda content: self._used(content) / min(wanted[x.task, x.component] for x in content),
+            packed,
+            servers,
+            lambda loads: self._used(loads) / min(wanted[load.stream_class] for load in loads),
         )
 
-    def _pack_level(self, workers: int) -> list[Bin] | None:
-        best = self._filled(1.0)
-        if best is None or len(best) > workers:
+    def _pack_level(self, servers: int) -> list[ServerLoads] | None:
+        packed = self._filled(1.0, self._limits)
+        if packed is None or len(packed) > servers:
             return None
-        low, high = 0.0, 1.0
-        for _ in range(12):  # the lowest level that still fits spreads the load evenly
-            level = (low + high) / 2
-            found = self._filled(level, workers)
-            if found is not None:
-                best, high = found, level
-            else:
-                low = level
-        return best
+        # The lowest level that still fits spreads the load evenly.
+        return bisect(
+            lambda level: self._filled(level, self._limits, servers), 1.0, 0.0, packed, LEVEL_STEPS
+        )[1]
 
     def _filled(
-        self, level: float, workers: float = inf, caps: dict[int, float] | None = None
-    ) -> list[Bin] | None:
-        """Workers filled one after the other to `level` of their limit; the gap at the end takes any later class.
+        self, level: float, limits: Mapping[int, float], servers: float = inf
+    ) -> list[ServerLoads] | None:
+        """Servers filled one after the other to `level` of `limits`; the gap at the end takes any later class.
 
-        Classes with a low limit come first, so that few of them force theirs on classes with a high one.
+        Classes with a low limit come first, so that few of them force theirs on classes with a high one. `limits` are
+        those of the SLOs or lower ones, by the demand's id.
         """
-        order = sorted(self.demands, key=lambda d: (self.limits[id(d)], -self.size(d)))
+        order = sorted(self.demands, key=lambda d: (limits[id(d)], -self.size(d)))
         left = [d.streams for d in order]
-        sizes, limits = [self.size(d) for d in order], [self.limits[id(d)] for d in order]
-        bins: list[Bin] = []
+        sizes, ordered = [self.size(d) for d in order], [limits[id(d)] for d in order]
+        packed: list[ServerLoads] = []
         while any(left):
-            if len(bins) >= workers:
+            if len(packed) >= servers:
                 return None
-            content: Bin = []
+            loads: ServerLoads = []
             first = next(i for i, streams in enumerate(left) if streams)
-            limit, used = limits[first], 0.0
+            limit, used = ordered[first], 0.0
             for i in range(first, len(order)):
                 room = level * limit - used
-                if content and room <= 0:
+                if loads and room <= 0:
                     break
                 size = sizes[i]
                 take = left[i] if size <= 0 else min(left[i], floor(room / size * (1 + SLACK)))
-                if not content and take < 1 and size <= (caps or self.limits)[id(order[i])] * (1 + SLACK):
-                    take = 1  # a worker holds at least one stream, however low the level
+                if not loads and take < 1 and size <= self._limits[id(order[i])] * (1 + SLACK):
+                    take = 1  # a server holds at least one stream, however low the level
                 if take >= 1:
-                    content.append(replace(order[i], streams=take))
+                    loads.append(replace(order[i], streams=take))
                     left[i] -= take
                     used += take * size
-            if not content:
+            if not loads:
                 return None
-            bins.append(content)
-        return bins
+            packed.append(loads)
+        return packed

@@ -1,4 +1,4 @@
-"""No worker is left over while others are shared (ours): whole streams fill workers unevenly, and at times fewer."""
+"""Uses every server (ours): packing may leave servers empty while others are shared, as streams cannot be divided."""
 
 from __future__ import annotations
 
@@ -6,63 +6,66 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
+from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.catalog import Load
 
-Bin = list[Load]
+ServerLoads = list[Load]  # the streams of one server
 
 
-class _Own:
-    """The bins that one class has to itself: its streams there, on how many workers."""
+class _Dedicated:
+    """The servers that one stream class has to itself: its streams there, and how many servers."""
 
     def __init__(self, load: Load) -> None:
-        self.load, self.streams, self.workers = load, 0, 0
+        self.load, self.streams, self.servers = load, 0, 0
 
     def add(self, load: Load) -> None:
-        self.streams, self.workers = self.streams + load.streams, self.workers + 1
+        self.streams, self.servers = self.streams + load.streams, self.servers + 1
 
     @property
-    def fullest(self) -> Bin:
-        return [replace(self.load, streams=ceil(self.streams / self.workers))]
+    def fullest(self) -> ServerLoads:
+        return [replace(self.load, streams=ceil(self.streams / self.servers))]
 
 
-def spread(bins: Sequence[Bin], workers: int, fullness: Callable[[Bin], float]) -> list[Bin]:
-    """The same streams on all `workers`, of which there are at least as many as bins.
+def spread(
+    packed: Sequence[ServerLoads], servers: int, fullness: Callable[[ServerLoads], float]
+) -> list[ServerLoads]:
+    """The same streams on all `servers`, of which there are at least as many as in `packed`.
 
-    The bins that a class has to itself share its streams evenly. Each further worker relieves the fullest bin: a class
-    gets one more for itself, or of the classes in one bin the first gets it.
+    A stream class with servers to itself has its streams divided evenly among them. Each further server relieves the
+    fullest one: a dedicated class gets one more server, or the first class of a shared server moves to its own.
     """
-    shared = [content for content in bins if len(content) > 1]
-    own: dict[tuple[str, str], _Own] = {}
+    shared = [loads for loads in packed if len(loads) > 1]
+    dedicated: dict[StreamClass, _Dedicated] = {}
 
-    def alone(load: Load) -> None:
-        own.setdefault((load.task, load.component), _Own(load)).add(load)
+    def dedicate(load: Load) -> None:
+        dedicated.setdefault(load.stream_class, _Dedicated(load)).add(load)
 
-    for content in bins:
-        if len(content) == 1:
-            alone(content[0])
-    for _ in range(workers - len(bins)):
-        divisible = [group for group in own.values() if group.workers < group.streams]
+    for loads in packed:
+        if len(loads) == 1:
+            dedicate(loads[0])
+    for _ in range(servers - len(packed)):
+        divisible = [group for group in dedicated.values() if group.servers < group.streams]
         group = max(divisible, key=lambda g: fullness(g.fullest), default=None)
         mixed = max(shared, key=fullness, default=None)
         if mixed is not None and (group is None or fullness(mixed) >= fullness(group.fullest)):
             shared.remove(mixed)
-            alone(mixed[0])
+            dedicate(mixed[0])
             if len(mixed) > 2:
                 shared.append(mixed[1:])
             else:
-                alone(mixed[1])
+                dedicate(mixed[1])
         elif group is not None:
-            group.workers += 1
+            group.servers += 1
         else:
-            break  # every stream has a worker to itself
+            break  # every stream has a server to itself
     return shared + [
         [replace(group.load, streams=streams)]
-        for group in own.values()
-        for streams in balanced(group.streams, group.workers)
+        for group in dedicated.values()
+        for streams in balanced(group.streams, group.servers)
     ]
 
 
-def balanced(streams: int, workers: int) -> list[int]:
-    """`streams` on `workers` as evenly as whole numbers allow."""
-    share, rest = divmod(streams, workers)
-    return [share + 1] * rest + [share] * (workers - rest)
+def balanced(streams: int, servers: int) -> list[int]:
+    """`streams` on `servers` as evenly as whole numbers allow."""
+    share, rest = divmod(streams, servers)
+    return [share + 1] * rest + [share] * (servers - rest)

@@ -1,60 +1,28 @@
-"""What one worker can do, looked up in the profiles: capacity under an SLO, latency under a load, best batching.
+"""What one server can do, looked up in the profiles: capacity under an SLO, latency under a load, best batching.
 
-A worker hosts one model. All its streams together must keep every stream's SLO. For one component the load is a request
-rate. A worker that serves several components of one model (an option) is judged by utilisation: the loads, each divided
-by its own maximum throughput, add up, and each component must keep its SLO at that utilisation of its own profile.
+A server hosts one model. All its streams together must keep every stream's SLO. For one component the load is a request
+rate. A server that answers several components of one model (an option) is judged by utilisation: the loads, each
+divided by its own maximum throughput, add up, and each component must keep its SLO at that utilisation of its profile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import inf
-from typing import Any
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
 
 
 @dataclass(frozen=True)
-class Options:
-    """What may be chosen about the solver. `Options.paper()` is the paper's scheduler; the default adds ours."""
-
-    slo_statistic: str = "p99"  # which percentile must stay within slo_ms
-    loop_statistic: str = "mean"  # latency in equation (4); "p99" is 4.2's "P99-safe prediction"
-    dynamic_batching: bool = False  # also use workers that run what waits, up to b
-    batch_sizes: tuple[int, ...] = ()  # only these static batches; none = all profiled
-    share_components: bool = False  # components of one model may share a worker
-    packing: str = "level"  # "isolated": ROSA 3.4.3's isolated packing and compaction; "level": ours
-    search: str = "guided"  # "frontier": ROSA 3.4.3's search; "guided": from the relaxation's optimum
-    fair_share: float = 0.5  # least part of the common rate for a class without min_action_rate_hz
-    network_ms: float = (
-        0.0  # taken from every SLO and added to every round for the way to the server and back
-    )
-    tolerance: float = 0.005  # of the objective: less is not searched for, and even rates may cost as much
-    time_budget_s: float = 20.0
-    standby: int = 0  # servers kept as hot standby
-
-    @classmethod
-    def paper(cls, **changes: object) -> Options:
-        """The scheduler as the paper describes it."""
-        return replace(cls(packing="isolated", search="frontier", fair_share=0.0), **changes)  # type: ignore[arg-type]
-
-    def changes(self) -> dict[str, Any]:
-        """What differs from the default, as plain values for a schedule's file."""
-        usual = Options()
-        differing = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in differing.items()}
-        return {name: value for name, value in plain.items() if differing[name] != getattr(usual, name)}
-
-
-@dataclass(frozen=True)
 class Load:
-    """`streams` equal request streams of one class to one worker."""
+    """`streams` equal request streams of one class to one server."""
 
     task: str
     component: str
@@ -62,10 +30,14 @@ class Load:
     rate_hz: float  # of one stream
     slo_ms: float
 
+    @cached_property
+    def stream_class(self) -> StreamClass:
+        return StreamClass(self.task, self.component)
+
 
 @dataclass(frozen=True)
 class Assessment:
-    """A worker under its loads with its best batching."""
+    """A server under its loads with its best batching."""
 
     configuration: Configuration
     utilisation: float  # of the maximum throughput
@@ -81,17 +53,15 @@ class Catalog:
         self.options = options
         self._profiles = {
             need.model: library.get_for(need.model, need.component, problem.gpu_type)
-            for cls in problem.classes
-            for need in cls.needs
+            for need in problem.needs.values()
         }
-        self._max_batch = {n.model: n.max_batch for c in problem.classes for n in c.needs if n.max_batch}
+        self._max_batch = {need.model: need.max_batch for need in problem.needs.values() if need.max_batch}
         self._check_batches()
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
         self.choices = lru_cache(maxsize=None)(self._choices)
-        self._caps: dict[
-            tuple[int, float], float
-        ] = {}  # by identity: hashing a configuration costs more than the look-up
+        # By identity: hashing a configuration costs more than the look-up.
+        self._caps: dict[tuple[int, float], float] = {}
 
     def packed(self, packing: str) -> Catalog:
         """The same profiles, with another packing."""
@@ -110,9 +80,7 @@ class Catalog:
         for model, most in self._max_batch.items():
             least = min(c.batch for c in self._profiles[model].configurations)
             if most < least:
-                words = (
-                    f"is {most}, and the smallest batch that was profiled is {least}; profile a smaller one"
-                )
+                words = f"is {most}, but the smallest profiled batch is {least}; profile a smaller one"
                 raise ConfigError("factory file", [f"models.{model}.max_batch: {words}"])
 
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
@@ -138,15 +106,15 @@ class Catalog:
         return self._caps[key]
 
     def _choices(self, model: str, component: str, slo_ms: float) -> tuple[tuple[Configuration, float], ...]:
-        """The configurations of a component, each with its cap under an SLO: looked up once per server and rate."""
+        """The configurations of a component, each with its cap under an SLO, Hz."""
         return tuple((c, self.cap(c, slo_ms) * (1 + 1e-9)) for c in self.configurations(model, component))
 
     def _capacity_hz(self, model: str, component: str, slo_ms: float) -> float:
-        """Highest aggregate rate one worker serves within the SLO under its best batching, Hz."""
+        """Highest aggregate rate that one server serves within the SLO under its best batching, Hz."""
         return max((self.cap(c, slo_ms) for c in self.configurations(model, component)), default=0.0)
 
     def best_latency_ms(self, model: str, component: str) -> float:
-        """Loop latency of a worker under the lightest load."""
+        """Loop latency of a server under the lightest load."""
         statistic = self.options.loop_statistic
         choices = self.configurations(model, component)
         return min((c.latency_ms(statistic, 0.0) for c in choices), default=inf) + self.options.network_ms
@@ -201,11 +169,12 @@ class Catalog:
         return best
 
     def _assessment(self, chosen: dict[str, Configuration], used: float) -> Assessment:
-        def at(statistic: str) -> dict[str, float]:
+        def latencies_ms(statistic: str) -> dict[str, float]:
             extra = self.options.network_ms
             return {k: c.latency_ms(statistic, used * c.max_throughput_hz) + extra for k, c in chosen.items()}
 
-        mean_ms = at("mean")
-        loop_ms = mean_ms if self.options.loop_statistic == "mean" else at(self.options.loop_statistic)
-        p99_ms = at(self.options.slo_statistic)
+        mean_ms = latencies_ms("mean")
+        loop = self.options.loop_statistic
+        loop_ms = mean_ms if loop == "mean" else latencies_ms(loop)
+        p99_ms = latencies_ms(self.options.slo_statistic)
         return Assessment(next(iter(chosen.values())), used, mean_ms, loop_ms, p99_ms)

@@ -13,18 +13,19 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.messages import Refused
 from rosa_contract.strict import Reader, nearest
 from rosa_server.scheduler.placement.standby import failover_table
-from rosa_server.scheduler.problem import problem_from
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.problem import StreamClass, problem_from
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC
 from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.removal import remove
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.admission import AdmissionControl, Admitted, NoAdmission
 from rosa_server.serving.core.placement import Placement, Replica
 
-AGAIN = "; make the plan anew with `rosa plan`"
+AGAIN = "; make a new schedule with `rosa plan`"
 TOLERANCE = 1e-6  # of a rate or a latency that went through a file
 
 
@@ -58,13 +59,13 @@ class RunningSchedule:
 
     def admit(self, task: str) -> Admitted | Refused:
         """A slot for one more robot of a task, or what stands in the way."""
-        if task not in self.deployment.classes:
+        if task not in self.deployment.problem.by_name:
             return Refused("not_planned", f"{task} is not in robot_fleet, so nothing was planned for it")
         answer = admit(self.deployment, task)
         if not answer.admitted:
             return Refused("not_admitted", answer.reason)
         self.deployment = answer.deployment
-        return Admitted(answer.robot, self._now(), answer.reason)
+        return Admitted(answer.slot, self._now(), answer.reason)
 
     def leave(self, slot: str) -> Placement:
         """The placement after a robot has left. If it was the last one admitted, everything is as before it came."""
@@ -103,7 +104,8 @@ def check(factory: Factory, schedule: Schedule, source: str) -> Options:
     reader = Reader(source)
     options = reader.section(Options, "options", schedule.options)
     if not schedule.feasible:
-        reader.fail("feasible", f"this plan is a refusal: {'; '.join(schedule.reasons)}")
+        reasons = "; ".join(refusal.reason for refusal in schedule.reasons)
+        reader.fail("feasible", f"this schedule is a refusal: {reasons}")
         reader.finish()
     cluster = factory.server_cluster
     if schedule.gpu_type != cluster.gpu_type:
@@ -136,7 +138,7 @@ def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None
     for index, server in enumerate(schedule.servers):
         where = f"servers[{index}]"
         if not server.standby and len(server.models) != 1:
-            words = f"{server.id} hosts {len(server.models)} models; a server that is served hosts one"
+            words = f"{server.id} hosts {len(server.models)} models; an active server hosts one"
             reader.fail(f"{where}.models", words)
         for model in server.models:
             entry = factory.models.get(model)
@@ -153,21 +155,21 @@ def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None
 def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     servers = {server.id: server for server in schedule.servers}
     counts = dict.fromkeys(schedule.robots, 0)
-    for robot, routes in schedule.routing.items():
-        task = robot.rpartition("/")[0]
+    for slot, routes in schedule.routing.items():
+        task = task_of(slot)
         if task not in counts:
-            reader.fail(f"routing.{robot}", f"no task {task!r} in robots{nearest(task, counts)}")
+            reader.fail(f"routing.{slot}", f"no task {task!r} in robots{nearest(task, counts)}")
             continue
         counts[task] += 1
         models = factory.models_of(task)
         for component in {*models, *routes}:
-            where, server = f"routing.{robot}.{component}", servers.get(routes.get(component, ""))
+            where, server = f"routing.{slot}.{component}", servers.get(routes.get(component, ""))
             if component not in models:
                 reader.fail(where, f"task {task} has no such component{nearest(component, models)}")
             elif server is None:
                 reader.fail(where, "is missing; every component of a robot needs a server")
             elif server.standby or server.models != (models[component],):
-                reader.fail(where, f"{server.id} is no active server of {models[component]}")
+                reader.fail(where, f"{server.id} is not an active server of {models[component]}")
     for task, count in schedule.robots.items():
         if counts[task] != count:
             reader.fail(f"robots.{task}", f"says {count}, routing has {counts[task]}")
@@ -219,10 +221,10 @@ def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: 
 
 def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     """Every server carries the streams that are routed to it, and is expected to keep their SLOs."""
-    routed: dict[str, dict[str, int]] = {server.id: {} for server in schedule.servers}
-    for robot, routes in schedule.routing.items():
+    routed: dict[str, dict[StreamClass, int]] = {server.id: {} for server in schedule.servers}
+    for slot, routes in schedule.routing.items():
         for component, server_id in routes.items():
-            key = f"{robot.rpartition('/')[0]}/{component}"
+            key = StreamClass(task_of(slot), component)
             routed[server_id][key] = routed[server_id].get(key, 0) + 1
     for index, server in enumerate(schedule.servers):
         where, counts = f"servers[{index}]", routed[server.id]
@@ -230,12 +232,9 @@ def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> Non
             says, has = server.streams.get(key, 0), counts.get(key, 0)
             if says != has:
                 reader.fail(f"{where}.streams.{key}", f"says {says}, routing has {has}")
-        for key in counts:
-            task, _, component = key.rpartition("/")
-            slo_ms, expected_ms = (
-                factory.tasks[task].components[component].slo_ms,
-                server.p99_ms.get(component),
-            )
+        for task, component in counts:
+            slo_ms = factory.tasks[task].components[component].slo_ms
+            expected_ms = server.p99_ms.get(component)
             if expected_ms is None:
                 reader.fail(f"{where}.p99_ms.{component}", "is missing; every component needs a prediction")
             elif not expected_ms <= slo_ms * (1 + TOLERANCE):

@@ -1,4 +1,4 @@
-"""Global rescheduling without a gap: old routes stay until the new workers are warm (ROSA 3.4.4), and no SLO breaks."""
+"""Global rescheduling without a gap: old routes stay until the new servers are warm (ROSA 3.4.4), and no SLO breaks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Step:
     `lower_rates` and `raise_rates` set rates_hz; `start` loads a model on a free server and waits until it is
     warm; `switch` changes routes, all at once; `stop` unloads a server without routes; `drain` takes a server from
     robots that have no other, so they fall back locally until a later `switch` (its routes name them).
-    `overloads`: servers that keep not every SLO after it and did before; none where both plans are sound.
+    `overloads`: servers that begin to break an SLO with it; none where both schedules keep their SLOs.
     """
 
     action: str
@@ -45,7 +45,7 @@ def plan_migration(old: Schedule, new: Schedule, problem: Problem, catalog: Cata
     """How to get from `old` to `new`, the schedule of `problem`, on its number of servers.
 
     Servers that host the same model keep it. Robots that stay keep the lower of both rates until all routes are new.
-    A stream moves when its new server is warm and has room for it, so no step breaks an SLO that both plans keep. A
+    A stream moves when its new server is warm and has room for it, so no step breaks an SLO that both schedules keep. A
     stream loses its server only where no server is free to warm up and no other server of its new model has room, as
     when a component gets another model.
     """
@@ -66,11 +66,11 @@ class _Steps:
         self.free = problem.servers - len(before)
         self.ready = {name for name in self.after if name not in self.pending}
         routing = {
-            robot: {
-                component: server for component, server in routes.items() if component in new.routing[robot]
+            slot: {
+                component: server for component, server in routes.items() if component in new.routing[slot]
             }
-            for robot, routes in old.routing.items()
-            if robot in new.routing
+            for slot, routes in old.routing.items()
+            if slot in new.routing
         }
         self.here = set(routing)
         rates_hz = {
@@ -100,7 +100,7 @@ class _Steps:
         self.steps.append(replace(step, overloads=tuple(sorted(fresh))))
 
     def _start(self) -> bool:
-        """Start what there is a free server for."""
+        """Starts pending servers while there are free ones."""
         names = [name for name in self.pending if name not in self.hosted][: max(0, self.free)]
         for name in names:
             self.pending.remove(name)
@@ -111,7 +111,7 @@ class _Steps:
         return bool(names)
 
     def _switch(self) -> None:
-        """Route every stream to its new server for which there is room. With all servers ready that is the new plan."""
+        """Routes streams to their new servers as far as these have room, which they all have once all are ready."""
         made: list[Move] = []
         while moves := self._moves():
             moves = self.traffic.movable(moves) if self.pending else moves
@@ -123,21 +123,19 @@ class _Steps:
             self._add(Step("switch", routes=tuple(made)))
 
     def _moves(self) -> list[Move]:
-        """Routes that are not as in the new plan, to servers that are ready; the most urgent first.
+        """Routes that differ from the new schedule's, to servers that are ready; the most urgent first.
 
         Streams without a server that had one come first, then those on a server that has to go; robots that were not
         here before come last.
         """
         routing, leaving = self.traffic.routing, set(self.to_stop)
         found: list[tuple[int, Move]] = []
-        for robot, routes in self.new.routing.items():
+        for slot, routes in self.new.routing.items():
             for component, server in routes.items():
-                now = routing.get(robot, {}).get(component)
+                now = routing.get(slot, {}).get(component)
                 if server in self.ready and now != server:
-                    urgency = (
-                        1 if now in leaving else 2 if now is not None else 0 if robot in self.here else 3
-                    )
-                    found.append((urgency, Move(robot, component, server)))
+                    urgency = 1 if now in leaving else 2 if now is not None else 0 if slot in self.here else 3
+                    found.append((urgency, Move(slot, component, server)))
         return [move for _, move in sorted(found, key=lambda pair: pair[0])]
 
     def _stop_unused(self) -> None:
@@ -148,7 +146,7 @@ class _Steps:
             self.free += 1
 
     def _drain(self) -> None:
-        """Take the server with the fewest streams from them, so that what waits for one can start."""
+        """Takes the server with the fewest streams from its robots, so that a pending server can start in its place."""
         reused = [name for name in self.to_stop if name in self.pending] or self.to_stop
         victim = min(reused, key=lambda name: len(self.traffic.on(name)))
         routes = self.traffic.on(victim)
@@ -159,9 +157,9 @@ class _Steps:
 def renamed(old: Schedule, new: Schedule, servers: int) -> Schedule:
     """`new` with server names such that as many of the `servers` as possible keep model and role, and then routes."""
     shared: dict[tuple[str, str], int] = {}
-    for robot, routes in new.routing.items():
+    for slot, routes in new.routing.items():
         for component, target in routes.items():
-            was = old.routing.get(robot, {}).get(component)
+            was = old.routing.get(slot, {}).get(component)
             if was is not None:
                 shared[(was, target)] = shared.get((was, target), 0) + 1
     left = {server.id: server for server in old.servers}
@@ -181,7 +179,9 @@ def renamed(old: Schedule, new: Schedule, servers: int) -> Schedule:
     reusable = list(left)
     hosted = {server.models for server in old.servers}
     rest = [server for server in new.servers if server.id not in names]
-    for server in sorted(rest, key=lambda each: each.models in hosted):  # models that are new cannot wait
+    for server in sorted(
+        rest, key=lambda each: each.models in hosted
+    ):  # models that nobody hosts yet cannot wait
         if len(taken) >= servers and reusable:
             name = reusable.pop(0)  # no unused server: one of the old ones changes its model
         else:
@@ -190,9 +190,9 @@ def renamed(old: Schedule, new: Schedule, servers: int) -> Schedule:
             name = f"gpu{number}"
         names[server.id] = name
         taken.add(name)
-    servers = tuple(replace(s, id=names[s.id], covers=tuple(names[c] for c in s.covers)) for s in new.servers)
+    plans = tuple(replace(s, id=names[s.id], covers=tuple(names[c] for c in s.covers)) for s in new.servers)
     routing = {r: {c: names[t] for c, t in routes.items()} for r, routes in new.routing.items()}
-    return replace(new, servers=servers, routing=routing)
+    return replace(new, servers=plans, routing=routing)
 
 
 def _joined(models: tuple[str, ...]) -> str:

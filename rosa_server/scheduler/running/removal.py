@@ -5,86 +5,78 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rosa_server.scheduler.placement.placement import Worker, latencies_ms, loop_rate_hz
-from rosa_server.scheduler.problem import TaskClass
+from rosa_server.scheduler.placement.servers import latencies_ms, loop_rate_hz
+from rosa_server.scheduler.problem import StreamClass, TaskClass
 from rosa_server.scheduler.profiles.catalog import Load
-from rosa_server.scheduler.running.deployment import (
-    Deployment,
-    committed,
-    plus,
-    with_class,
-    with_loads,
-)
+from rosa_server.scheduler.running.deployment import Deployment, Servers, committed, plus, with_loads
 from rosa_server.scheduler.running.raising import raised
+from rosa_server.scheduler.schedule import task_of
 
-Workers = dict[str, Worker]
 
+def remove(deployment: Deployment, slot: str) -> Deployment:
+    """The deployment without the robot in `slot`, with rates that are no lower. Never infeasible.
 
-def remove(deployment: Deployment, robot: str) -> Deployment:
-    """The deployment without `robot`, with rates that are no lower. Never infeasible.
-
-    A robot that was admitted last leaves everything as it was before it. Else, wherever it was, the load of its
-    goal-coupled components falls on the slowest server that has more streams of its task than planned, which leads
-    back to the plan; or, if equation (4) would break, on the slowest of all, which lowers its task's mean: a robot from
-    there takes the free place. Raises KeyError for an unknown robot.
+    If the robot was the last one admitted, everything is as before it came. Else, wherever it was, the server that
+    loses load for each of its goal-coupled components is the slowest one that has more streams of its task than
+    planned, which leads back to the planned placement; or, if equation (4) would break, the slowest of all, which
+    lowers its task's mean: a robot from there takes the free place. Raises KeyError for an unknown slot.
     """
-    if robot not in deployment.schedule.routing:
-        raise KeyError(f"no robot {robot!r} is routed")
-    if deployment.undo is not None and deployment.undo[0] == robot:
+    if slot not in deployment.schedule.routing:
+        raise KeyError(f"no robot {slot!r} is routed")
+    if deployment.undo is not None and deployment.undo[0] == slot:
         return deployment.undo[1]
-    cls = deployment.classes[robot.rsplit("/", 1)[0]]
-    routing = {name: routes for name, routes in deployment.schedule.routing.items() if name != robot}
-    workers = dict(deployment.workers)
-    for component, server_id in deployment.schedule.routing[robot].items():
-        for leaving in _leaving(deployment, workers, cls, component, server_id):
-            fewer = _without(deployment, workers, cls, component, leaving)
-            if cls.robots == 1 or _keeps(deployment, cls, workers, fewer):
+    cls = deployment.problem.by_name[task_of(slot)]
+    routing = {other: routes for other, routes in deployment.schedule.routing.items() if other != slot}
+    servers = dict(deployment.servers)
+    for component, server_id in deployment.schedule.routing[slot].items():
+        for leaving in _relieved(deployment, servers, StreamClass(cls.name, component), server_id):
+            fewer = _with_one_less(deployment, servers, StreamClass(cls.name, component), leaving)
+            if cls.robots == 1 or _keeps_its_rate(deployment, cls, {**servers, **fewer}):
                 break
-        workers.update(fewer)
+        servers.update(fewer)
         if leaving != server_id:
             mover = _anyone(routing, cls.name, component, leaving)
             routing[mover] = {**routing[mover], component: server_id}
-    fleet = replace(deployment, problem=with_class(deployment.problem, replace(cls, robots=cls.robots - 1)))
-    rates, workers = raised(fleet, workers)
-    changed = {key: worker for key, worker in workers.items() if worker is not deployment.workers[key]}
+    fewer_robots = replace(cls, robots=cls.robots - 1)
+    fleet = replace(deployment, problem=deployment.problem.with_class(fewer_robots))
+    rates, servers = raised(fleet, servers)
+    changed = {key: server for key, server in servers.items() if server is not deployment.servers[key]}
     return committed(fleet, fleet.problem, changed, rates, routing)
 
 
-def _without(
-    deployment: Deployment, workers: Workers, cls: TaskClass, component: str, server_id: str
-) -> Workers:
-    """A worker with one stream of a class less."""
-    need = deployment.needs[cls.name, component]
-    stream = Load(cls.name, component, -1, need.rate_hz(deployment.rates_hz[cls.name]), need.slo_ms)
-    fewer = with_loads(deployment, {server_id: plus(workers[server_id].loads, stream)})
+def _with_one_less(deployment: Deployment, servers: Servers, key: StreamClass, server_id: str) -> Servers:
+    """A server with one stream of a class less."""
+    need = deployment.problem.needs[key]
+    stream = Load(*key, -1, need.rate_hz(deployment.rates_hz[key.task]), need.slo_ms)
+    fewer = with_loads(deployment, {server_id: plus(servers[server_id].loads, stream)})
     assert fewer is not None, "fewer streams cannot break an SLO"
     return fewer
 
 
-def _keeps(deployment: Deployment, cls: TaskClass, workers: Workers, fewer: Workers) -> bool:
-    """Whether equation (4) holds for a class at its rate after a change of workers."""
-    latency = latencies_ms({**workers, **fewer}.values(), {cls.name})
+def _keeps_its_rate(deployment: Deployment, cls: TaskClass, servers: Servers) -> bool:
+    """Whether equation (4) holds for a class at its rate on these servers."""
+    latency = latencies_ms(servers.values(), {cls.name})
     return deployment.rates_hz[cls.name] <= loop_rate_hz(cls, latency) * (1 + 1e-9)
 
 
-def _leaving(deployment: Deployment, workers: Workers, cls: TaskClass, component: str, own: str) -> list[str]:
+def _relieved(deployment: Deployment, servers: Servers, key: StreamClass, own: str) -> list[str]:
     """Which server is to have a stream less: the best choice, and one that is always possible."""
-    if not deployment.needs[cls.name, component].is_goal:
+    if not deployment.problem.needs[key].is_goal:
         return [own]  # no rate depends on it
-    key = f"{cls.name}/{component}"
     found = []
-    for server_id, worker in workers.items():
-        streams = sum(x.streams for x in worker.loads if (x.task, x.component) == (cls.name, component))
+    for server_id, server in servers.items():
+        streams = sum(load.streams for load in server.loads if load.stream_class == key)
         if streams:
-            too_many = streams > deployment.planned.streams[server_id].get(key, 0)
-            found.append((too_many, worker.state.loop_ms[component], server_id == own, server_id))
+            too_many = streams > deployment.promise.streams[server_id].get(key, 0)
+            found.append((too_many, server.state.loop_ms[key.component], server_id == own, server_id))
     slowest = max(found, key=lambda each: each[1:])
     return [max(found)[-1], slowest[-1]]
 
 
 def _anyone(routing: Mapping[str, Mapping[str, str]], task: str, component: str, server_id: str) -> str:
+    """Any robot of a task whose component is routed to a server."""
     return next(
-        name
-        for name, routes in routing.items()
-        if name.startswith(f"{task}/") and routes.get(component) == server_id
+        slot
+        for slot, routes in routing.items()
+        if task_of(slot) == task and routes.get(component) == server_id
     )

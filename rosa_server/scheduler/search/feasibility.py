@@ -2,65 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.placement.placement import Worker, latencies_ms, loop_rate_hz, place_goals
-from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.search.homogeneous import place_at
+from rosa_server.scheduler.placement.pool import Pool, place_goals
+from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.problem import StreamClass
+from rosa_server.scheduler.search.homogeneous import place_class
 from rosa_server.scheduler.search.relaxation import relax
-from rosa_server.scheduler.search.rounding import FRONTIER_TOO, rounded
+from rosa_server.scheduler.search.rounding import FRONTIER_UP_TO, round_to_servers
 
 CORRECTIONS = 6
 
 
-def carry(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], rates_hz: Mapping[str, float], servers: int
-) -> list[Worker] | None:
-    """Goal-coupled workers that carry these rates within every SLO and equation (4), or None where none are found.
+def place_at_rates(pool: Pool, rates_hz: Mapping[str, float]) -> list[PlacedServer] | None:
+    """Goal-coupled servers that carry these rates within every SLO and equation (4), or None where none are found.
 
-    One class: the ILP decides. Several: no packing is always the best one. One common level for all lets those wait
-    too long that must act near their fastest rate, and each class by itself may need more servers; so streams are
-    packed towards the relaxation's loads, and on few servers, where that is quick, in the other two ways too.
+    With one class the ILP decides. With several no single packing is always the best: a common level for all classes
+    makes those wait too long that must act near their fastest rate, and each class by itself may need more servers. So
+    streams are packed towards the relaxation's loads, and on few servers, where that is quick, in the other two ways
+    too.
     """
-    cls = problem.classes[0]
-    if len(problem.classes) == 1 and not catalog.options.share_components and rates_hz[cls.name] > 0:
-        return place_at(catalog, cls, rates_hz[cls.name], servers)
-    guided = catalog.options.search == "guided"
-    found = towards_relaxation(catalog, problem, kinds, rates_hz, servers) if guided else None
-    if found is None and (servers <= FRONTIER_TOO or not guided):
-        found = place_goals(catalog, problem, kinds, rates_hz, servers)
-        if found is None and catalog.options.packing != "isolated":
-            found = place_goals(catalog.packed("isolated"), problem, kinds, rates_hz, servers)
+    options, cls = pool.catalog.options, pool.problem.classes[0]
+    if len(pool.problem.classes) == 1 and not options.share_components and rates_hz[cls.name] > 0:
+        return place_class(pool.catalog, cls, rates_hz[cls.name], pool.servers)
+    by_relaxation = options.search == "relaxation"
+    found = _towards_relaxation(pool, rates_hz) if by_relaxation else None
+    if found is None and (pool.servers <= FRONTIER_UP_TO or not by_relaxation):
+        found = place_goals(pool, rates_hz)
+        if found is None and options.packing != "isolated":
+            found = place_goals(pool.packed("isolated"), rates_hz)
     return found
 
 
-def towards_relaxation(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], rates_hz: Mapping[str, float], servers: int
-) -> list[Worker] | None:
-    """Workers packed towards the loads that the relaxation has at these rates or above.
+def _towards_relaxation(pool: Pool, rates_hz: Mapping[str, float]) -> list[PlacedServer] | None:
+    """Servers packed towards the loads that the relaxation has at these rates or above.
 
-    Whole streams make some classes wait longer than that and others less: the loads of each are corrected by the
-    waiting that its rate allows over the waiting it has.
+    As streams cannot be divided, some classes wait longer than in the relaxation and others less: the target load of
+    each is corrected by the waiting that its rate allows over the waiting that it has.
     """
-    ideal = relax(catalog, problem, kinds, servers, rates_hz)
-    if ideal is None:
+    target = relax(pool, rates_hz)
+    if target is None:
         return None
     for _ in range(CORRECTIONS):
-        found = rounded(catalog, problem, kinds, servers, ideal, dict(rates_hz))
+        found = round_to_servers(pool, target, dict(rates_hz))
         if found is None:
             return None
-        reached, workers = found
-        if all(reached[name] >= rate * (1 - 1e-9) for name, rate in rates_hz.items()):
-            return workers
-        latency, levels_hz = latencies_ms(workers), dict(ideal.levels_hz)
-        for cls in problem.classes:
+        if all(found.rates_hz[name] >= rate * (1 - 1e-9) for name, rate in rates_hz.items()):
+            return found.placed
+        latency, levels_hz = latencies_ms(found.placed), dict(target.levels_hz)
+        for cls in pool.problem.classes:
             if rates_hz[cls.name] > 0:
                 allowed_s = 1 / rates_hz[cls.name] - cls.action_s
                 waited_s = 1 / loop_rate_hz(cls, latency) - cls.action_s
                 for need in cls.goals:
-                    levels_hz[cls.name, need.component] *= allowed_s / waited_s
-        ideal = replace(ideal, levels_hz=levels_hz)
+                    levels_hz[StreamClass(cls.name, need.component)] *= allowed_s / waited_s
+        target = replace(target, levels_hz=levels_hz)
     return None

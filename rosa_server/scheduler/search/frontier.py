@@ -3,169 +3,151 @@
 The search is the paper's: pick the class with the largest possible weighted gain, try the rate halfway
 between its feasible rate and its optimistic bound; feasible moves the frontier, infeasible prunes every
 vector that is larger in all components, which, as the frontier only moves up, lowers that class's bound for
-good. It ends on the frontier, but not at its best point; guided.py (ours) goes for that. With
-`search="guided"` both run where the frontier is cheap, and the better one counts.
+good. It ends on the frontier, but not at its best point; rounding.py (ours) aims for that. With
+`search="relaxation"` both run where the frontier is cheap, and the better result is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.placement.placement import Worker, fastest_rate_hz, place_goals
+from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.placement.pool import Pool, place_goals
+from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.search.fairness import Found, Rates, chosen, is_even, objective
-from rosa_server.scheduler.search.feasibility import carry
+from rosa_server.scheduler.search.fairness import Candidate, Rates, best_candidate, is_balanced
+from rosa_server.scheduler.search.feasibility import place_at_rates
 from rosa_server.scheduler.search.polish import polish
 from rosa_server.scheduler.search.relaxation import Relaxation
-from rosa_server.scheduler.search.rounding import FRONTIER_TOO, ideals, near
+from rosa_server.scheduler.search.rounding import FRONTIER_UP_TO, candidates_near, relaxations
 
-Oracle = Callable[[Mapping[str, float]], list[Worker] | None]
-EVEN_WORK = 30_000  # placements tried for even rates, times classes squared and servers: a second or less
+Oracle = Callable[[Mapping[str, float]], list[PlacedServer] | None]
+BALANCED_WORK = 30_000  # placements to try, times classes squared and servers: a second or less
 CALLS_PER_CLASS = 4  # of a search that raises every class at least a little
-EVEN_FROM, EVEN_STEPS = 0.8, 5  # of the relaxation's even rates: where to look for what packing allows
-EVEN_PARTS = (1.0, 0.95, 0.9)  # of that: where the search begins
+BALANCED_FROM, BALANCED_STEPS = 0.8, 5  # of the relaxation's balanced rates: where packing may still succeed
+BALANCED_PARTS = (1.0, 0.95, 0.9)  # of the highest feasible ones: where the search begins
+FAIR_STEPS = 8
 
 
-def solve_heterogeneous(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, clock: Callable[[], float]
-) -> tuple[Rates, list[Worker]] | None:
-    """Class rates that maximise equation (1) and the goal-coupled workers; None when the floors are infeasible.
+def solve_heterogeneous(pool: Pool, clock: Callable[[], float]) -> Candidate | None:
+    """Class rates that maximise equation (1) and their servers; None when the minimum rates are infeasible.
 
     `clock` returns seconds; the search stops at `time_budget_s` after its first reading.
     """
-    deadline = clock() + catalog.options.time_budget_s
+    options = pool.catalog.options
+    deadline = clock() + options.time_budget_s
 
     def has_time() -> bool:
         return clock() < deadline
 
-    ways = [catalog]
-    every: list[Found] = []
+    pools = [pool]
+    candidates: list[Candidate] = []
     relaxed: list[Relaxation] = []
-    if catalog.options.search == "guided":
-        if catalog.options.packing == "level" and servers <= FRONTIER_TOO:
-            ways.append(catalog.packed("isolated"))
-        relaxed = ideals(catalog, problem, kinds, servers)
-        for ideal in relaxed:
-            every += near(catalog, problem, kinds, servers, ideal, has_time)
-    if not every or servers <= FRONTIER_TOO:
-        for way in ways:
-            every += searched(way, problem, kinds, servers, has_time)
-    best = chosen(catalog, problem, every)
-    if len(relaxed) < 2 or is_even(catalog, problem, best, relaxed[-1].rates_hz):
+    if options.search == "relaxation":
+        if options.packing == "level" and pool.servers <= FRONTIER_UP_TO:
+            pools.append(pool.packed("isolated"))
+        relaxed = relaxations(pool)
+        for target in relaxed:
+            candidates += candidates_near(pool, target, has_time)
+    if not candidates or pool.servers <= FRONTIER_UP_TO:
+        for each in pools:
+            candidates += frontier_candidates(each, has_time)
+    best = best_candidate(pool, candidates)
+    if len(relaxed) < 2 or is_balanced(pool, best, relaxed[-1].rates_hz):
         return best
-    for way in ways:
-        every += evened(way, problem, kinds, servers, relaxed[-1].rates_hz, has_time)
-    return chosen(catalog, problem, every)
+    for each in pools:
+        candidates += balanced_candidates(each, relaxed[-1].rates_hz, has_time)
+    return best_candidate(pool, candidates)
 
 
-def searched(
-    catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, has_time: Callable[[], bool]
-) -> list[Found]:
-    """The schedule at the frontier that the paper's search ends at; none when the floors are infeasible."""
+def frontier_candidates(pool: Pool, has_time: Callable[[], bool]) -> list[Candidate]:
+    """The schedule at which the paper's search ends; none when the minimum rates are infeasible."""
 
-    def oracle(rates: Mapping[str, float]) -> list[Worker] | None:
-        return place_goals(catalog, problem, kinds, rates, servers)
+    def oracle(rates_hz: Mapping[str, float]) -> list[PlacedServer] | None:
+        return place_goals(pool, rates_hz)
 
-    top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
-    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    workers = carry(catalog, problem, kinds, floors, servers)
-    if workers is None:
+    floors = pool.problem.min_rates_hz
+    placed = place_at_rates(pool, floors)
+    if placed is None:
         return []
-    if catalog.options.fair_share > 0 and not all(floors.values()):
-        floors, workers = raised_floors(catalog, floors, top, oracle, workers)
-    found = frontier(problem, (floors, workers), top, oracle, catalog.options.tolerance, has_time)
-    return [_finished(catalog, problem, kinds, servers, found)]
+    start = Candidate(floors, placed)
+    if pool.catalog.options.fair_share > 0 and not all(floors.values()):
+        start = with_fair_shares(pool, start, oracle)
+    return [_finished(pool, frontier(pool, start, oracle, has_time))]
 
 
-def evened(
-    catalog: Catalog,
-    problem: Problem,
-    kinds: Sequence[Kind],
-    servers: int,
-    even: Mapping[str, float],
-    has_time: Callable[[], bool],
-) -> list[Found]:
-    """Schedules at the frontier near even rates: as far towards them as packing allows, and from there, and from parts
-    of that, wherever the search goes.
+def balanced_candidates(
+    pool: Pool, balanced_hz: Mapping[str, float], has_time: Callable[[], bool]
+) -> list[Candidate]:
+    """Schedules at the frontier near balanced rates.
 
-    Whole streams seldom fill servers at exactly even rates: what is left is free for some class. How much is tried
-    depends on the size of the problem, unless the time runs out.
+    The search begins as far towards those rates as packing allows, and at parts of that: streams cannot be divided, so
+    servers are seldom full at exactly balanced rates, and what is left may go to any class. The size of the problem
+    decides how much is tried, unless the time runs out.
     """
-    left = EVEN_WORK // (len(problem.classes) ** 2 * max(servers, FRONTIER_TOO))
-    if left < EVEN_STEPS + CALLS_PER_CLASS * len(problem.classes):
+    left = BALANCED_WORK // (len(pool.problem.classes) ** 2 * max(pool.servers, FRONTIER_UP_TO))
+    if left < BALANCED_STEPS + CALLS_PER_CLASS * len(pool.problem.classes):
         return []
+    floors = pool.problem.min_rates_hz
 
-    def oracle(rates: Mapping[str, float]) -> list[Worker] | None:
+    def oracle(rates_hz: Mapping[str, float]) -> list[PlacedServer] | None:
         nonlocal left
         left -= 1
-        return place_goals(catalog, problem, kinds, rates, servers)
+        return place_goals(pool, rates_hz)
+
+    def rates_at(part: float) -> Rates:
+        return {name: max(floor, part * balanced_hz[name]) for name, floor in floors.items()}
 
     def goes_on() -> bool:
         return left > 0 and has_time()
 
-    top = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
-    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    every: list[Found] = []
-    low, high = EVEN_FROM, 1.0
-    for _ in range(EVEN_STEPS):
-        part = (low + high) / 2
-        if oracle({name: max(floors[name], part * even[name]) for name in floors}) is None:
-            high = part
-        else:
-            low = part
-    for part in EVEN_PARTS:
-        rates = {name: max(floors[name], part * low * even[name]) for name in floors}
-        workers = oracle(rates) if goes_on() else None
-        if workers is not None:
-            found = frontier(problem, (rates, workers), top, oracle, catalog.options.tolerance, goes_on)
-            every.append(_finished(catalog, problem, kinds, servers, found))
-    return every
+    def feasible_at(part: float) -> bool:
+        return oracle(rates_at(part)) is not None
+
+    candidates: list[Candidate] = []
+    feasible = furthest(feasible_at, BALANCED_FROM, 1.0, BALANCED_STEPS)
+    for part in BALANCED_PARTS:
+        rates = rates_at(part * feasible)
+        placed = oracle(rates) if goes_on() else None
+        if placed is not None:
+            found = frontier(pool, Candidate(rates, placed), oracle, goes_on)
+            candidates.append(_finished(pool, found))
+    return candidates
 
 
-def _finished(catalog: Catalog, problem: Problem, kinds: Sequence[Kind], servers: int, found: Found) -> Found:
+def _finished(pool: Pool, candidate: Candidate) -> Candidate:
     """With servers that are left over, and every rate as high as its servers allow."""
-    rates, workers = found
-    return polish(
-        catalog, problem, rates, place_goals(catalog, problem, kinds, rates, servers, use_all=True) or workers
-    )
+    placed = place_goals(pool, candidate.rates_hz, use_all=True) or candidate.placed
+    return polish(pool, Candidate(candidate.rates_hz, placed))
 
 
-def raised_floors(
-    catalog: Catalog, floors: Rates, top: Rates, oracle: Oracle, workers: list[Worker]
-) -> tuple[Rates, list[Worker]]:
-    """Floors so that no class without a minimum rate starves: `fair_share` of the rate it has when all run at one
-    fraction of their fastest.
+def with_fair_shares(pool: Pool, start: Candidate, oracle: Oracle) -> Candidate:
+    """`start` with higher floors, so that no class without a minimum rate starves: `fair_share` of the rate that it has
+    when all run at one fraction of their fastest. `start` itself where packing does not allow that.
     """
-    low, high = 0.0, 1.0
-    for _ in range(8):
-        share = (low + high) / 2
-        if oracle({name: max(floors[name], share * top[name]) for name in floors}) is None:
-            high = share
-        else:
-            low = share
-    share = low * catalog.options.fair_share
-    raised = {name: floor or share * top[name] for name, floor in floors.items()}
-    found = oracle(raised)
-    return (floors, workers) if found is None else (raised, found)
+    floors = start.rates_hz
+
+    def feasible_at(share: float) -> bool:
+        return (
+            oracle({name: max(floors[name], share * top) for name, top in pool.fastest_hz.items()})
+            is not None
+        )
+
+    share = furthest(feasible_at, 0.0, 1.0, FAIR_STEPS) * pool.catalog.options.fair_share
+    raised = {name: floor or share * pool.fastest_hz[name] for name, floor in floors.items()}
+    placed = oracle(raised)
+    return start if placed is None else Candidate(raised, placed)
 
 
-def frontier(
-    problem: Problem,
-    start: tuple[Rates, list[Worker]],
-    top: Rates,
-    oracle: Oracle,
-    tolerance: float,
-    has_time: Callable[[], bool],
-) -> tuple[Rates, list[Worker]]:
-    """Greedy adaptive frontier search from a feasible point; `tolerance` is relative to the objective."""
-    rates, workers = dict(start[0]), start[1]
-    upper = {name: max(top[name], rates[name]) for name in rates}
-    value = {cls.name: cls.weight * cls.robots for cls in problem.classes}
+def frontier(pool: Pool, start: Candidate, oracle: Oracle, has_time: Callable[[], bool]) -> Candidate:
+    """Greedy adaptive frontier search from a feasible point."""
+    problem, tolerance = pool.problem, pool.catalog.options.tolerance
+    rates, placed = dict(start.rates_hz), start.placed
+    upper = {name: max(pool.fastest_hz[name], rate) for name, rate in rates.items()}
+    value = _value_per_hz(problem)
     while has_time():
         gain = {name: value[name] * (upper[name] - rates[name]) for name in rates}
-        if sum(gain.values()) <= tolerance * max(objective(problem, rates), 1e-9):
+        if sum(gain.values()) <= tolerance * max(problem.objective(rates), 1e-9):
             break
         name = max(gain, key=lambda key: gain[key])
         trial = {**rates, name: (rates[name] + upper[name]) / 2}
@@ -173,7 +155,12 @@ def frontier(
         if found is None:
             upper[name] = trial[name]
         else:
-            rates, workers = trial, found
-        if upper[name] - rates[name] < 1e-4 * top[name]:
+            rates, placed = trial, found
+        if upper[name] - rates[name] < 1e-4 * pool.fastest_hz[name]:
             upper[name] = rates[name]
-    return rates, workers
+    return Candidate(rates, placed)
+
+
+def _value_per_hz(problem: Problem) -> dict[str, float]:
+    """Class -> what equation (1) gains per Hz of its rate."""
+    return {cls.name: cls.weight * cls.robots for cls in problem.classes}

@@ -8,10 +8,13 @@ from math import ceil, floor
 
 from ortools.sat.python import cp_model
 
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.placement.placement import Worker, fastest_rate_hz, latencies_ms, loop_rate_hz
+from rosa_server.scheduler.bisection import bisect
+from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Need, TaskClass
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
+from rosa_server.scheduler.search.fairness import Candidate
 
 SERVER_COST_MS = (
     1.0  # tie-breaking: a server must lower the sum of stream latencies by more than this to be used
@@ -40,8 +43,8 @@ def enumerate_configurations(
 ) -> list[ServerConfiguration] | None:
     """P(f), step 2.1: feasible per-server configurations, or None when the servers cannot suffice.
 
-    Of all stream counts only those of even splits over 1, 2, ... servers are kept: an even split is feasible whenever
-    any split is, and has the least latency. Per model and count, only the batch with the least latency is kept.
+    Only the stream counts of even splits over 1, 2, ... servers are kept: an even split is feasible whenever any split
+    is, and has the least latency. Per model and count, only the batch with the least latency is kept.
     """
     found: list[ServerConfiguration] = []
     least = 0
@@ -87,36 +90,33 @@ def pack_ilp(configurations: Sequence[ServerConfiguration], cls: TaskClass, serv
     return [int(solver.value(y)) for y in counts]
 
 
-def place_at(catalog: Catalog, cls: TaskClass, rate_hz: float, servers: int) -> list[Worker] | None:
-    """Goal-coupled workers that carry `rate_hz` within the SLOs and equation (4), or None."""
+def place_class(catalog: Catalog, cls: TaskClass, rate_hz: float, servers: int) -> list[PlacedServer] | None:
+    """Goal-coupled servers that carry `rate_hz` within the SLOs and equation (4), or None."""
     configurations = enumerate_configurations(catalog, cls, rate_hz, servers)
     if configurations is None:
         return None
     counts = pack_ilp(configurations, cls, servers)
     if counts is None:
         return None
-    workers = [
-        Worker(Kind(p.need.model, (p.need.component,)), (p.load,), p.state)
+    placed = [
+        PlacedServer(ServerKind(p.need.model, (p.need.component,)), (p.load,), p.state)
         for p, count in zip(configurations, counts, strict=True)
         for _ in range(count)
     ]
-    return workers if rate_hz <= loop_rate_hz(cls, latencies_ms(workers)) else None
+    return placed if rate_hz <= loop_rate_hz(cls, latencies_ms(placed)) else None
 
 
-def solve_homogeneous(catalog: Catalog, cls: TaskClass, servers: int) -> tuple[float, list[Worker]] | None:
-    """The highest shared action rate and its goal-coupled workers; None when not even the least rate is feasible."""
-    low, high = cls.min_rate_hz, fastest_rate_hz(catalog, cls)
-    best: tuple[float, list[Worker]] | None = None
-    if low > 0:
-        workers = place_at(catalog, cls, low, servers)
-        if workers is None:
+def solve_homogeneous(pool: Pool) -> Candidate | None:
+    """The highest action rate that all robots of the only class share; None when no rate that may be is feasible."""
+    (cls,) = pool.problem.classes
+
+    def placed_at(rate_hz: float) -> list[PlacedServer] | None:
+        return place_class(pool.catalog, cls, rate_hz, pool.servers)
+
+    least: list[PlacedServer] | None = None
+    if cls.min_rate_hz > 0:
+        least = placed_at(cls.min_rate_hz)
+        if least is None:
             return None
-        best = low, workers
-    for _ in range(RATE_STEPS):
-        rate = (low + high) / 2
-        workers = place_at(catalog, cls, rate, servers)
-        if workers is None:
-            high = rate
-        else:
-            best, low = (rate, workers), rate
-    return best
+    rate_hz, placed = bisect(placed_at, cls.min_rate_hz, pool.fastest_hz[cls.name], least, RATE_STEPS)
+    return None if placed is None else Candidate({cls.name: rate_hz}, placed)

@@ -1,16 +1,20 @@
-"""How far servers go: the fewest servers for given rates, and the rates that a number of servers reaches."""
+"""The fewest servers for given rates, and the rates that a number of servers reaches."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from rosa_server.scheduler.placement.obligations import goal_kinds, obligation_kinds, provision_obligations
-from rosa_server.scheduler.placement.placement import fastest_rate_hz
+from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.placement.obligations import obligation_kinds, provision_obligations
+from rosa_server.scheduler.placement.pool import Pool, goal_kinds
+from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.search.feasibility import carry
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.search.feasibility import place_at_rates
 from rosa_server.scheduler.search.impossible import floored, impossible
 from rosa_server.scheduler.search.relaxation import least_servers, relax
 
@@ -19,10 +23,10 @@ STEPS = 10  # of a bisection over a share of the rates
 
 @dataclass(frozen=True)
 class Needed:
-    """Servers that do, and servers below which nothing does: no schedule at all, whoever solves it."""
+    """How many servers suffice, and how many are proved to be necessary."""
 
-    servers: int
-    least: int
+    servers: int  # a schedule was found for these
+    least: int  # with fewer no schedule exists
 
     @property
     def proved(self) -> bool:
@@ -66,7 +70,7 @@ def _needed(
 def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float]) -> Needed | None:
     """Active servers that carry these action rates; None when not even a server per stream does.
 
-    Counting begins where the relaxation first has a solution, which proves that fewer do not do.
+    Counting begins where the relaxation first has a solution, which proves that fewer are not enough.
     """
     obligations = provision_obligations(catalog, problem)
     if obligations is None:
@@ -75,10 +79,10 @@ def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float
     most = 2 * problem.robots * len(kinds)
 
     def relaxed(servers: int) -> bool:
-        return relax(catalog, problem, kinds, servers, rates_hz, ceilings_hz=rates_hz) is not None
+        return relax(Pool(catalog, problem, servers), rates_hz, ceilings_hz=rates_hz) is not None
 
     def carried(servers: int) -> bool:
-        return carry(catalog, problem, kinds, rates_hz, servers) is not None
+        return place_at_rates(Pool(catalog, problem, servers), rates_hz) is not None
 
     least = _first(relaxed, len(kinds), most)
     found = None if least is None else _first(carried, least, most)
@@ -97,13 +101,7 @@ def _first(enough: Callable[[int], bool], low: int, most: int) -> int | None:
         if high >= most:
             return None
         low, high, step = high + 1, min(most, high + step), 2 * step
-    while low < high:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return low + bisect_left(range(low, high), True, key=enough)
 
 
 def reachable_rates(catalog: Catalog, problem: Problem, servers: int) -> dict[str, float] | None:
@@ -112,22 +110,16 @@ def reachable_rates(catalog: Catalog, problem: Problem, servers: int) -> dict[st
     None when they carry none.
     """
     obligations = provision_obligations(catalog, problem)
-    kinds = goal_kinds(catalog, problem)
-    left = servers - len(obligations) if obligations is not None else 0
+    if obligations is None:
+        return None
+    pool = Pool(catalog, problem, servers - len(obligations))
 
-    def at(share: float) -> dict[str, float]:
+    def rates_at(share: float) -> dict[str, float]:
         return {cls.name: float(floored(share * cls.min_rate_hz)) for cls in problem.classes}
 
-    def carried(rates_hz: Mapping[str, float]) -> bool:
-        return carry(catalog, problem, kinds, rates_hz, left) is not None
+    def carried(share: float) -> bool:
+        return place_at_rates(pool, rates_at(share)) is not None
 
-    if left < len(kinds) or not carried(at(0.0)):
+    if pool.servers < len(pool.kinds) or not carried(0.0):
         return None
-    low, high = 0.0, 1.0
-    for _ in range(STEPS):
-        share = (low + high) / 2
-        if carried(at(share)):
-            low = share
-        else:
-            high = share
-    return at(low)
+    return rates_at(furthest(carried, 0.0, 1.0, STEPS))

@@ -8,34 +8,36 @@ n over all loads x that its SLO allows:
     robots:    K_c t_c f_c + sum n x l(x) <= K_c        (equation (4), times K_c f_c)
     servers:   sum over classes, kinds and loads of n <= servers
 
-A server that several classes share is n_c = its part of the load, at one x: every schedule is a solution, so
-no schedule exceeds the optimum. What is relaxed: whole streams, and above WHOLE_SERVERS_UP_TO whole servers.
-Of all loads x the program sees a few points, chosen so that what lies between them is held too low, never too
-high (`levels`); so the bound is strict, up to the tolerance of the solver (TOLERANCE, relative).
+A server that several classes share enters with n_c = the class's part of its load, at one x: every schedule is a
+solution, so no schedule exceeds the optimum. Two things are relaxed: that streams are whole, and above
+WHOLE_SERVERS_UP_TO that servers are. Of all loads x the program sees a few points, chosen so that a server never holds
+less than the program says (`levels`); so the bound is strict, up to the tolerance of the solver (TOLERANCE, relative).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, inf
 
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
-from rosa_server.scheduler.placement.obligations import goal_kinds, obligation_kinds
-from rosa_server.scheduler.placement.packing import SLACK, Kind
-from rosa_server.scheduler.placement.placement import demands_of, fastest_rate_hz, hosts
-from rosa_server.scheduler.problem import Need, Problem
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.placement.obligations import obligation_kinds
+from rosa_server.scheduler.placement.packing import SLACK, ServerKind
+from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.servers import demands_of
+from rosa_server.scheduler.problem import Need, Problem, StreamClass
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import Configuration
 
 PARTS = 8  # tangents per piece of a latency curve: the points lie at most 0.1 % below the curve
 TOLERANCE = 1e-9  # of the linear solver; packing and equation (4) allow themselves SLACK, which is counted in
 WHOLE_SERVERS_UP_TO = 32  # above, a fraction of a server no longer matters and integers only cost time
 SOLVER_MS = 3000
-LIFT = 0.01  # share of a class's fastest rate, to see which classes could be faster than a common share
+LIFT = 0.01  # of a class's fastest rate: tells which classes could be faster than the common share
 Levels = list[tuple[float, float]]  # (load in Hz, requests held), by rising load
 
 
@@ -45,30 +47,26 @@ class Relaxation:
 
     objective: float  # sum of v_c K_c f_c: never below that of any schedule
     rates_hz: dict[str, float]
-    servers: dict[Kind, float]
-    levels_hz: dict[
-        tuple[str, str], float
-    ]  # (task, component) -> load of the servers that it uses, on average
+    servers: dict[ServerKind, float]
+    levels_hz: dict[StreamClass, float]  # load of the servers that the class uses, on average
 
 
 def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> float | None:
     """What equation (1) cannot exceed on these servers, whoever solves it; None when nothing is feasible."""
-    catalog = Catalog(problem, library, options)
-    left = goal_servers(catalog, problem)
-    if left is None:
-        return None
-    floors = {cls.name: cls.min_rate_hz for cls in problem.classes}
-    found = relax(catalog, problem, goal_kinds(catalog, problem), left, floors)
+    pool = largest_pool(Catalog(problem, library, options), problem)
+    found = None if pool is None else relax(pool, problem.min_rates_hz)
     return None if found is None else found.objective
 
 
-def goal_servers(catalog: Catalog, problem: Problem) -> int | None:
-    """Servers that obligations and standby leave at most; None when an SLO of an obligation cannot be kept."""
+def largest_pool(catalog: Catalog, problem: Problem) -> Pool | None:
+    """What obligations and standby leave at most; None when an SLO of an obligation cannot be kept."""
     taken = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
-    return None if taken == inf else problem.servers - catalog.options.standby - int(taken)
+    if taken == inf:
+        return None
+    return Pool(catalog, problem, problem.servers - catalog.options.standby - int(taken))
 
 
-def least_servers(catalog: Catalog, problem: Problem, kind: Kind) -> float:
+def least_servers(catalog: Catalog, problem: Problem, kind: ServerKind) -> float:
     """Servers that obligations of a kind need whatever the packing: by their load, and by whole streams of one rate.
 
     Infinite when an SLO cannot be kept at all.
@@ -87,10 +85,7 @@ def least_servers(catalog: Catalog, problem: Problem, kind: Kind) -> float:
 
 
 def relax(
-    catalog: Catalog,
-    problem: Problem,
-    kinds: Sequence[Kind],
-    servers: int,
+    pool: Pool,
     floors_hz: Mapping[str, float],
     fair: Collection[str] = (),
     ceilings_hz: Mapping[str, float] | None = None,
@@ -98,12 +93,13 @@ def relax(
 ) -> Relaxation | None:
     """Maximise equation (1) with rates from floors to ceilings, or None when even the relaxation is infeasible.
 
-    With `fair`, the common share that these classes have of their fastest rates is maximised instead; `objective` is
-    that share. Those that can have LIFT more than the others have it. Equation (1) keeps `at_least`.
+    With `fair`, the share of their fastest rates that these classes have in common is maximised instead; `objective` is
+    that share. Classes that can have LIFT more than the others get it. Equation (1) stays at `at_least` or above.
     """
+    catalog, problem, servers = pool.catalog, pool.problem, pool.servers
     whole = servers <= WHOLE_SERVERS_UP_TO
     solver = pywraplp.Solver.CreateSolver("SCIP" if whole else "GLOP")
-    # A proof has ceilings, and must not take a lack of time for a lack of schedules; without integers it ends anyway.
+    # With ceilings this is a proof, which must not mistake a timeout for infeasibility; without integers it ends anyway
     if whole and ceilings_hz is None:
         solver.SetTimeLimit(SOLVER_MS)
     tolerances = pywraplp.MPSolverParameters()
@@ -112,7 +108,7 @@ def relax(
     share = solver.NumVar(0, 1, "share")
     rates, waiting, lifts = {}, {}, []
     for cls in problem.classes:
-        top, least = fastest_rate_hz(catalog, cls) * (1 + SLACK), floors_hz.get(cls.name, 0.0)
+        top, least = pool.fastest_hz[cls.name] * (1 + SLACK), floors_hz.get(cls.name, 0.0)
         top = min(top, (ceilings_hz or {}).get(cls.name, top))
         if least > top:
             return None
@@ -123,9 +119,9 @@ def relax(
             lifts.append(lift)
             solver.Add(rates[cls.name] >= (share + lift) * top)
     counts = {}
-    used_levels: dict[tuple[str, str], list[tuple[object, float]]] = {}
+    used_levels: dict[StreamClass, list[tuple[object, float]]] = {}
     curves: dict[tuple[str, str, float], Levels] = {}
-    for index, kind in enumerate(kinds):
+    for index, kind in enumerate(pool.kinds):
         count = (
             solver.IntVar(1, max(1, servers), str(index))
             if whole
@@ -135,7 +131,7 @@ def relax(
         used = []
         for cls in problem.classes:
             for need in cls.needs:
-                if not hosts(kind, need):
+                if not kind.serves(need):
                     continue
                 key = (need.model, need.component, need.slo_ms)
                 if key not in curves:
@@ -154,7 +150,7 @@ def relax(
                 )
                 used += shares
                 loads = [load for load, _ in curve]
-                used_levels[(cls.name, need.component)] = list(zip(shares, loads, strict=True))
+                used_levels[StreamClass(cls.name, need.component)] = list(zip(shares, loads, strict=True))
         solver.Add(solver.Sum(used) <= count)
     solver.Add(solver.Sum(list(counts.values())) <= servers)
     for cls in problem.classes:
@@ -170,10 +166,10 @@ def relax(
     else:
         value = solver.Objective().BestBound() if whole else solver.Objective().Value()
     mean_levels = {}
-    for pair, entries in used_levels.items():
+    for stream_class, entries in used_levels.items():
         shares_sum = sum(n.solution_value() for n, _ in entries)  # type: ignore[attr-defined]
         load_sum = sum(n.solution_value() * load for n, load in entries)  # type: ignore[attr-defined]
-        mean_levels[pair] = load_sum / shares_sum if shares_sum > 1e-9 else entries[0][1]
+        mean_levels[stream_class] = load_sum / shares_sum if shares_sum > 1e-9 else entries[0][1]
     return Relaxation(
         value,
         {name: var.solution_value() for name, var in rates.items()},
@@ -227,7 +223,9 @@ def _lower_hull(points: Levels) -> Levels:
     return hull[1:]
 
 
-def whole_servers(found: Relaxation, least: Mapping[Kind, float], servers: int) -> dict[Kind, int]:
+def whole_servers(
+    found: Relaxation, least: Mapping[ServerKind, float], servers: int
+) -> dict[ServerKind, int]:
     """The relaxation's servers as whole numbers, at least `least` each and `servers` in all."""
     counts = {kind: max(int(count + 1e-6), int(least[kind]), 1) for kind, count in found.servers.items()}
     while sum(counts.values()) < servers:

@@ -1,22 +1,24 @@
-"""The scheduler's front door: a problem, profiles and options in, a schedule or a reasoned refusal out."""
+"""The scheduler's entry point: from a problem, profiles and options to a schedule, or to a refusal with its reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from rosa_server.scheduler.placement.obligations import goal_kinds, provision_obligations
-from rosa_server.scheduler.placement.placement import Worker
+from rosa_server.scheduler.placement.obligations import provision_obligations
+from rosa_server.scheduler.placement.pool import Pool
 from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.frontier import solve_heterogeneous
 from rosa_server.scheduler.search.homogeneous import solve_homogeneous
 from rosa_server.scheduler.search.impossible import impossible
-from rosa_server.scheduler.search.refusal import refusal
+from rosa_server.scheduler.search.refusal import refusals
 
 NAME = "rosa"
 
@@ -48,24 +50,19 @@ def _solve(
     obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)
     if obligations is None or servers < 1:
         return _refused(catalog, problem)
-    left = servers - len(obligations)
-    kinds = goal_kinds(catalog, problem)
-    found: tuple[dict[str, float], list[Worker]] | None = None
-    if left >= len(kinds):
+    pool = Pool(catalog, problem, servers - len(obligations))
+    found: Candidate | None = None
+    if pool.servers >= len(pool.kinds):
         if len(problem.classes) == 1 and not options.share_components:
-            cls = problem.classes[0]
-            single = solve_homogeneous(catalog, cls, left)
-            if single is not None:
-                found = {cls.name: single[0]}, single[1]
+            found = solve_homogeneous(pool)
         else:
-            found = solve_heterogeneous(catalog, problem, kinds, left, clock)
+            found = solve_heterogeneous(pool, clock)
     if found is None:
         return _refused(catalog, problem)
-    rates, goals = found
-    schedule = build_schedule(catalog, problem, [*goals, *obligations], rates, NAME)
+    schedule = build_schedule(catalog, problem, [*found.placed, *obligations], found.rates_hz, NAME)
     return with_standby(schedule, problem, library, options.standby)
 
 
 def _refused(catalog: Catalog, problem: Problem) -> Schedule:
     robots = {cls.name: cls.robots for cls in problem.classes}
-    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=refusal(catalog, problem))
+    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=refusals(catalog, problem))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.options import Options
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

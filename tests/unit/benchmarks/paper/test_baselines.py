@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rosa_server.scheduler.commands.table import render
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.profiles.catalog import Options
-from rosa_server.scheduler.schedule import schedule_from
+from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.schedule import Refusal, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
 
@@ -15,6 +15,10 @@ from paper.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
 from paper.uncapped import uncapped
 
 ORDER = ("system1", "system2", "safety", "monitor")
+
+
+def missed(refusal: Refusal, component: str) -> bool:
+    return refusal.cause == "slo_missed" and refusal.reason.startswith(component)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,7 @@ def test_partitions_are_those_of_table_3(name: str, split: list[int]) -> None:
 
 
 def test_a_partition_with_a_server_for_each_model_is_never_refused_for_want_of_servers() -> None:
-    kinds = [Kind(f"m-{size}B", ("system1",)) for size in (1, 1, 1, 97)]
+    kinds = [ServerKind(f"m-{size}B", ("system1",)) for size in (1, 1, 1, 97)]
     counts = partition_counts(kinds, 5, WEIGHTS["weighted_partition"])
     assert [counts[kind] for kind in kinds] == [1, 1, 1, 2]
 
@@ -37,12 +41,12 @@ def test_equal_partition_holds_at_8_robots_and_collapses_at_32() -> None:
     assert light.action_throughput_hz == pytest.approx(29.5, rel=0.05)  # ROSA 4.2
     heavy = solve_baseline(factory("paper/p4", 32), LIBRARY, "equal_partition")
     assert not heavy.feasible
-    assert any("assemble_kit.system1" in reason for reason in heavy.reasons)
+    assert any(missed(refusal, "assemble_kit.system1") for refusal in heavy.reasons)
 
 
 def test_weighted_partition_cannot_keep_safety_at_64_robots() -> None:
     found = solve_baseline(factory("paper/p4", 64), LIBRARY, "weighted_partition")
-    assert any("assemble_kit.safety" in reason for reason in found.reasons)
+    assert any(missed(refusal, "assemble_kit.safety") for refusal in found.reasons)
 
 
 def test_one_gpu_per_model_serves_two_p4_robots() -> None:
@@ -50,7 +54,8 @@ def test_one_gpu_per_model_serves_two_p4_robots() -> None:
     assert found.feasible
     assert found.action_throughput_hz == pytest.approx(7.4, rel=0.05)  # ROSA 4.2
     three = solve_baseline(factory("paper/p4", 3), LIBRARY, "gpu_per_model")
-    assert "1 of 3 robots are not served" in three.reasons[-1]
+    assert three.reasons[-1].cause == "robots_not_served"
+    assert "1 of 3 robots are not served" in three.reasons[-1].reason
 
 
 def test_one_gpu_per_robot_has_no_qualified_point_on_p4_but_serves_p1() -> None:
@@ -83,7 +88,7 @@ def test_a_baseline_is_a_schedule_like_any_other(name: str) -> None:
 def test_a_pool_that_is_too_small_is_refused_in_words(name: str) -> None:
     found = solve_baseline(pool(1, task("kit", 4, "12sm")), LIBRARY, name)
     assert not found.feasible
-    assert found.reasons
+    assert {refusal.cause for refusal in found.reasons} & {"too_few_servers", "robots_not_served"}
 
 
 def test_a_baseline_that_breaks_an_slo_shows_its_placement_and_says_so_first() -> None:

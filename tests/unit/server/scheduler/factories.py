@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rosa_contract.config import load_factory
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.search.solve import solve
 

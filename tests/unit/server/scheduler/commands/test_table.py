@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.commands.table import names, render
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.migration import plan_migration
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory

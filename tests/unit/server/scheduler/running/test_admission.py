@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.problem import StreamClass
+from rosa_server.scheduler.profiles.catalog import Catalog
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
 from rosa_server.scheduler.running.deployment import Deployment, audit, deploy
 from rosa_server.scheduler.running.removal import remove
@@ -23,7 +25,7 @@ def test_a_robot_joins_without_moving_weights() -> None:
         (s.id, s.model) for s in before.schedule.servers
     ]
     assert audit(answer.deployment) == []
-    routes = answer.deployment.schedule.routing[answer.robot]
+    routes = answer.deployment.schedule.routing[answer.slot]
     assert set(routes) == {"system1", "system2", "safety", "monitor"}
 
 
@@ -67,8 +69,8 @@ def test_where_all_servers_are_full_a_robot_joins_where_the_least_is_lost() -> N
     answer = admit(now, "new")
     assert answer.admitted, answer.reason
     assert "no server with system1 has room" in answer.reason
-    joined = answer.deployment.schedule.routing[answer.robot]["system1"]
-    assert set(now.schedule.server(joined).streams) == {"cheap/system1"}
+    joined = answer.deployment.schedule.routing[answer.slot]["system1"]
+    assert set(now.schedule.server(joined).streams) == {StreamClass("cheap", "system1")}
     assert answer.deployment.rates_hz["dear"] == now.rates_hz["dear"]
 
 
@@ -134,7 +136,7 @@ def grown(deployment: Deployment, name: str, most: int = 1000) -> tuple[Deployme
     """Robots of a task admitted one by one until one is refused, and their names."""
     robots: list[str] = []
     while len(robots) < most and (answer := admit(deployment, name)).admitted:
-        robots.append(answer.robot)
+        robots.append(answer.slot)
         deployment = answer.deployment
     return deployment, robots
 
@@ -188,7 +190,7 @@ def test_a_robot_that_comes_makes_nobody_faster_so_that_its_leaving_makes_nobody
     answer = admit(now, "kit")
     assert answer.admitted, answer.reason
     assert all(rate_hz <= now.rates_hz[name] for name, rate_hz in answer.deployment.rates_hz.items())
-    assert remove(answer.deployment, answer.robot).rates_hz == now.rates_hz
+    assert remove(answer.deployment, answer.slot).rates_hz == now.rates_hz
 
 
 def test_a_robot_that_leaves_a_full_factory_makes_the_others_faster() -> None:
@@ -207,7 +209,7 @@ def test_robots_that_come_and_go_for_a_long_time_do_not_wear_the_rates_down() ->
         answer = admit(now, "kit")
         assert answer.admitted, answer.reason
         now = remove(answer.deployment, staying.pop(0))
-        staying.append(answer.robot)
+        staying.append(answer.slot)
         assert audit(now) == []
     assert now.schedule.objective >= LITTLE_LESS * first
     for robot in staying:
@@ -234,11 +236,11 @@ def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -
         deployment = admit(deployment, name).deployment
     answer = admit(deployment, data.draw(st.sampled_from(["simple", "kit", "slow"])))
     if answer.admitted:
-        again = remove(answer.deployment, answer.robot)
+        again = remove(answer.deployment, answer.slot)
         assert again.rates_hz == deployment.rates_hz
         assert again.schedule.routing == deployment.schedule.routing
         # Without the short cut the rates may rise higher than before, as admission lowers them in steps.
-        searched = remove(replace(answer.deployment, undo=None), answer.robot)
+        searched = remove(replace(answer.deployment, undo=None), answer.slot)
         assert searched.schedule.objective >= LITTLE_LESS * deployment.schedule.objective
         assert audit(searched) == []
 

@@ -15,8 +15,8 @@ import pytest
 from rosa_contract.config import Factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import problem_from
-from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
@@ -176,7 +176,7 @@ def rates(**changes: float | None) -> dict[str, dict[str, float]]:
         ({"servers": "none"}, "servers: expected a list"),
         ({"routing": routes(system1="gpu9")}, "routing.kit/0.system1: no server 'gpu9' in this schedule"),
         ({"routing": routes(safety="gpu0")}, "routing.kit/0.safety: gpu0 does not answer safety"),
-        ({"routing": {"kit": {}}}, "routing.kit: expected a robot's name such as task/0"),
+        ({"routing": {"kit": {}}}, "routing.kit: expected a slot such as task/0"),
         ({"routing": {"kit/0": {}}}, "routing.kit/0.system1: is missing"),
         ({"robots": {"kit": 5}}, "robots.kit: says 5, routing has 4"),
         ({"robots": {"kit": 4, "fold": 1}}, "robots.fold: no such task in the factory file"),
@@ -191,7 +191,10 @@ def rates(**changes: float | None) -> dict[str, dict[str, float]]:
         ({"servers": servers(streams={})}, "servers[0].streams.kit/system1: says 0, routing has 2"),
         ({"servers": servers(p99_ms={})}, "servers[0].p99_ms.system1: is missing"),
         ({"gpu_type": "cpu"}, "gpu_type: planned for 'cpu', server_cluster.gpu_type is 'NVIDIA H200'"),
-        ({"feasible": False, "reasons": ["safety needs 2 servers"]}, "a refusal: safety needs 2 servers"),
+        (
+            {"feasible": False, "reasons": [{"cause": "servers_full", "reason": "safety needs 2 servers"}]},
+            "a refusal: safety needs 2 servers",
+        ),
         ({"options": {"networkms": 3}}, "options.networkms: unknown key (did you mean 'network_ms'?)"),
     ],
 )
@@ -224,7 +227,7 @@ def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
         hand_over(changed, schedule_from(plan()), "plan.json", LIBRARY)
     (problem,) = map(str, caught.value.problems)
     assert words in problem
-    assert problem.endswith("make the plan anew with `rosa plan`")
+    assert problem.endswith("make a new schedule with `rosa plan`")
 
 
 def test_a_plan_keeps_to_the_largest_batch_of_the_factory_file() -> None:
@@ -243,7 +246,8 @@ def batches(asked: Factory) -> list[int]:
 def test_a_largest_batch_that_nobody_profiled_is_named() -> None:
     small = parse_factory(FACTORY + "  Qwen2.5-VL-3B-Instruct: {backend: emulated, max_batch: 8}")
     with pytest.raises(
-        ConfigError, match=r"models\.Qwen2\.5-VL-3B-Instruct\.max_batch: is 8, and the smallest batch"
+        ConfigError,
+        match=r"models\.Qwen2\.5-VL-3B-Instruct\.max_batch: is 8, but the smallest profiled batch",
     ):
         solve(problem_from(small), LIBRARY)
 
@@ -261,7 +265,7 @@ def test_a_server_with_a_schedule_loads_no_solver() -> None:
     ("text", "words"),
     [
         ("", "not JSON"),
-        ('{"schema": 1, "schema": 1}', "the key 'schema' stands twice"),
+        ('{"schema": 1, "schema": 1}', "the key 'schema' is a duplicate"),
         ('{"schema": 1, "objective": NaN}', "NaN is not a number"),
         ("[" * 100_000, "not JSON"),
         ("[1]", "expected a mapping"),

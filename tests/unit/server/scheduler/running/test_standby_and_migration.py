@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rosa_server.scheduler.commands.table import render_migration
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.migration import Migration, plan_migration
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
@@ -96,7 +97,7 @@ def too_busy(
     running: dict[str, str],
 ) -> set[str]:
     """Servers that cannot keep every SLO of their streams with the model that they run, if it can be judged."""
-    needs = {(cls.name, need.component): need for cls in problem.classes for need in cls.needs}
+    needs = problem.needs
     loads: dict[tuple[str, str], list[Load]] = {}
     for robot, routes in routing.items():
         name = robot.rsplit("/", 1)[0]

@@ -1,4 +1,4 @@
-"""A refusal can be acted on: the servers that it names would do, the rates that it names hold, the words are plain."""
+"""A refusal can be acted on: the servers and rates that it names are enough, its causes are listed, its words plain."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_server.scheduler.placement.placement import fastest_rate_hz
+from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.schedule import Refusal
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
-from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
+from tests.unit.server.scheduler.factories import GR00T, LIBRARY, SMALL, factory, pool, task
 
 FULL = pool(8, task("kit", 64, "12sm", min_rate_hz=2.0))
 WAITING = pool(8, task("kit", 16, "12sm", min_rate_hz=3.6))
@@ -23,49 +25,54 @@ NO_MINIMUM = pool(4, task("kit", 64, "12sm"))
 REFUSED = pytest.mark.parametrize("problem", [FULL, WAITING, SEVERAL, NO_MINIMUM])
 
 
-def reasons(problem: Problem, options: Options | None = None) -> tuple[str, ...]:
+def refused(problem: Problem, options: Options | None = None) -> tuple[Refusal, ...]:
     schedule = solve(problem, LIBRARY, options)
     assert not schedule.feasible
     return schedule.reasons
 
 
+def causes(problem: Problem, options: Options | None = None) -> list[str]:
+    return [refusal.cause for refusal in refused(problem, options)]
+
+
 @REFUSED
-def test_the_servers_that_would_do_do(problem: Problem) -> None:
-    first = reasons(problem)[0]
-    found = re.fullmatch(
-        rf"(\d+) servers would do, {problem.servers} are there(; fewer than \d+ cannot)?", first
-    )
+def test_the_servers_that_would_be_enough_are(problem: Problem) -> None:
+    first = refused(problem)[0]
+    assert first.cause == "too_few_servers"
+    found = re.match(rf"(\d+) servers would be enough, the cluster has {problem.servers}", first.reason)
     assert found, first
     assert solve(problem.with_servers(int(found[1])), LIBRARY).feasible
 
 
 @pytest.mark.parametrize("problem", [FULL, WAITING, SEVERAL])
 def test_the_rates_that_are_offered_instead_hold(problem: Problem) -> None:
-    offer = reasons(problem)[1]
-    assert offer.startswith("with these servers min_action_rate_hz can be")
-    rates = {name: float(hz) for name, hz in re.findall(r"(\w+) ([\d.]+) Hz", offer)}
+    offer = refused(problem)[1]
+    assert offer.cause == "lower_rates_fit"
+    rates = {name: float(hz) for name, hz in re.findall(r"(\w+) ([\d.]+) Hz", offer.reason)}
     lower = replace(
         problem,
         classes=tuple(replace(c, min_rate_hz=rates[c.name]) for c in problem.classes),
     )
     assert solve(lower, LIBRARY).feasible
     higher = tuple(replace(c, min_rate_hz=1.03 * rates[c.name]) for c in problem.classes)
-    assert not solve(replace(problem, classes=higher), LIBRARY).feasible, "no more than that is to be had"
+    assert not solve(replace(problem, classes=higher), LIBRARY).feasible, "there is no more to be had"
 
 
 @REFUSED
 def test_the_words_are_of_a_factory(problem: Problem) -> None:
-    text = "; ".join(reasons(problem))
+    text = "; ".join(refusal.reason for refusal in refused(problem))
     assert "equation" not in text
     assert " 0 req/s" not in text
 
 
 def test_full_servers_are_told_from_long_queues() -> None:
-    assert (
-        "system1 needs 6 servers at 64 robots: 128 req/s at p99 200 ms, one NVIDIA H200 serves 22.4"
-        in reasons(FULL)
-    )
-    (queue,) = [reason for reason in reasons(WAITING) if "wait too long" in reason]
+    assert causes(FULL) == ["too_few_servers", "lower_rates_fit", *["servers_full"] * 4]
+    assert causes(WAITING) == ["too_few_servers", "lower_rates_fit", "rounds_too_long"]
+    assert Refusal(
+        "servers_full",
+        "system1 needs 6 servers at 64 robots: 128 req/s at p99 200 ms, one NVIDIA H200 serves 22.4",
+    ) in refused(FULL)
+    (queue,) = [refusal.reason for refusal in refused(WAITING) if refusal.cause == "rounds_too_long"]
     assert queue.startswith(
         "6 servers would carry the requests, but robots would wait too long, those of kit first"
     )
@@ -73,34 +80,43 @@ def test_full_servers_are_told_from_long_queues() -> None:
         "3.6 Hz is a round of 278 ms, 200 ms of it action, which leaves 78 ms for system1 + 0.1 x system2"
         in queue
     )
-    assert "system1 needs 1 server at any action rate" in reasons(NO_MINIMUM)
+    assert Refusal("servers_full", "system1 needs 1 server at any action rate") in refused(NO_MINIMUM)
 
 
 def test_a_rate_that_needs_an_idle_server_for_every_call_is_refused_for_any_number() -> None:
-    words = reasons(pool(8, task("kit", 4, "1m", min_rate_hz=4.0)))
-    assert words[0].startswith("no number of servers would do, 8 are there: robots wait too long")
-    assert words[1].startswith("with these servers min_action_rate_hz can be kit 3.")
+    first, second, *_ = refused(pool(8, task("kit", 4, "1m", min_rate_hz=4.0)))
+    assert first.cause == "no_servers_suffice"
+    assert second.cause == "lower_rates_fit"
+    assert second.reason.startswith("with these servers min_action_rate_hz can be kit 3.")
+
+
+def test_servers_that_are_too_few_at_any_rate_offer_no_rate() -> None:
+    demanding = task("kit", 64, "12sm", min_rate_hz=0.5)
+    assert "no_rates_fit" in causes(pool(4, demanding))
 
 
 def test_standby_servers_are_counted_apart() -> None:
-    words = reasons(pool(8, task("kit", 16, "12sm")), Options(standby=5))
-    assert words[0] == "9 servers would do (4 to serve, 5 standby), 8 are there"
+    first = refused(pool(8, task("kit", 16, "12sm")), Options(standby=5))[0]
+    assert first.cause == "too_few_servers"
+    assert first.reason == "9 servers would be enough (4 to serve, 5 standby), the cluster has 8"
 
 
-def test_what_no_server_repairs_says_what_to_change() -> None:
-    (slo,) = reasons(pool(8, task("kit", 4, "1", slo_ms=60.0)))
-    least = re.search(r"allow more than (\d+) ms", slo)
+def test_what_no_server_cures_says_what_to_change() -> None:
+    (slo,) = refused(pool(8, task("kit", 4, "1", slo_ms=60.0)))
+    assert slo.cause == "slo_unreachable"
+    least = re.search(r"allow more than (\d+) ms", slo.reason)
     assert least, slo
     assert solve(pool(8, task("kit", 4, "1", slo_ms=float(least[1]) + 1)), LIBRARY).feasible
-    eager = pool(8, task("kit", 4, "1", min_rate_hz=4.5))
-    assert "cannot be reached by any number of servers" in reasons(eager)[0]
+    assert "rate_unreachable" in causes(pool(8, task("kit", 4, "1", min_rate_hz=4.5)))
+    busy = TaskClass("kit", 1, 0.2, (Need("safety", SMALL, 500.0, freq_hz=200.0),))
+    assert causes(pool(8, busy)) == ["robot_exceeds_server"]
 
 
 @pytest.mark.parametrize(
     ("name", "share", "most"),
     [("factory", 0.9, 16), ("factory", 0.95, 29), ("paper/mix4", 0.9, 19), ("paper/mix4", 0.95, 34)],
 )
-def test_as_few_servers_do_as_any_packing_of_ours_finds(name: str, share: float, most: int) -> None:
+def test_as_few_servers_are_enough_as_any_packing_of_ours_finds(name: str, share: float, most: int) -> None:
     problem = factory(name, 64)
     needed = servers_needed(problem, LIBRARY, share_of_fastest=share)
     assert needed is not None
@@ -119,10 +135,11 @@ def test_a_factory_that_fits_is_not_refused_above_the_size_of_the_papers_search(
 
 
 def test_what_is_not_proved_is_said() -> None:
-    (first, *_) = reasons(_eager("factory", 64, 0.95).with_servers(20))
-    assert re.fullmatch(r"\d+ servers would do, 20 are there; fewer than \d+ cannot", first), first
-    (first, *_) = reasons(_eager("factory", 64, 0.95).with_servers(26))
-    assert "; for fewer no schedule was found, and from 26 on none is ruled out" in first
+    first = refused(_eager("factory", 64, 0.95).with_servers(20))[0].reason
+    words = r"\d+ servers would be enough, the cluster has 20; fewer than \d+ are not"
+    assert re.fullmatch(words, first), first
+    first = refused(_eager("factory", 64, 0.95).with_servers(26))[0].reason
+    assert "; no schedule was found for fewer, although 26 are not ruled out" in first
 
 
 def _eager(name: str, robots: int, share: float) -> Problem:
@@ -145,5 +162,6 @@ def test_components_that_may_share_a_server_but_cannot_need_as_many_as_apart() -
     problem, sharing = pool(3, TaskClass("kit", 1, 0.2, needs)), Options(share_components=True)
     assert solve(problem, library, sharing).feasible
     assert servers_needed(problem, library, sharing) == servers_needed(problem, library)
-    reasons = solve(problem.with_servers(2), library, sharing).reasons
-    assert reasons[0].startswith("3 servers would do"), reasons
+    first = solve(problem.with_servers(2), library, sharing).reasons[0]
+    assert first.cause == "too_few_servers"
+    assert first.reason.startswith("3 servers would be enough"), first

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.placement.obligations import obligation_kinds, provision_obligations
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.placement.placement import latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.servers import latencies_ms, loop_rate_hz, placed_servers
 from rosa_server.scheduler.problem import Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.profiles.catalog import Catalog, Load
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.relaxation import least_servers, levels, upper_bound
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
@@ -24,11 +25,11 @@ SLOS_MS = (150.0, 200.0, 260.0, 300.0, 420.0, 600.0, 2000.0)
 
 def fastest_on_one_server(catalog: Catalog, cls: TaskClass) -> float:
     """The highest rate of robots that share one System 1 server, by bisection down to the last bit."""
-    kind, need = Kind(GR00T, ("system1",)), cls.needs[0]
+    kind, need = ServerKind(GR00T, ("system1",)), cls.needs[0]
 
     def feasible(rate: float) -> bool:
-        workers = workers_of(catalog, kind, [[Load(cls.name, "system1", cls.robots, rate, need.slo_ms)]])
-        return workers is not None and rate <= loop_rate_hz(cls, latencies_ms(workers))
+        placed = placed_servers(catalog, kind, [[Load(cls.name, "system1", cls.robots, rate, need.slo_ms)]])
+        return placed is not None and rate <= loop_rate_hz(cls, latencies_ms(placed))
 
     low, high = 0.0, 1 / cls.action_s
     while low < (low + high) / 2 < high:

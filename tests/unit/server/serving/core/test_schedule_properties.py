@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rosa_contract import messages as m
 from rosa_contract.config import Factory, parse_factory
 from rosa_server.scheduler.problem import problem_from
-from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, schedule_from

@@ -1,4 +1,4 @@
-"""`rosa plan --exact`: the best schedule of a small factory, with what is proved about all others (ours).
+"""`rosa plan --exact`: the best schedule of a small factory, with a proof of how good it is (ours).
 
 The search is in branching.py. Equation (1) is maximised as the paper has it, with `min_action_rate_hz` and without fair
 shares.
@@ -14,14 +14,16 @@ from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.exact.branching import PROGRAM_S, Search
-from rosa_server.scheduler.exact.contents import Program, contents_of
-from rosa_server.scheduler.placement.obligations import goal_kinds, obligation_kinds, provision_obligations
-from rosa_server.scheduler.placement.placement import Worker, workers_of
+from rosa_server.scheduler.exact.mixes import Program, server_mixes
+from rosa_server.scheduler.placement.obligations import obligation_kinds, provision_obligations
+from rosa_server.scheduler.placement.pool import Pool, goal_kinds
+from rosa_server.scheduler.placement.servers import PlacedServer, placed_servers
 from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import Catalog, Options
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.impossible import impossible
 from rosa_server.scheduler.search.relaxation import least_servers
@@ -32,8 +34,8 @@ MOST_SERVERS, MOST_CLASSES = 8, 4
 
 
 @dataclass(frozen=True)
-class Exact:
-    """The best schedule found, and what is known about all others."""
+class ExactResult:
+    """The best schedule found, and an upper bound on all others."""
 
     schedule: Schedule
     bound: float  # no schedule has a higher objective
@@ -53,14 +55,14 @@ class Exact:
 
     def in_words(self) -> str:
         """One line under a plan."""
-        known = "Proved to its tolerance" if self.proved else "Not proved in the time given"
-        beaten = "The heuristic finds none."
+        known = "Proved within the tolerance" if self.proved else "Not proved in the time given"
+        compared = "The heuristic finds no schedule."
         if self.heuristic:
             gained = self.schedule.objective / self.heuristic - 1
-            beaten = f"The heuristic reaches {self.heuristic:.2f}, this plan {gained:.2%} more."
+            compared = f"The heuristic reaches {self.heuristic:.2f}, this schedule {gained:.2%} more."
         return (
-            f"{known}: at most {self.gap:.2%} below the best possible schedule; none of these servers exceeds"
-            f" {self.bound:.2f}. {beaten} {self.boxes} boxes, {self.seconds:.1f} s."
+            f"{known}: at most {self.gap:.2%} below the best possible schedule; no schedule on these servers exceeds"
+            f" {self.bound:.2f}. {compared} {self.boxes} boxes, {self.seconds:.1f} s."
         )
 
 
@@ -69,40 +71,38 @@ def solve_exact(
     library: ProfileLibrary,
     options: Options | None = None,
     clock: Callable[[], float] = lambda: 0.0,
-) -> Exact:
+) -> ExactResult:
     """The best schedule within `options.tolerance`.
 
     `clock`, seconds, ends the search after `options.time_budget_s`; without one it ends with a proof.
 
-    Raises `ConfigError` where the factory is too large, or components are to share workers.
+    Raises `ConfigError` where the factory is too large, or components are to share servers.
     """
     fair = options or Options()
     options = replace(fair, fair_share=0.0)
     begin = clock()
     _check(problem, options)
     catalog = Catalog(problem, library, options)
-    goals = [contents_of(problem, kind) for kind in goal_kinds(catalog, problem)]
+    goals = [server_mixes(problem, kind) for kind in goal_kinds(catalog, problem)]
     first = solve(problem, library, options, clock)
-    if (
-        fair.fair_share > 0
-    ):  # held from one class the heuristic now and then ends higher: no plan is worse for --exact
+    if fair.fair_share > 0:  # with fair shares the heuristic sometimes ends higher; --exact must not be worse
         other = solve(problem, library, fair, clock)
         first = other if other.objective > first.objective else first
     obligations = None if impossible(catalog, problem) else fewest_obligations(catalog, problem)
-    servers = problem.servers - options.standby - len(obligations or [])
-    if obligations is None or servers < len(goals):
-        return Exact(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
-    search = Search(catalog, problem, goals, servers, first.objective)
+    pool = Pool(catalog, problem, problem.servers - options.standby - len(obligations or []))
+    if obligations is None or pool.servers < len(goals):
+        return ExactResult(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
+    search = Search(pool, goals, first.objective)
     if not first.feasible and not search.starts():
-        return Exact(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
+        return ExactResult(first, 0.0, options.tolerance, 0.0, 0, clock() - begin)
     bound = search.run(lambda: begin + options.time_budget_s - clock())
     schedule = replace(first, scheduler=NAME)
     if search.best is not None:
-        rates, workers = search.best
-        schedule = build_schedule(catalog, problem, [*workers, *obligations], rates, NAME)
+        rates, placed = search.best
+        schedule = build_schedule(catalog, problem, [*placed, *obligations], rates, NAME)
         schedule = with_standby(schedule, problem, library, options.standby)
     schedule = replace(schedule, options=options.changes())
-    return Exact(schedule, bound, options.tolerance, first.objective, search.boxes, clock() - begin)
+    return ExactResult(schedule, bound, options.tolerance, first.objective, search.boxes, clock() - begin)
 
 
 def _check(problem: Problem, options: Options) -> None:
@@ -113,25 +113,27 @@ def _check(problem: Problem, options: Options) -> None:
             f"searches at most {MOST_SERVERS} servers and {MOST_CLASSES} tasks, got {size}; see --bound"
         )
     if options.share_components:
-        # with more load another batching may be the best one, and have less latency for one of the components
+        # More load may make another batching the best one, which has less latency for one of the components.
         wrong.append(
-            "does not go with --share-components: rates would not be closed downwards; leave one out"
+            "cannot be combined with --share-components, where lower rates may have higher latencies; leave one out"
         )
     if wrong:
         raise ConfigError("--exact", wrong)
 
 
-def fewest_obligations(catalog: Catalog, problem: Problem) -> list[Worker] | None:
+def fewest_obligations(catalog: Catalog, problem: Problem) -> list[PlacedServer] | None:
     """Obligations on the fewest servers possible; None when an SLO cannot be kept at all."""
-    workers = provision_obligations(catalog, problem)
-    if workers is None:
+    placed = provision_obligations(catalog, problem)
+    if placed is None:
         return None
     for kind in obligation_kinds(catalog, problem):
-        others = [worker for worker in workers if worker.kind != kind]
-        if len(workers) - len(others) > least_servers(catalog, problem, kind):
-            program = Program(catalog, [contents_of(problem, kind)], {}, inf)
+        others = [server for server in placed if server.kind != kind]
+        if len(placed) - len(others) > least_servers(catalog, problem, kind):
+            program = Program(catalog, [server_mixes(problem, kind)], {}, inf)
             program.solver.Minimize(program.used)
             if program.solve(PROGRAM_S) == pywraplp.Solver.OPTIMAL:
-                bins = [c.bin(index, {}) for c, index, number in program.held() for _ in range(number)]
-                workers = others + (workers_of(catalog, kind, bins) or [])
-    return workers
+                loads = [
+                    mix.mixes.loads(mix.number, {}) for mix in program.chosen() for _ in range(mix.servers)
+                ]
+                placed = others + (placed_servers(catalog, kind, loads) or [])
+    return placed

@@ -13,12 +13,18 @@ from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.commands import plan as cli_plan
-from rosa_server.scheduler.exact.contents import contents_of
-from rosa_server.scheduler.exact.exact import fewest_obligations, solve_exact
-from rosa_server.scheduler.placement.packing import Kind
-from rosa_server.scheduler.placement.placement import fastest_rate_hz, latencies_ms, loop_rate_hz, workers_of
+from rosa_server.scheduler.exact.mixes import server_mixes
+from rosa_server.scheduler.exact.solve import fewest_obligations, solve_exact
+from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.servers import (
+    fastest_rate_hz,
+    latencies_ms,
+    loop_rate_hz,
+    placed_servers,
+)
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.catalog import Catalog, Load, Options
+from rosa_server.scheduler.profiles.catalog import Catalog, Load
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit, deploy
 from rosa_server.scheduler.schedule import schedule_from
 from rosa_server.scheduler.search.relaxation import upper_bound
@@ -26,14 +32,14 @@ from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, CONFIGS, GR00T, LIBRARY, SMALL, factory, pool, task
 
 ROUNDING = 1 + 1e-9
-SYSTEM1 = Kind(GR00T, ("system1",))
+SYSTEM1 = ServerKind(GR00T, ("system1",))
 TOLERANCE = 0.005
 
 
 def splits(streams: tuple[int, ...], servers: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Every way to put the streams of each class on like servers."""
-    contents = list(product(*(range(n + 1) for n in streams)))
-    for chosen in combinations_with_replacement(contents, servers):
+    """Every way to put the streams of each class on identical servers."""
+    mixes = list(product(*(range(n + 1) for n in streams)))
+    for chosen in combinations_with_replacement(mixes, servers):
         if tuple(map(sum, zip(*chosen, strict=True))) == streams:
             yield chosen
 
@@ -45,18 +51,18 @@ def brute_force(problem: Problem, steps: int = 40) -> float:
     best = 0.0
 
     def carries(split: tuple[tuple[int, ...], ...], rates: tuple[float, float]) -> bool:
-        bins = [
+        packed = [
             [
                 Load(cls.name, "system1", n, rate, cls.needs[0].slo_ms)
-                for cls, n, rate in zip((a, b), content, rates, strict=True)
+                for cls, n, rate in zip((a, b), mix, rates, strict=True)
                 if n
             ]
-            for content in split
+            for mix in split
         ]
-        workers = workers_of(catalog, SYSTEM1, [content for content in bins if content])
-        if workers is None:
+        placed = placed_servers(catalog, SYSTEM1, [loads for loads in packed if loads])
+        if placed is None:
             return False
-        latency = latencies_ms(workers)
+        latency = latencies_ms(placed)
         return all(rate <= loop_rate_hz(cls, latency) for cls, rate in zip((a, b), rates, strict=True))
 
     for split in splits((a.robots, b.robots), problem.servers):
@@ -192,9 +198,9 @@ def test_obligations_of_different_sizes_are_packed_on_the_fewest_servers() -> No
         )
         for i, part in enumerate(parts)
     ]
-    workers = fewest_obligations(Catalog(pool(9, *classes), LIBRARY, Options()), pool(9, *classes))
-    assert workers is not None
-    assert len(workers) == 2
+    placed = fewest_obligations(Catalog(pool(9, *classes), LIBRARY, Options()), pool(9, *classes))
+    assert placed is not None
+    assert len(placed) == 2
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,7 @@ def test_obligations_of_different_sizes_are_packed_on_the_fewest_servers() -> No
         (pool(9, task("a", 1)), Options(), "at most 8 servers and 4 tasks, got 9 servers and 1 tasks"),
         (pool(4, *(task(f"t{i}", 1) for i in range(5))), Options(), "got 4 servers and 5 tasks"),
         (pool(4, task("a", 200), task("b", 200)), Options(), "40,401 mixes of streams"),
-        (pool(4, task("a", 1)), Options(share_components=True), "does not go with --share-components"),
+        (pool(4, task("a", 1)), Options(share_components=True), "cannot be combined with --share-components"),
     ],
 )
 def test_what_it_cannot_search_is_refused_clearly(problem: Problem, options: Options, words: str) -> None:
@@ -211,12 +217,12 @@ def test_what_it_cannot_search_is_refused_clearly(problem: Problem, options: Opt
         solve_exact(problem, LIBRARY, options)
 
 
-def test_contents_are_every_mix_once_with_its_lowest_slo() -> None:
+def test_every_mix_is_listed_once_with_its_lowest_slo() -> None:
     problem = pool(2, task("a", 2, "12", slo_ms=300.0), task("b", 1, "1", slo_ms=200.0))
-    system1 = contents_of(problem, SYSTEM1)
+    system1 = server_mixes(problem, SYSTEM1)
     found = {tuple(row): slo for row, slo in zip(system1.streams.tolist(), system1.slo_ms, strict=True)}
     assert found == {(0, 1): 200, (1, 0): 300, (1, 1): 200, (2, 0): 300, (2, 1): 200}
-    assert len(contents_of(problem, Kind(BIG, ("system2",))).streams) == 2
+    assert len(server_mixes(problem, ServerKind(BIG, ("system2",))).streams) == 2
 
 
 def rosa(*words: str) -> int:
@@ -229,7 +235,7 @@ def rosa(*words: str) -> int:
 def test_the_command_says_what_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "20") == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    assert last.startswith("Proved to its tolerance: at most 0.")
+    assert last.startswith("Proved within the tolerance: at most 0.")
     assert "the heuristic reaches" in last.lower()
     assert rosa("plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "-1") == 2
     assert "--exact" in capsys.readouterr().err
