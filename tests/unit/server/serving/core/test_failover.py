@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.placement.standby import failover_table
-from rosa_server.scheduler.profiles.catalog import Options
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
