@@ -47,6 +47,7 @@ from rosa_client.bringup.graph import (
     robot_graph,
     robots_of,
 )
+from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.operator.rviz import rviz_config
 from rosa_contract.robot import load_robot
@@ -102,6 +103,7 @@ def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Every robot's nodes and what they share, now that the values of the arguments are known."""
     cell = given(Cell, context)
     robots = robots_of(given(Robot, context), cell)
+    check_robots(robots)
     rviz = LaunchConfiguration("rviz").perform(context) == "true"
     exits = Exits(roles_of(robots))
     actions: list[LaunchDescriptionEntity] = []

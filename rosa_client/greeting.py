@@ -15,6 +15,11 @@ SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
 log = logging.getLogger("rosa.link")
 
 
+def robot_id_of(namespace: str) -> str:
+    """The name at the server of the robot whose nodes are in `namespace`."""
+    return namespace.strip("/").replace("/", "_") or "robot"
+
+
 class Greeting:
     """What a robot knows of its gateway. `ready` is true while the gateway has welcomed it."""
 

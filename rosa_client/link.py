@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import zmq
-import zmq.auth
 
 from rosa_client.greeting import Greeting
+from rosa_client.handshakes import Handshakes
 from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.keyfile import load_robot_keys
 from rosa_contract.messages import Bye, Hello, Request, Response
 
 MAX_MESSAGE_BYTES = 64 << 20
@@ -30,12 +30,14 @@ class GatewayLink(Greeting):
     def __init__(
         self, endpoint: str, hello: Hello, keys: str = "", token: SessionToken | None = None
     ) -> None:
-        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: folder with robot.key_secret and server.key.
+        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: key folder; empty: no encryption.
 
         `token`: where the session's token is kept, so that a process that is started anew resumes under its name.
+        Raises `KeyFileError` for keys that cannot be used.
         """
         self._token = token
         super().__init__(endpoint, hello if token is None else replace(hello, token=token.load()))
+        own = load_robot_keys(keys, hello.robot_id) if keys else None
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.SNDHWM, 8)
@@ -44,11 +46,10 @@ class GatewayLink(Greeting):
         self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        if keys:
-            public, secret = zmq.auth.load_certificate(Path(keys) / "robot.key_secret")
-            server, _ = zmq.auth.load_certificate(Path(keys) / "server.key")
-            self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
-            self.socket.curve_serverkey = server
+        if own is not None:
+            self.socket.curve_publickey, self.socket.curve_secretkey = own.public, own.secret
+            self.socket.curve_serverkey = own.server
+        self._handshakes = Handshakes(self.socket, endpoint, encrypted=own is not None)
         self.socket.connect(endpoint)
 
     def send(self, request: Request, now_s: float) -> bool:
@@ -57,6 +58,8 @@ class GatewayLink(Greeting):
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
+        if not self.ready and (reason := self._handshakes.failure(now_s)):
+            self.lost(reason)
         if self.hello_is_due(now_s):
             self._send(codec.encode(self.hello), now_s)
         answers: list[Response] = []
@@ -76,6 +79,7 @@ class GatewayLink(Greeting):
         """Say goodbye and close the socket."""
         if self._send(codec.encode(Bye()), self._last_sent_s) and self._token is not None and self.ready:
             self._token.forget()
+        self._handshakes.close()
         self.socket.close()
         self.ready = False
 

@@ -23,6 +23,7 @@ import yaml
 
 from rosa_client.bringup.activation import activate
 from rosa_client.bringup.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
 
@@ -126,6 +127,7 @@ class Bringup:
         self.supervisor.start("server", [sys.executable, "-m", "rosa_server.cli", "serve", self._server])
 
     def _start(self) -> None:
+        check_robots(self._robots)
         if self._server is not None:
             self.start_server()
         if self._panel is not None:

@@ -46,6 +46,10 @@ class Robot:
     config: str = field(default="", metadata={"doc": "factory file: tasks, components, deadlines, fallbacks"})
     robot: str = field(default="", metadata={"doc": "robot file: cameras, joints, limits, poses"})
     gateway: str = field(default="tcp://127.0.0.1:5570", metadata={"doc": "ZeroMQ endpoint of the server"})
+    keys: str = field(
+        default="",
+        metadata={"doc": "key folder of `rosa keys`, for a server that demands keys; empty: no encryption"},
+    )
     driver: str = field(
         default="robot",
         metadata={
@@ -132,7 +136,13 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
     wanted = {
         "arm_node": {**common, "driver": arm, "seed": given.seed},
         "camera_node": {**common, "driver": camera, "source": given.source},
-        "runtime_node": {**common, "config": given.config, "gateway": given.gateway, "task": given.task},
+        "runtime_node": {
+            **common,
+            "config": given.config,
+            "gateway": given.gateway,
+            "keys": given.keys,
+            "task": given.task,
+        },
     }
     namespace = "/" + given.namespace.strip("/")
     return [

@@ -18,6 +18,7 @@ from rosa_interfaces.action import RunTask
 from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.ask import answer_within
+from rosa_client.greeting import robot_id_of
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
 from rosa_client.nodes.ros_body import RosBody
@@ -28,6 +29,7 @@ from rosa_client.runtime.task_machine import State
 from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
+from rosa_contract.keyfile import KeyFileError, load_robot_keys
 from rosa_contract.robot import hello_of, load_robot
 
 PARAMETERS = {
@@ -36,7 +38,7 @@ PARAMETERS = {
     "task": ("", "name of the task; empty: the first of the fleet"),
     "robot_id": ("", "name of this robot at the server; empty: its namespace"),
     "gateway": ("tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
-    "keys": ("", "folder with robot.key_secret and server.key for ZeroMQ CURVE; empty: no encryption"),
+    "keys": ("", "key folder of `rosa keys`, with server.key and this robot's secret; empty: no encryption"),
 }
 FEEDBACK_EVERY_S = 0.2
 DECIDE_WITHIN_S = 5.0
@@ -67,9 +69,13 @@ class RuntimeNode(LifecycleNode):
             self.get_logger().error(f"parameter task: no task {self._task_name!r}; known: {known}")
             return TransitionCallbackReturn.FAILURE
         self._task = factory.tasks[self._task_name]
-        self._robot_id = (
-            self._text("robot_id") or self.get_namespace().strip("/").replace("/", "_") or "robot"
-        )
+        self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
+        try:
+            if self._text("keys"):
+                load_robot_keys(self._text("keys"), self._robot_id)
+        except KeyFileError as error:
+            self.get_logger().error(f"parameter keys: {error}")
+            return TransitionCallbackReturn.FAILURE
         self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
         self._body.when_ended(self._on_ended)
         self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")

@@ -1,13 +1,12 @@
 """Who may talk to the gateway: loopback only, or anybody whose CURVE key is in the key folder.
 
-A key folder holds `server.key` (public), `server.key_secret`, and `robots/<name>.key` (public) per robot. The server
+A key folder (`rosa_contract/keyfile.py`) holds the server's key pair and the public key of each robot. The server
 checks a robot's key against these files by ZeroMQ's authentication protocol (ZAP, RFC 27), and a robot may say hello
 only under the name of its key.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -18,9 +17,10 @@ import zmq.auth
 from zmq.utils import z85
 
 from rosa_contract.errors import ContractError
+from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, read_keys
+from rosa_server.serving import log
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
-ROBOTS = "robots"
 
 
 class AccessError(ContractError):
@@ -56,18 +56,26 @@ def make_keys(folder: Path, robot: str | None = None) -> list[Path]:
 
     Raises `AccessError` for a robot that already has a key.
     """
+    if robot is not None and not (
+        robot and all(c.isalnum() or c in "-_." for c in robot) and not robot.startswith(".")
+    ):
+        raise AccessError(f"robot name {robot!r}: expected letters, digits, '-', '_' and '.'")
     made: list[Path] = []
     robots = folder / ROBOTS
-    robots.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    if not (folder / "server.key_secret").exists():
-        made += _pair(folder, "server")
-    if robot is not None:
-        if not robot or not all(c.isalnum() or c in "-_." for c in robot) or robot.startswith("."):
-            raise AccessError(f"robot name {robot!r}: expected letters, digits, '-', '_' and '.'")
-        if (robots / f"{robot}.key").exists():
-            raise AccessError(f"{robots / robot}.key exists; remove it first to make a new one")
-        made += _pair(robots, robot)
+    try:
+        if not folder.exists():
+            folder.mkdir(parents=True, mode=0o700)
+        robots.mkdir(exist_ok=True)
+        if not (folder / f"{SERVER}.key_secret").exists():
+            made += _pair(folder, SERVER)
+        if robot is not None:
+            if (robots / f"{robot}.key").exists():
+                raise AccessError(f"{robots / robot}.key exists; remove it first to make a new one")
+            made += _pair(robots, robot)
+    except OSError as error:
+        raise AccessError(
+            f"{error.filename or folder}: {error.strerror or error}; keys need a folder"
+        ) from None
     return made
 
 
@@ -84,16 +92,17 @@ class KeyRing:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        secret_file = self.folder / "server.key_secret"
+        self._seldom, self._broken = log.Seldom(), log.Seldom(every_s=600.0)
+        secret_file = self.folder / f"{SERVER}.key_secret"
         try:
-            self._public, secret = zmq.auth.load_certificate(secret_file)
-        except (OSError, ValueError) as error:
+            keys = read_keys(secret_file, f"make keys with `rosa keys {folder}`")
+        except KeyFileError as error:
+            raise AccessError(f"gateway.curve_keys: {error}") from None
+        self._public, self._secret = keys["public"], keys["secret"]
+        if zmq.curve_public(self._secret) != self._public:
             raise AccessError(
-                f"gateway.curve_keys: {secret_file}: {error}; make keys with `rosa keys {folder}`"
-            ) from None
-        if secret is None:
-            raise AccessError(f"gateway.curve_keys: {secret_file} holds no secret key")
-        self._secret = secret
+                f"gateway.curve_keys: {secret_file}: its two keys are no pair; copy the file again"
+            )
         self._robots: dict[str, tuple[tuple[int, ...], bytes]] = {}  # name -> (stamp of its file, public key)
         self.refresh()
 
@@ -114,12 +123,16 @@ class KeyRing:
             if not entry.name.endswith(".key"):
                 continue
             name = entry.name.removesuffix(".key")
-            with contextlib.suppress(OSError, ValueError):  # unreadable: as if it were not there
+            try:
                 status = entry.stat()
                 stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
                 known = before.get(name)
-                key = known[1] if known and known[0] == stamp else zmq.auth.load_certificate(entry.path)[0]
-                self._robots[name] = (stamp, key)
+                key = known[1] if known and known[0] == stamp else read_keys(Path(entry.path))["public"]
+            except (OSError, KeyFileError) as error:  # as if it were not there
+                if self._broken.due(entry.path):
+                    log.warning("key_file_unusable", file=entry.path, reason=str(error))
+                continue
+            self._robots[name] = (stamp, key)
         return {name for name, (_, key) in before.items() if self._robots.get(name, ((), b""))[1] != key}
 
     def protect(self, socket: zmq.Socket[bytes]) -> None:
@@ -141,9 +154,12 @@ class KeyRing:
                 b"",
             ]
         mechanism, credentials = request[5], request[6:]
-        robot = None
-        if mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == 32:
-            robot = self.robot_of(credentials[0])
+        known = mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == 32
+        robot = self.robot_of(credentials[0]) if known else None
         if robot is None:
+            address = request[3].decode(errors="replace")
+            if self._seldom.due((address, credentials[0] if known else b"")):
+                key = z85.encode(credentials[0]).decode() if known else ""
+                log.warning("robot_refused", address=address, cause="unknown_key", key=key)
             return [b"1.0", request[1], b"400", b"unknown key", b"", b""]
         return [b"1.0", request[1], b"200", b"OK", robot.encode(), b""]

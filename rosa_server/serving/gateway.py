@@ -226,6 +226,13 @@ class Gateway:
         """With keys, a robot has the name of its key, or it could answer for another one."""
         owner = frame.get("User-Id")
         if hello.robot_id != owner:
+            log.warning(
+                "robot_refused",
+                address=str(frame.get("Peer-Address")),
+                cause="wrong_name",
+                key_of=owner,
+                said=hello.robot_id,
+            )
             raise CodecError(
                 f"robot_id: this connection's key belongs to {owner!r}, it said hello as {hello.robot_id!r}"
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
+from collections.abc import Hashable
 from typing import Any
 
 LOGGER = logging.getLogger("rosa.server")
@@ -21,6 +23,26 @@ def warning(name: str, **fields: Any) -> None:
 
 def error(name: str, **fields: Any) -> None:
     event(name, level=logging.ERROR, **fields)
+
+
+class Seldom:
+    """Lets a line through once per `every_s`, so that a peer that tries again and again cannot fill the disk."""
+
+    MOST = 1000  # different ones that are remembered
+
+    def __init__(self, every_s: float = 10.0) -> None:
+        self._every_s = every_s
+        self._next_s: dict[Hashable, float] = {}
+
+    def due(self, what: Hashable) -> bool:
+        """Whether to log `what` now; it then counts as logged."""
+        now_s = time.monotonic()
+        if now_s < self._next_s.get(what, now_s):
+            return False
+        if len(self._next_s) >= self.MOST:
+            self._next_s.clear()
+        self._next_s[what] = now_s + self._every_s
+        return True
 
 
 class JsonLines(logging.Formatter):

@@ -76,14 +76,6 @@ def test_serve_names_the_entry_that_a_model_lacks(capsys: pytest.CaptureFixture[
     )
 
 
-def test_keys_says_what_to_do_with_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 0
-    said = capsys.readouterr().out
-    assert "panda1.key_secret" in said
-    assert "robot.key_secret" in said and "server.key" in said, "the names that the robot's link loads"
-    assert main(["keys", str(tmp_path / "keys"), "--robot", "panda1"]) == 2
-
-
 def test_the_server_needs_no_ros(tmp_path: Path) -> None:
     """With rclpy and every rosidl package blocked, everything that `rosa serve` imports still imports."""
     blocker = (

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import zmq
 import zmq.auth
 from zmq.utils import z85
 
+from rosa_server.serving import log
 from rosa_server.serving.access import AccessError, KeyRing, check_bind, is_loopback, make_keys
 
 
@@ -57,4 +59,36 @@ def test_a_robots_key_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_a_missing_server_key_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="rosa keys"):
+        KeyRing(tmp_path)
+
+
+def test_a_refused_key_and_a_key_file_that_is_none_are_in_the_log_and_not_every_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log.LOGGER, "propagate", True)
+    monkeypatch.setattr(log.LOGGER, "handlers", [])
+    make_keys(tmp_path, "panda1")
+    (tmp_path / "robots" / "panda1.key").write_text("nonsense")
+    request = [b"1.0", b"7", b"rosa", b"10.0.0.9", b"", b"CURVE", bytes(32)]
+    with caplog.at_level("WARNING", "rosa.server"):
+        ring = KeyRing(tmp_path)
+        for _ in range(3):
+            assert ring.answer(request)[2] == b"400"
+    said = {record.getMessage(): record.__dict__["fields"] for record in caplog.records}
+    assert [record.getMessage() for record in caplog.records] == ["key_file_unusable", "robot_refused"]
+    assert said["robot_refused"] == {"address": "10.0.0.9", "cause": "unknown_key", "key": "0" * 40}
+    assert "panda1.key: expected a line" in said["key_file_unusable"]["reason"]
+
+
+def test_a_server_whose_key_file_is_damaged_says_which_and_how(tmp_path: Path) -> None:
+    make_keys(tmp_path)
+    secret = tmp_path / "server.key_secret"
+    secret.chmod(0o640)
+    with pytest.raises(AccessError, match=r"server\.key_secret: others may read or change it .*chmod 600"):
+        KeyRing(tmp_path)
+    secret.chmod(0o600)
+    text = secret.read_text()
+    public = (tmp_path / "server.key").read_text().split('"')[1]
+    secret.write_text(text.replace(public, zmq.curve_keypair()[0].decode()))
+    with pytest.raises(AccessError, match="its two keys are no pair"):
         KeyRing(tmp_path)

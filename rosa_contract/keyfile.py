@@ -1,0 +1,71 @@
+"""Key files, as `rosa keys` writes them and both sides read them. The same folder layout on every machine:
+
+    server.key                  the server's public key, on every machine
+    server.key_secret           on the server only
+    robots/NAME.key             a robot's public key, on the server
+    robots/NAME.key_secret      on that robot only
+
+The format is ZeroMQ's for certificates (ZPL, RFC 4): `public-key = "..."`, `secret-key = "..."`, 40 characters of Z85.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from rosa_contract.errors import ContractError
+
+SERVER = "server"
+ROBOTS = "robots"
+KEY = re.compile(
+    r'^\s*(public|secret)-key\s*=\s*"([0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40})"\s*$', re.MULTILINE
+)
+OTHERS = 0o077  # rights of anybody but the owner
+MAX_BYTES = 10_000
+
+
+class KeyFileError(ContractError):
+    """A key file that cannot be used; the text names it, what is wrong, and what to do."""
+
+
+@dataclass(frozen=True)
+class RobotKeys:
+    """What a robot needs for ZeroMQ CURVE, 40 bytes of Z85 each."""
+
+    public: bytes
+    secret: bytes
+    server: bytes  # the server's public key
+
+
+def load_robot_keys(folder: str | Path, robot: str) -> RobotKeys:
+    """The keys of `robot` in a key folder. Raises `KeyFileError`."""
+    robots = Path(folder) / ROBOTS
+    own = read_keys(robots / f"{robot}.key_secret", f"make it with `rosa keys {folder} --robot {robot}`")
+    server = read_keys(Path(folder) / f"{SERVER}.key", "copy it from the server's key folder")
+    return RobotKeys(own["public"], own["secret"], server["public"])
+
+
+def read_keys(path: Path, remedy: str = "") -> dict[str, bytes]:
+    """The keys of one file by kind: "public", and of a `.key_secret` file "secret" too. Raises `KeyFileError`.
+
+    `remedy`: what to do when there is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES).decode(errors="replace")
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise KeyFileError(f"{path}: there is no such file" + (f"; {remedy}" if remedy else "")) from None
+    except OSError as error:
+        raise KeyFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    secret = path.suffix == ".key_secret"
+    if secret and mode & OTHERS:
+        raise KeyFileError(
+            f"{path}: others may read or change it (mode {mode & 0o777:o}); run chmod 600 {path}"
+        )
+    found = {kind: key.encode() for kind, key in KEY.findall(text)}
+    for kind in ("public", "secret")[: 1 + secret]:
+        if kind not in found:
+            raise KeyFileError(f'{path}: expected a line `{kind}-key = "..."` of 40 characters, found none')
+    return found
