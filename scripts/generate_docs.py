@@ -32,6 +32,7 @@ from rosa_sim.faults.table import FAULTS, Fault
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
+ON_DERIVED_PROFILES = ("exact", "paper_schedules", "scheduler")
 LONGEST_LIST = 4  # items of a list that a cell of a table shows
 
 FACTORY_SECTIONS = (
@@ -170,9 +171,8 @@ def results() -> str:
         "",
         "Generated from `benchmarks/results/*.json` by `make docs`. Each section names the command that measures it",
         "again, or says how it was measured. An aim that is missed says so; what was tried is in [log.md](log.md).",
-        "Absolute times are those of a small shared machine: compare within one table only. Schedules on H200 servers",
-        "(`exact`, `paper_schedules`, `scheduler`) are predictions from profiles that are **derived, not measured**",
-        "([scheduler.md](scheduler.md#profiles)).",
+        "Absolute times are those of a small shared machine: compare within one table only. Schedules are predictions",
+        "from profiles ([scheduler.md](scheduler.md#profiles)).",
     ]
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
@@ -186,6 +186,8 @@ def results() -> str:
             lines += ["", "| aim | measured | holds |", "|---|---|---|"]
         for aim in result["aims"]:
             lines.append(f"| {aim['aim']} | {_cell(aim['value'])} | {'yes' if aim['holds'] else '**no**'} |")
+        if result["name"] in ON_DERIVED_PROFILES:
+            lines += ["", "On the H200 profiles of `configs/profiles/h200/`: **derived, not measured**."]
         for note in result.get("notes", []):
             lines += ["", str(note)]
         lines += ["", *_rows(result["rows"])]
