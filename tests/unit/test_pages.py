@@ -113,6 +113,35 @@ def test_the_metrics_page_names_every_metric_with_its_labels() -> None:
     assert {name: text.rstrip() for name, text in described.items()} == served
 
 
+FOLDERS = (
+    *("rosa_contract", "rosa_client", "rosa_server", "rosa_sim", "benchmarks", "configs", "docs"),
+    *("examples", "hardware", "launch", "ros_ws", "scripts", "tests"),
+)
+# A path from the root, anywhere on a page; or the name of a file, between backticks.
+FROM_THE_ROOT = re.compile(rf"(?<![\w/.:<-])(?:{'|'.join(FOLDERS)})/[\w./*-]*")
+IN_TICKS = re.compile(r"`([\w./-]+\.(?:py|md|rviz|msg|srv|action|urdf|xml|safetensors))`")
+OF_A_READER = {"my_module.py"}  # what a page has the reader write
+PLACEHOLDER = re.compile(r"NAME|NAMESPACE|_x/|/x/|test_z")
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    files = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    files += [path.name for path in ROOT.iterdir()]
+    card = ROOT / "rosa_server" / "models" / "weights" / "README.md"
+    missing = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", card]:
+        text = page.read_text()
+        named = {name.rstrip("./-") for name in FROM_THE_ROOT.findall(text)} | set(IN_TICKS.findall(text))
+        for name in sorted(named - OF_A_READER):
+            if "*" in name:
+                exists = any(ROOT.glob(name))
+            else:
+                exists = any(file == name or file.endswith(f"/{name}") for file in files)
+            if not exists and not PLACEHOLDER.search(name):
+                missing.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not missing, "\n".join(missing)
+
+
 def test_every_class_of_the_glossary_is_where_it_says() -> None:
     rows = re.findall(r"`(\w+)` in `([\w/]+\.py)`", (ROOT / "docs" / "glossary.md").read_text())
     assert len(rows) > 10
