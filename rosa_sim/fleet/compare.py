@@ -11,7 +11,8 @@ from typing import Any
 
 from rosa_contract.config import Factory
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_sim.fleet.execute import Outcome, execute
+from rosa_sim.fleet.execute import execute
+from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Loaded
 from rosa_sim.fleet.systems import System, fleet_of, limit_hz, system_of, without_limits
 
@@ -89,7 +90,7 @@ class Row:
         }
 
 
-Runner = Callable[[System, Factory, str, int], Outcome]
+Runner = Callable[[System, Factory, str, int], Outcome | str]  # a text: why it cannot be run
 
 
 def compare(
@@ -141,7 +142,10 @@ def row_of(
     common = (loaded.name, system.name, how, robots, servers, seeds, start, predicted_hz, most_hz)
     if system.serving is None:
         return Row(*common, refused=system.refused)
-    runs = [run(system, factory, start, seed) for seed in range(seeds)]
+    tried = [run(system, factory, start, seed) for seed in range(seeds)]
+    runs = [one for one in tried if isinstance(one, Outcome)]
+    if not runs:
+        return Row(*common, refused=str(tried[0]))
 
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values)

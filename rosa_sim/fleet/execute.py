@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
 from rosa_contract.config import SYSTEM1, SYSTEM2, Factory
-from rosa_sim.fleet.measure import Meter
+from rosa_sim.fleet.measure import Meter, Outcome
 from rosa_sim.fleet.scenario import TOGETHER, Joined, Scenario
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 from rosa_sim.fleet.systems import System
 
 LATEST_START_S = 10.0  # a random start is not spread over more than this
 Progress = Callable[[float, float], None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One run. Rates are per second of the measured window."""
-
-    raw_hz: float
-    executed_hz: float
-    qualified_hz: float
-    meet: dict[str, float]
-    p50_ms: dict[str, float]
-    p99_ms: dict[str, float]
-    utilisation: dict[str, float]  # server -> share of the window in which it ran something
-    escalations: int
-    served: int  # robots that a gateway has welcomed
-    events: int
-    wall_s: float
 
 
 def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Joining]:
@@ -90,20 +72,9 @@ def execute(
         simulation.run(min(end_s, simulation.now_s + step_s))
         if progress is not None:
             progress(simulation.now_s, end_s)
-    seconds = meter.seconds
-    return Outcome(
-        meter.raw / seconds,
-        meter.executed / seconds,
-        meter.qualified / seconds,
-        {name: calls.meet for name, calls in meter.calls.items()},
-        {name: calls.percentile_ms(50) for name, calls in meter.calls.items()},
-        {name: calls.percentile_ms(99) for name, calls in meter.calls.items()},
-        {server: gpu.busy_s / seconds for server, gpu in sorted(simulation.gpus.items())},
-        meter.escalations,
-        sum(robot.link.ready for robot in simulation.robots.values()),
-        simulation.events,
-        time.perf_counter() - begun_s,
-    )
+    utilisation = {name: gpu.busy_s / meter.seconds for name, gpu in sorted(simulation.gpus.items())}
+    served = sum(robot.link.ready for robot in simulation.robots.values())
+    return meter.outcome(utilisation, served, simulation.events, time.perf_counter() - begun_s)
 
 
 def server_of(system: System, component: str) -> str:

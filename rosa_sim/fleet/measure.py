@@ -70,6 +70,23 @@ def _standing(task: Task) -> _Standing:
     return _Standing(others, ceil(1 / ratio - 1e-9) if plans else 0)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """One run. Rates are per second of the measured window."""
+
+    raw_hz: float
+    executed_hz: float
+    qualified_hz: float
+    meet: dict[str, float]
+    p50_ms: dict[str, float]
+    p99_ms: dict[str, float]
+    utilisation: dict[str, float]  # server -> share of the window in which it ran something
+    escalations: int
+    served: int  # robots that a gateway has welcomed
+    events: int
+    wall_s: float
+
+
 class Meter:
     """Observes every robot of a fleet; only what happens in the window `[from_s, to_s)` counts."""
 
@@ -135,3 +152,19 @@ class Meter:
     @property
     def seconds(self) -> float:
         return self.to_s - self.from_s
+
+    def outcome(self, utilisation: dict[str, float], served: int, events: int, wall_s: float) -> Outcome:
+        """What the window shows."""
+        return Outcome(
+            self.raw / self.seconds,
+            self.executed / self.seconds,
+            self.qualified / self.seconds,
+            {name: calls.meet for name, calls in self.calls.items()},
+            {name: calls.percentile_ms(50) for name, calls in self.calls.items()},
+            {name: calls.percentile_ms(99) for name, calls in self.calls.items()},
+            utilisation,
+            self.escalations,
+            served,
+            events,
+            wall_s,
+        )

@@ -1,0 +1,234 @@
+"""The fleet over real sockets: many virtual robots in this process, the gateway and its workers in others."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import zmq
+
+from rosa_client.link import GatewayLink
+from rosa_client.runtime.commands import Send
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.config import Factory
+from rosa_contract.errors import ContractError
+from rosa_contract.messages import Hello, Request
+from rosa_sim.fleet.execute import joinings, server_of
+from rosa_sim.fleet.live_server import LOG, serve_until_told, shares_gpus
+from rosa_sim.fleet.measure import Meter, Outcome
+from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, VirtualRobot
+from rosa_sim.fleet.scenario import Scenario
+from rosa_sim.fleet.simulation import ROBOT, Joining, tasks_of
+from rosa_sim.fleet.systems import System
+
+WARM_UP_S = 60.0  # until every worker has started
+LONGEST_POLL_S = 0.05
+Say = Callable[[str], None]
+
+
+class LiveError(ContractError):
+    """The live server did not start."""
+
+
+@dataclass
+class _Seat:
+    robot: VirtualRobot
+    link: GatewayLink
+    start_s: float
+    started: bool = False
+    wake_s: float = inf
+
+
+class LiveFleet:
+    """Robots of one process, each with its own connection. Times are of the machine's monotonic clock."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        factory: Factory,
+        robots: Iterable[Joining],
+        observer: Observer,
+        started_s: float,
+        habits: Habits = ANY_TIME,
+        drop: Collection[tuple[str, int]] = (),
+    ) -> None:
+        """`started_s`: what the robots' start times count from. `drop`: (robot, request) that never leave."""
+        self._clock = MonotonicClock()
+        self._drop = frozenset(drop)
+        self._poller = zmq.Poller()
+        self._seats: list[_Seat] = []
+        self._by_socket: dict[zmq.Socket[bytes], _Seat] = {}
+        self._heap: list[tuple[float, int]] = []
+        self.messages = 0
+        for joining in robots:
+            link = GatewayLink(endpoint, Hello(joining.name, joining.task, {}, {}))
+            start_s = started_s + joining.start_s
+            phase_s = start_s + Random(joining.name).random() * max(
+                habits.control_period_s, habits.camera_period_s
+            )
+            task = factory.tasks[joining.task]
+            robot = VirtualRobot(joining.name, task, ROBOT, link, observer, habits, phase_s)
+            seat = _Seat(robot, link, start_s)
+            self._seats.append(seat)
+            self._by_socket[link.socket] = seat
+            self._poller.register(link.socket, zmq.POLLIN)
+            self._wake_at(len(self._seats) - 1, start_s)
+
+    @property
+    def welcomed(self) -> int:
+        return sum(seat.link.ready for seat in self._seats)
+
+    def run(self, until_s: float) -> None:
+        """Let the robots work until `until_s`."""
+        while (now_s := self._clock.now_s()) < until_s:
+            while self._heap and self._heap[0][0] <= now_s:
+                at_s, index = heapq.heappop(self._heap)
+                if at_s == self._seats[index].wake_s:
+                    self._wake(index)
+            next_s = self._heap[0][0] if self._heap else inf
+            wait_s = min(next_s, until_s, now_s + LONGEST_POLL_S) - self._clock.now_s()
+            ready = self._poller.poll(max(0, int(wait_s * 1000)))
+            for socket, _ in ready:
+                self._serve(self._by_socket[socket])
+            if not ready and 0 < wait_s < 0.001:
+                time.sleep(wait_s)  # less than a poll can wait
+
+    def close(self) -> None:
+        for seat in self._seats:
+            self._poller.unregister(seat.link.socket)
+            seat.link.close()
+
+    def _wake(self, index: int) -> None:
+        seat = self._seats[index]
+        now_s = self._clock.now_s()
+        if not seat.started:
+            seat.started = True
+            self._serve(seat, begins=True)
+            return
+        if now_s >= seat.link.next_due_s():
+            self._serve(seat)
+            return
+        self._send(seat, seat.robot.tick(now_s), now_s)
+        self._plan(index, seat)
+
+    def _serve(self, seat: _Seat, begins: bool = False) -> None:
+        """Read what has come, say hello when it is due, and let the core know what has changed."""
+        now_s = self._clock.now_s()
+        link, robot = seat.link, seat.robot
+        before = (link.ready, link.reason, link.rates_hz)
+        responses = link.poll(0.0, now_s)
+        self.messages += len(responses)
+        sends: list[Send] = list(robot.start(now_s)) if begins else []
+        for response in responses:
+            sends += robot.receive(response, now_s)
+        if (link.ready, link.reason, link.rates_hz) != before:
+            sends += robot.linked(now_s)
+        elif robot.due_s <= now_s:
+            sends += robot.tick(now_s)
+        self._send(seat, sends, now_s)
+        self._plan(self._seats.index(seat), seat)
+
+    def _send(self, seat: _Seat, sends: Sequence[Send], now_s: float) -> None:
+        for send in sends:
+            if (seat.robot.name, send.request_id) not in self._drop:
+                request = Request(send.request_id, send.component, send.budget_ms, send.prompt)
+                seat.link.send(request, now_s)
+                self.messages += 1
+
+    def _plan(self, index: int, seat: _Seat) -> None:
+        wake_s = min(seat.robot.due_s, seat.link.next_due_s())
+        if wake_s != seat.wake_s:
+            self._wake_at(index, wake_s)
+
+    def _wake_at(self, index: int, wake_s: float) -> None:
+        self._seats[index].wake_s = wake_s
+        if wake_s < inf:
+            heapq.heappush(self._heap, (wake_s, index))
+
+
+def live_runner(scenario: Scenario, say: Say) -> Callable[[System, Factory, str, int], Outcome | str]:
+    """Runs a system over sockets in real time; a text says why it cannot."""
+
+    def run(system: System, factory: Factory, start: str, seed: int) -> Outcome | str:
+        assert system.serving is not None
+        if shares_gpus(system.serving):
+            return "several models take turns on one GPU: simulated only"
+        if scenario.joined:
+            return "robots that join later: simulated only"
+        if scenario.network.jitter_ms or scenario.network.loss:
+            return "the network between processes of one machine is what it is: simulated only"
+        return run_live(scenario, factory, system, start, seed, say)
+
+    return run
+
+
+def run_live(
+    scenario: Scenario, factory: Factory, system: System, start: str, seed: int, say: Say | None = None
+) -> Outcome:
+    """One run in real time: a gateway process with emulated workers, and every robot in this one."""
+    assert system.serving is not None
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    losses = [(lost.at_s, server_of(system, lost.component)) for lost in scenario.lost_servers]
+    with TemporaryDirectory(prefix="rosa-fleet-") as folder:
+        arguments = (system.serving, losses, theirs, Path(folder))
+        server = fork.Process(target=serve_until_told, args=arguments)
+        server.start()
+        theirs.close()
+        try:
+            if not ours.poll(WARM_UP_S):
+                tail = (Path(folder) / LOG).read_text().splitlines()[-3:]
+                raise LiveError(f"the live server was not warm within {WARM_UP_S:g} s: {' '.join(tail)}")
+            return _run_robots(scenario, factory, system, joinings(factory, system, start, seed), ours, say)
+        finally:
+            ours.close()
+            server.join(WARM_UP_S)
+            if server.is_alive():
+                server.kill()
+
+
+def _run_robots(
+    scenario: Scenario,
+    factory: Factory,
+    system: System,
+    robots: Sequence[Joining],
+    server: Connection,
+    say: Say | None,
+) -> Outcome:
+    """The robots' side of a run against a server that is warm."""
+    assert system.serving is not None
+    endpoint = server.recv_bytes().decode()
+    begun_s = MonotonicClock().now_s() + 0.2
+    end_s = begun_s + scenario.warm_up_s + scenario.seconds
+    window = (begun_s + scenario.warm_up_s, end_s)
+    server.send_bytes(json.dumps([begun_s, *window]).encode())
+    meter = Meter(tasks_of(factory, robots), *window)
+    fleet = LiveFleet(endpoint, factory, robots, meter, begun_s, scenario.body.habits)
+    try:
+        _watch(fleet, begun_s, end_s, f"live: {system.name}, {len(robots)} robots", say)
+        served = fleet.welcomed
+    finally:
+        fleet.close()
+    server.send_bytes(b"end")
+    busy_s: dict[str, float] = json.loads(server.recv_bytes()) if server.poll(WARM_UP_S) else {}
+    servers = {replica.server for replica in system.serving.placement.replicas.values()}
+    utilisation = {server: busy_s.get(server, 0.0) / meter.seconds for server in sorted(servers)}
+    return meter.outcome(utilisation, served, fleet.messages, end_s - begun_s)
+
+
+def _watch(fleet: LiveFleet, begun_s: float, end_s: float, what: str, say: Say | None) -> None:
+    now_s = begun_s
+    while now_s < end_s:
+        now_s = min(end_s, now_s + 1.0)
+        fleet.run(now_s)
+        if say is not None:
+            say(f"{what}: {now_s - begun_s:.0f} of {end_s - begun_s:.0f} s")

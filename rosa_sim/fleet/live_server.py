@@ -1,0 +1,167 @@
+"""A real gateway with emulated GPU workers for one system: the server of a live fleet.
+
+The workers are processes with the emulated backend, each with the times of its replica's batches. The placement comes
+from the system; everything else is what `rosa serve` runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import yaml
+import zmq
+
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.messages import Executed
+from rosa_server.cluster.local import LocalCluster
+from rosa_server.serving import log
+from rosa_server.serving.core.actions import Action
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.limits import limits_for
+from rosa_server.serving.descriptors import more_descriptors
+from rosa_server.serving.gateway import Gateway
+from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.worker import WorkerSpec
+from rosa_sim.fleet.simulation import CHUNK, LARGEST_BATCH, Serving
+
+MESSAGE_MB = 1.0
+SIZES = 64  # batch sizes that a worker's table names
+STOP_S = 5.0
+LOG = "server.log"
+Watch = Callable[[float, Action], None]
+
+
+class WatchedCore(ServingCore):
+    """Tells what it decides, and adds up GPU time by server."""
+
+    watch: Watch | None = None
+    busy_from_s: float = 0.0
+    busy_to_s: float = 0.0
+
+    def __init__(self, serving: Serving) -> None:
+        super().__init__(serving.factory, serving.placement, serving.admission)
+        self.busy_s: Counter[str] = Counter()
+
+    def actions(self) -> list[Action]:
+        out = super().actions()
+        if self.watch is not None:
+            for action in out:
+                self.watch(MonotonicClock().now_s(), action)
+        return out
+
+    def on_executed(self, now_s: float, worker_id: str, done: Executed) -> None:
+        worker = self.pool.get(worker_id)
+        if worker is not None and self.busy_from_s <= now_s < self.busy_to_s:
+            server = self.router.placement.replicas[worker.replica].server
+            self.busy_s[server] += done.inference_ms / 1000
+        super().on_executed(now_s, worker_id, done)
+
+
+class LiveServer:
+    """Call `step` until it is `ready`, then as long as it shall serve, then `close`."""
+
+    def __init__(self, serving: Serving, folder: Path) -> None:
+        self.core = WatchedCore(serving)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        workers = f"ipc://{folder / 'workers'}"
+        self.cluster = LocalCluster(_specs(serving, folder, workers))
+        self.gateway = Gateway(
+            self.core,
+            self._context,
+            "tcp://127.0.0.1:*",
+            workers,
+            MonotonicClock(),
+            self.cluster,
+            Metrics(),
+            MESSAGE_MB,
+            None,
+            limits_for(more_descriptors()),
+        )
+
+    @property
+    def ready(self) -> bool:
+        return self.core.health().ready
+
+    def step(self) -> None:
+        self.gateway.step()
+
+    def lose(self, server: str) -> None:
+        """End the workers of a server; the cluster starts them again."""
+        for worker in list(self.core.pool):
+            if self.core.router.placement.replicas[worker.replica].server == server:
+                self.cluster.kill(worker.worker_id, "ended by the scenario")
+
+    def close(self) -> None:
+        self.core.give_up(MonotonicClock().now_s(), "the run is over")
+        self.gateway.step(0.0)
+        self.gateway.send_drain()
+        self.cluster.stop(STOP_S)
+        self.gateway.close()
+        self._context.term()
+
+
+def shares_gpus(serving: Serving) -> bool:
+    """Whether several models run on one GPU at a time, which emulated workers in processes of their own cannot show."""
+    servers = Counter(r.server for r in serving.placement.replicas.values() if not r.standby)
+    return any(count > 1 for count in servers.values())
+
+
+def serve_until_told(
+    serving: Serving, losses: Sequence[tuple[float, str]], talk: Connection, folder: Path
+) -> None:
+    """The server's process: says its endpoint when warm, hears when to count GPU time, and ends with what it counted.
+
+    `losses`: (s after the start, server) that fail. `folder`: for its sockets, its workers' tables and its log.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
+    with (folder / LOG).open("ab") as file:
+        os.dup2(file.fileno(), 2)  # its workers write there, too
+    log.to_stderr()
+    parent = os.getppid()
+    clock = MonotonicClock()
+    server = LiveServer(serving, folder)
+    try:
+        while not server.ready and os.getppid() == parent:
+            server.step()
+        talk.send_bytes(server.gateway.robots_endpoint.encode())
+        while not talk.poll() and os.getppid() == parent:
+            server.step()
+        started_s, from_s, to_s = json.loads(talk.recv_bytes())
+        server.core.busy_from_s, server.core.busy_to_s = from_s, to_s
+        left = sorted(losses)
+        while not talk.poll() and os.getppid() == parent:
+            if left and clock.now_s() >= started_s + left[0][0]:
+                server.lose(left.pop(0)[1])
+            server.step()
+        talk.send_bytes(json.dumps(server.core.busy_s).encode())
+    finally:
+        server.close()
+
+
+def _specs(serving: Serving, folder: Path, endpoint: str) -> list[WorkerSpec]:
+    specs: list[WorkerSpec] = []
+    horizon, dof = CHUNK.arrays["actions"].shape
+    for replica in serving.placement.replicas.values():
+        table = serving.services[replica.id]
+        path = folder / f"{replica.id.replace('/', '-')}.yaml"
+        times = {size: round(table.service_s(size) * 1000, 4) for size in range(1, SIZES + 1)}
+        path.write_text(yaml.safe_dump({"batch_latency_ms": times}))
+        for number in range(replica.workers):
+            options: dict[str, Any] = {
+                "profile": str(path),
+                "jitter_ms": serving.variation * times[replica.batch or 1],
+                "seed": len(specs),
+                "horizon": horizon,
+                "dof": dof,
+                "max_batch": replica.batch or LARGEST_BATCH,
+            }
+            name = f"{replica.id}/{number}"
+            specs.append(WorkerSpec(name, replica.model, "emulated", endpoint, None, options))
+    return specs
