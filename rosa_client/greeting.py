@@ -45,8 +45,11 @@ class Greeting:
 
     def next_due_s(self) -> float:
         """When `hello_is_due` has something to do, if nothing is sent or heard before."""
-        lost_s = nextafter(self._last_heard_s + SILENT_AFTER_S, inf) if self.ready else inf
-        return min(lost_s, self._silent_since_s() + HELLO_EVERY_S)
+        if not self.ready:
+            return self._last_hello_s + HELLO_EVERY_S
+        due_s = self._silent_since_s() + HELLO_EVERY_S
+        lost_s = self._last_heard_s + SILENT_AFTER_S
+        return due_s if due_s <= lost_s else nextafter(lost_s, inf)
 
     def sent(self, now_s: float) -> None:
         """A message has left."""
@@ -87,7 +90,9 @@ class Greeting:
 
     def _silent_since_s(self) -> float:
         # Only a welcome makes it ready, so requests that leave meanwhile must not put off the hello.
-        return max(self._last_hello_s, self._last_sent_s) if self.ready else self._last_hello_s
+        if self.ready and self._last_sent_s > self._last_hello_s:
+            return self._last_sent_s
+        return self._last_hello_s
 
     def _refused(self, refusal: Refused) -> None:
         words = f"{refusal.cause}: {refusal.reason}"

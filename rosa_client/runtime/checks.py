@@ -15,11 +15,12 @@ SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
 def check_deadlines(core: Mission, now_s: float) -> None:
     """Missed deadlines. When several are due at once, all are counted and the most severe fallback runs."""
     overdue = [calls for calls in core.calls.values() if calls.overdue(now_s)]
+    if not overdue:
+        return
     for calls in overdue:
         core.out.append(calls.miss(now_s))
     missed = [(calls, f"no answer within {calls.component.slo_ms:g} ms") for calls in overdue]
-    if missed:
-        violate(core, missed, "slo_missed", now_s)
+    violate(core, missed, "slo_missed", now_s)
 
 
 def check_task_time(core: Mission, now_s: float) -> None:

@@ -100,6 +100,7 @@ class Mission:
         self.name = name
         self.task = task
         self.robot = robot
+        self.sensors = (*robot.cameras, JOINT_STATE)
         self.timeouts = timeouts or Timeouts()
         self.state = State.IDLE
         self.safety = Safety.UNKNOWN if SAFETY in task.components else Safety.UNGUARDED
@@ -148,10 +149,6 @@ class Mission:
     # -- what is known ------------------------------------------------------------------------------------------------
 
     @property
-    def sensors(self) -> tuple[str, ...]:
-        return (*self.robot.cameras, JOINT_STATE)
-
-    @property
     def arm_is_behind(self) -> bool:
         """The arm has not yet taken the newest order; what it reports concerns an older one."""
         return self.inputs.arm_sequence < self.sequence
@@ -177,8 +174,13 @@ class Mission:
     def stale(self, now_s: float) -> dict[str, float]:
         """Sensors whose newest sample is too old -> its time."""
         limit_s = self.robot.max_sensor_age_ms / 1000
-        stamps = {name: self.inputs.sensor_stamp_s.get(name, self.entered_s) for name in self.sensors}
-        return {name: stamp_s for name, stamp_s in stamps.items() if now_s - stamp_s > limit_s}
+        newest_s = self.inputs.sensor_stamp_s.get
+        old: dict[str, float] = {}  # asked several times in every control period, and nearly always empty
+        for name in self.sensors:
+            stamp_s = newest_s(name, self.entered_s)
+            if now_s - stamp_s > limit_s:
+                old[name] = stamp_s
+        return old
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 

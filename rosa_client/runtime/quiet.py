@@ -26,10 +26,14 @@ def next_due_s(core: Mission) -> float:
     due_s = _step_s(core, state)
     for calls in core.calls.values():
         if calls.request_id is not None:
-            due_s = min(due_s, nextafter(calls.deadline_s, inf))
+            if calls.deadline_s < due_s:
+                due_s = nextafter(calls.deadline_s, inf)
         elif calls.component.freq_hz is not None and is_asked(state, calls.name):
-            begins_s = -inf if calls.name in core.held_by else calls.due_s
-            due_s = min(due_s, max(begins_s, calls.resend_after_s))
+            at_s = calls.resend_after_s
+            if at_s < calls.due_s and calls.name not in core.held_by:
+                at_s = calls.due_s
+            if at_s < due_s:
+                due_s = at_s
     if core.deadline_s is not None and state not in NOT_TIMED:
         due_s = min(due_s, nextafter(core.deadline_s, inf))
     if core.arm_is_behind and state is not State.CONNECTING:

@@ -168,11 +168,12 @@ def is_asked(state: State, component: str) -> bool:
 
 def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> None:
     """Unless one is in flight, or what the cameras show is old."""
-    seen = core.inputs.sensor_stamp_s
-    fresh = all(seen.get(name, -1.0) > core.fresh_after_s for name in core.sensors)
-    if calls.in_flight or now_s < calls.resend_after_s or core.stale(now_s) or not fresh:
+    if calls.in_flight or now_s < calls.resend_after_s:
         return
     if calls.sent and now_s < calls.sent_s + least_gap_s(core, calls):
+        return
+    seen = core.inputs.sensor_stamp_s
+    if core.stale(now_s) or any(seen.get(name, -1.0) <= core.fresh_after_s for name in core.sensors):
         return
     core.request_id += 1
     calls.send(core.request_id, now_s)

@@ -24,14 +24,14 @@ class Way:
     """One direction of one robot's connection."""
 
     def __init__(self, network: Network, rng: Random) -> None:
-        self._network, self._random = network, rng
+        self._loss, self._random = network.loss, rng
         self._latency_s, self._jitter_s = network.latency_ms / 1000, network.jitter_ms / 1000
         self._last_s = 0.0
 
     def arrives_s(self, now_s: float) -> float | None:
         """When a message that leaves now arrives; None: it is lost."""
         at_s = now_s + self._latency_s
-        if self._network.loss and self._random.random() < self._network.loss:
+        if self._loss and self._random.random() < self._loss:
             return None
         if self._jitter_s:
             at_s += self._jitter_s * self._random.random()

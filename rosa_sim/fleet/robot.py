@@ -143,16 +143,17 @@ class VirtualRobot:
             self._carry(commands, now_s)
         self._samples.look(now_s)
         self._carry(self.core.tick(now_s, self._feel()), now_s)
-        self._plan_wake(now_s, STEP_S)
+        self._plan_wake(now_s, next_due_s(self.core), STEP_S)
         return self._take()
 
     def receive(self, response: Response, now_s: float) -> list[Send]:
         """An answer has come; as in production the core is asked right after, where that can matter."""
         self._useful = response.status == OK
         self._carry(self.core.answer(now_s, response), now_s)
-        if min(next_due_s(self.core), self._arm_changes_s) <= now_s:
+        due_s = next_due_s(self.core)
+        if due_s <= now_s or self._arm_changes_s <= now_s:
             return self.tick(now_s)
-        self._plan_wake(now_s, 0.0)
+        self._plan_wake(now_s, due_s, 0.0)
         return self._take()
 
     def linked(self, now_s: float) -> list[Send]:
@@ -178,8 +179,7 @@ class VirtualRobot:
             )
         return self._inputs
 
-    def _plan_wake(self, now_s: float, step_s: float) -> None:
-        core_s = next_due_s(self.core)
+    def _plan_wake(self, now_s: float, core_s: float, step_s: float) -> None:
         if core_s <= now_s:  # it lacks a newer sample
             core_s = max(self._samples.next_s(now_s), now_s + step_s)
         wake_s = min(core_s, self._arm_changes_s, self._person_s)

@@ -14,7 +14,7 @@ from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool, WorkerState
-from rosa_server.serving.core.replica import ReplicaState
+from rosa_server.serving.core.replica import Agenda, ReplicaState
 
 MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 
@@ -26,9 +26,12 @@ class Dispatcher:
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
+        self._agenda = Agenda()
         profiles: dict[str, BatchProfile] = {}
         self.replicas = {
-            replica.id: ReplicaState(replica, queue_limit, profiles.setdefault(replica.model, BatchProfile()))
+            replica.id: ReplicaState(
+                replica, queue_limit, profiles.setdefault(replica.model, BatchProfile()), self._agenda
+            )
             for replica in replicas
         }
         self._out: list[Action] = []
@@ -84,12 +87,11 @@ class Dispatcher:
 
     def feed(self, now_s: float) -> float:
         """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
-        for state in self.replicas.values():
-            if state.due_s <= now_s:
-                self._expire(now_s, state)
-                for worker, batch in state.feed(now_s, self.pool):
-                    self._out.append(Dispatch(worker.worker_id, batch.batch_id, batch.buffer, batch.calls))
-        return min(state.due_s for state in self.replicas.values())
+        for state in self._agenda.due(now_s):
+            self._expire(now_s, state)
+            for worker, batch in state.feed(now_s, self.pool):
+                self._out.append(Dispatch(worker.worker_id, batch.batch_id, batch.buffer, batch.calls))
+        return self._agenda.next_s()
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
         """A batch came back: answer each of its calls that is still open. False when this worker was not given it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 
 from rosa_server.serving.core.batch_profile import BatchProfile
@@ -12,15 +13,60 @@ from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
 
 
+class Agenda:
+    """Which replicas are due, without looking at all of them: a server may have hundreds."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, ReplicaState]] = []  # also times that no longer hold
+        self._count = 0
+
+    def number(self) -> int:
+        """A number for one more replica; replicas that are due together come in this order."""
+        self._count += 1
+        return self._count
+
+    def put(self, due_s: float, state: ReplicaState) -> None:
+        """A replica has another time at which it is due."""
+        if due_s < math.inf:
+            heapq.heappush(self._heap, (due_s, state.number, state))
+
+    def due(self, now_s: float) -> list[ReplicaState]:
+        """Take out the replicas that are due now."""
+        found: dict[int, ReplicaState] = {}
+        while self._heap and self._heap[0][0] <= now_s:
+            due_s, number, state = heapq.heappop(self._heap)
+            if due_s == state.due_s:
+                found[number] = state
+        return [found[number] for number in sorted(found)]
+
+    def next_s(self) -> float:
+        """When the next replica is due; infinite when none is."""
+        while self._heap and self._heap[0][0] != self._heap[0][2].due_s:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+
 class ReplicaState:
     """Queue and batcher of one replica. Its workers are in the pool."""
 
-    def __init__(self, replica: Replica, queue_limit: int, profile: BatchProfile) -> None:
+    def __init__(self, replica: Replica, queue_limit: int, profile: BatchProfile, agenda: Agenda) -> None:
         self.replica = replica
+        self.number = agenda.number()
         self.queue = RequestQueue(queue_limit)
         self.batcher = Batcher(1, profile)
         self.callers = 0  # streams that may send it calls
-        self.due_s = math.inf  # when to feed it
+        self._agenda, self._due_s = agenda, math.inf
+
+    @property
+    def due_s(self) -> float:
+        """When to feed it."""
+        return self._due_s
+
+    @due_s.setter
+    def due_s(self, due_s: float) -> None:
+        if due_s != self._due_s:
+            self._due_s = due_s
+            self._agenda.put(due_s, self)
 
     def arrived(self, now_s: float) -> None:
         """A robot's call has arrived; the gap between arrivals tells whether waiting for the next one pays."""
