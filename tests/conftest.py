@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.lanes import Lanes, live_lanes, workers
 
 LOW_PRIORITY = 10
+_spread: list[bool] = []  # this process has started others and runs no test itself
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -23,7 +28,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> Lanes:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In a process that runs no live files: leave the cores to those that do."""
     given: dict[str, Any] = getattr(config, "workerinput", {})
-    if given and int(given["workerid"].removeprefix("gw")) >= live_lanes():
-        os.nice(LOW_PRIORITY)
+    if given and not _has_live_files(given["workerid"]):
+        _stand_back()
+
+
+def _has_live_files(worker: str) -> bool:
+    return int(worker.removeprefix("gw")) < live_lanes()
+
+
+def _stand_back() -> None:
+    """Leave the cores to live files; where Linux shares them out by session (autogroup), as a session of its own."""
+    os.setsid()
+    os.nice(LOW_PRIORITY)
+    with contextlib.suppress(OSError):  # a kernel without it
+        Path("/proc/self/autogroup").write_text(str(LOW_PRIORITY))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    _spread.append(True)
+
+
+def pytest_keyboard_interrupt() -> None:
+    """Ctrl-C reaches the processes of the terminal's session; hand it on to those that stand back."""
+    for process in psutil.Process().children() if _spread else []:
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(process.pid) == process.pid:
+                process.send_signal(signal.SIGINT)

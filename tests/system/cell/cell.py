@@ -37,6 +37,7 @@ def cell(
     server: bool = True,
     operator: Operator = nobody,
     on_status: Callable[[RobotStatus], None] = lambda status: None,
+    longest_s: float = LONGEST_S,
 ) -> Iterator[tuple[Bringup, EpisodeRunner]]:
     """A running cell; everything is ended on leaving."""
     path, endpoint = factory_file(folder)
@@ -47,13 +48,13 @@ def cell(
         namespace=NAMESPACE,
     )
     bringup = Bringup([robot], server=str(path) if server else None, logs=folder / "logs")
-    until_s = time.monotonic() + LONGEST_S
+    until_s = time.monotonic() + longest_s
     with (
         bringup,
         episodes(
             NAMESPACE,
             TASK,
-            alive=lambda: f"not over after {LONGEST_S:g} s" if time.monotonic() > until_s else "",
+            alive=lambda: f"not over after {longest_s:g} s" if time.monotonic() > until_s else "",
             operator=operator,
             on_status=on_status,
         ) as runner,

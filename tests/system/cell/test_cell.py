@@ -1,10 +1,10 @@
-"""The whole cell, as it is launched: one good episode, and the faults that a cell must survive."""
+"""The whole cell, as it is launched: one good episode, and the faults that a cell must survive, one after the other."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,10 @@ import pytest
 from rosa_interfaces.msg import OperatorAlert, RobotStatus
 
 from rosa_client.bringup.bringup import Bringup
-from rosa_sim.demo.episodes import EpisodeRunner, stand_in
+from rosa_sim.demo.episodes import EpisodeRunner, Operator, nobody, stand_in
 from rosa_sim.demo.report import Episode
-from tests.system.cell.cell import NAMESPACE, cell, workers_of
+from tests.system.cell.cell import LONGEST_S, NAMESPACE, cell, workers_of
+from tests.system.domains import own_domain
 
 pytestmark = pytest.mark.slow
 READY_S = 120.0
@@ -29,22 +30,23 @@ class Story:
     def __init__(self, happens: Callable[[Bringup], None]) -> None:
         self.happens = happens
         self.bringup: Bringup | None = None
-        self.happened = False
+        self.begun = self.happened = False
         self.states: list[str] = []
         self.alerts: list[OperatorAlert] = []
         self.connected = False
 
     def on_status(self, status: RobotStatus) -> None:
         self.connected = status.server_connected
-        if not self.happened and status.round >= 3 and self.bringup is not None:
+        self.begun |= status.round < 3  # until then it is the count of the episode before
+        if not self.happened and self.begun and status.round >= 3 and self.bringup is not None:
             self.happened = True
             self.happens(self.bringup)
         elif self.happened and (not self.states or self.states[-1] != status.state):
             self.states.append(status.state)
 
-    def tell(self, bringup: Bringup, runner: EpisodeRunner) -> Episode:
+    def tell(self, bringup: Bringup, runner: EpisodeRunner, operator: Operator) -> Episode:
         self.bringup = bringup
-        runner.wait_ready(READY_S)
+        runner.operator, runner.on_status = operator, self.on_status
         return runner.run(1, 1, SEED, EPISODE_S)
 
 
@@ -53,18 +55,12 @@ def joints_at(runner: EpisodeRunner, since: int) -> np.ndarray:
     return np.array([shot.qpos[:7] for shot in runner.shots[since:]])
 
 
-def test_the_cube_is_in_the_bin_and_the_robot_knows_it(tmp_path: Path) -> None:
-    with cell(tmp_path, operator=stand_in) as (_, runner):
-        runner.wait_ready(READY_S)
-        episode = runner.run(1, 1, SEED, EPISODE_S)
-    assert (episode.outcome, episode.truth) == ("done", "done"), episode
-    assert episode.rounds > 3
-    assert episode.deadlines_met > episode.rounds, "System 1 and the monitor both answered"
-
-
 def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> None:
     story = Story(lambda _: None)
-    with cell(tmp_path, server=False, operator=stand_in, on_status=story.on_status) as (bringup, runner):
+    with (
+        own_domain(),
+        cell(tmp_path, server=False, operator=stand_in, on_status=story.on_status) as (bringup, runner),
+    ):
         began_s = time.monotonic()
 
         def late_server(status: RobotStatus) -> None:
@@ -81,7 +77,36 @@ def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> Non
     assert episode.outcome == "done", episode
 
 
-def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(tmp_path: Path) -> None:
+Launched = tuple[Bringup, EpisodeRunner]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
+    """One cell for the stories below: each leaves it whole."""
+    with cell(tmp_path_factory.mktemp("cell"), longest_s=4 * LONGEST_S) as (bringup, runner):
+        yield bringup, runner
+
+
+@pytest.fixture
+def launched(running: Launched) -> Iterator[Launched]:
+    """The cell, ready for an episode; what a story listens with is taken away after it."""
+    bringup, runner = running
+    assert bringup.failure() == ""
+    runner.wait_ready(READY_S)
+    yield bringup, runner
+    runner.operator, runner.on_status = nobody, lambda status: None
+
+
+def test_the_cube_is_in_the_bin_and_the_robot_knows_it(launched: Launched) -> None:
+    _, runner = launched
+    runner.operator = stand_in
+    episode = runner.run(1, 1, SEED, EPISODE_S)
+    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    assert episode.rounds > 3
+    assert episode.deadlines_met > episode.rounds, "System 1 and the monitor both answered"
+
+
+def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(launched: Launched) -> None:
     def kill(bringup: Bringup) -> None:
         bringup.supervisor.kill("server")
 
@@ -101,8 +126,8 @@ def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(tmp_path: 
             restarted.append(True)
         return "resume" if story.connected else ""
 
-    with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
-        episode = story.run(bringup, runner)
+    bringup, runner = launched
+    episode = story.run(bringup, runner, operator)
     assert story.alerts[0].cause == "max_consecutive_slo_violation"
     assert "waiting_for_human" in story.states
     assert still[0] < 1e-3, f"joints moved by {still[0]} rad in the last second before the decision"
@@ -110,7 +135,7 @@ def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(tmp_path: 
     assert episode.deadlines_missed >= 3
 
 
-def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(tmp_path: Path) -> None:
+def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(launched: Launched) -> None:
     killed: list[int] = []
 
     def kill(bringup: Bringup) -> None:
@@ -120,16 +145,16 @@ def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(tmp_path: Pa
                 killed.append(worker.pid)
 
     story = Story(kill)
-    with cell(tmp_path, operator=stand_in_when_ready(story), on_status=story.on_status) as (bringup, runner):
-        episode = story.run(bringup, runner)
-        alive = workers_of(bringup)
-        assert len(alive) == 2
-        assert not {worker.pid for worker in alive} & set(killed)
+    bringup, runner = launched
+    episode = story.run(bringup, runner, stand_in_when_ready(story))
+    alive = workers_of(bringup)
+    assert len(alive) == 2
+    assert not {worker.pid for worker in alive} & set(killed)
     assert killed
     assert (episode.outcome, episode.truth) == ("done", "done"), episode
 
 
-def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(tmp_path: Path) -> None:
+def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Launched) -> None:
     def freeze(bringup: Bringup) -> None:
         psutil.Process(bringup.supervisor.pid(f"{NAMESPACE}/camera_node")).send_signal(signal.SIGSTOP)
 
@@ -141,8 +166,8 @@ def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(tmp_path: Path
         psutil.Process(story.bringup.supervisor.pid(f"{NAMESPACE}/camera_node")).send_signal(signal.SIGCONT)
         return "resume" if waited_s > 2 else ""
 
-    with cell(tmp_path, operator=operator, on_status=story.on_status) as (bringup, runner):
-        episode = story.run(bringup, runner)
+    bringup, runner = launched
+    episode = story.run(bringup, runner, operator)
     assert "holding" in story.states
     assert story.states.index("holding") < story.states.index("waiting_for_human")
     assert "sensor_silent" in story.alerts[0].cause

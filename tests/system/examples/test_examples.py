@@ -74,8 +74,7 @@ def test_a_task_is_sent_to_the_robot_of_the_page_and_its_end_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its arm is the driver of docs/add_a_robot.md. Without a server it is not done: status 1."""
-    domain = str(1 + os.getpid() % 100)
-    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    domain = os.environ["ROS_DOMAIN_ID"]
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     (tmp_path / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
     spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())

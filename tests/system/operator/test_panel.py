@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,30 @@ def settled(floor: Floor) -> int:
 
 
 def operator(*words: str) -> subprocess.CompletedProcess[str]:
-    """`rosa operator ...` in a process of its own; patient, as machines that test are busy."""
-    patience = () if "--wait" in words else ("--wait", "20")
-    command = [sys.executable, "-m", "rosa_server.cli", "operator", *words, *patience]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90)
+    """`rosa operator ...` in a process of its own."""
+    return at_once(words)[0]
+
+
+def at_once(*commands: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
+    """Several of them side by side; patient, as machines that test are busy."""
+    begun = []
+    for words in commands:
+        patience = () if "--wait" in words else ("--wait", "20")
+        command = [sys.executable, "-m", "rosa_server.cli", "operator", *words, *patience]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipe = subprocess.PIPE
+        begun.append(
+            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
+        )
+    try:
+        said = [process.communicate(timeout=90) for process in begun]
+    finally:
+        for process in begun:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        for process, (out, err) in zip(begun, said, strict=True)
+    ]
 
 
 def test_the_panel_finds_every_robot_by_its_topics(rviz: Rviz) -> None:
@@ -205,10 +224,9 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
     robots = listed()
     assert robots[LATE]["alert"]["id"] == number
     assert robots[EASY]["alert"] is None
-    said = operator("list")
+    said, wrong = at_once(["list"], ["decide", LATE, "dance", "--why", "for fun", "--by", "dora"])
     assert f"ALERT {number}" in said.stdout
     assert "decide: resume | retry | return_to_safe_state | abort" in said.stdout
-    wrong = operator("decide", LATE, "dance", "--why", "for fun", "--by", "dora")
     assert wrong.returncode == 1
     assert f"{LATE}: alert {number} (" in wrong.stderr, "which alert it was about"
     assert "expected one of resume" in wrong.stderr
@@ -222,10 +240,12 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
 
 
 def test_the_shell_explains_what_it_did_not_find(floor: Floor) -> None:
-    nobody = operator("decide", "panda7", "resume", "--why", "x", "--wait", "5")
+    nobody, idle = at_once(
+        ["decide", "panda7", "resume", "--why", "x", "--wait", "5"],
+        ["decide", EASY, "resume", "--why", "x", "--wait", "5"],
+    )
     assert nobody.returncode == 2
     assert "no robot 'panda7'; found: panda0, panda1" in nobody.stderr
-    idle = operator("decide", EASY, "resume", "--why", "x", "--wait", "5")
     assert idle.returncode == 2
     assert "panda1 waits for no decision: it is " in idle.stderr
 
