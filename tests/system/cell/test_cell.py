@@ -44,7 +44,7 @@ class Story:
         elif self.happened and (not self.states or self.states[-1] != status.state):
             self.states.append(status.state)
 
-    def tell(self, bringup: Bringup, runner: EpisodeRunner, operator: Operator) -> Episode:
+    def run(self, bringup: Bringup, runner: EpisodeRunner, operator: Operator) -> Episode:
         self.bringup = bringup
         runner.operator, runner.on_status = operator, self.on_status
         return runner.run(1, 1, SEED, EPISODE_S)
