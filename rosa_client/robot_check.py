@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_client.motion.limits import pose_problems
-from rosa_contract.errors import Problem
+from rosa_contract.errors import ConfigProblem
 from rosa_contract.robot import RobotSpec
 from rosa_contract.strict import nearest, shown
 
 
-def robot_problems(spec: RobotSpec) -> list[Problem]:
+def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:
     """One line per mistake: a driver that nobody has, a pose or the way between two outside the workspace."""
     drivers = [
         *_driver_problems("arm_driver", spec.arm_driver, ARM_DRIVERS),
         *_driver_problems("camera_driver", spec.camera_driver, CAMERA_DRIVERS),
     ]
     places = (text.partition(": ") for text in pose_problems(spec))
-    return drivers + [Problem(path, "conflict", words) for path, _, words in places]
+    return drivers + [ConfigProblem(path, "conflict", words) for path, _, words in places]
 
 
-def _driver_problems(key: str, name: str, known: Mapping[str, str]) -> list[Problem]:
+def _driver_problems(key: str, name: str, known: Mapping[str, str]) -> list[ConfigProblem]:
     """Only the name: a driver's package may be installed on the robot alone."""
     if name in known or ":" in name:
         return []
     words = f"no driver {shown(name)}{nearest(name, known)}; known: {', '.join(known)}, and module:Class"
-    return [Problem(key, "unknown_name", words)]
+    return [ConfigProblem(key, "unknown_name", words)]

@@ -28,7 +28,7 @@ CONFIG_CAUSES = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConfigProblem:
     """One mistake in a configuration. As text: the path, if there is one, a colon, and the words."""
 
     path: str  # dotted, such as pick.components.system1.slo_ms; empty: the file as a whole
@@ -46,10 +46,12 @@ class Problem:
 class ConfigError(ContractError):
     """A configuration is wrong. `problems` holds every mistake that was found; `source` names the file or option."""
 
-    def __init__(self, source: str, problems: Sequence[Problem | str]) -> None:
+    def __init__(self, source: str, problems: Sequence[ConfigProblem | str]) -> None:
         """A problem that is given as a text has the cause "invalid"."""
         self.source = source
-        self.problems = [one if isinstance(one, Problem) else Problem("", "invalid", one) for one in problems]
+        self.problems = [
+            one if isinstance(one, ConfigProblem) else ConfigProblem("", "invalid", one) for one in problems
+        ]
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  {problem}" for problem in self.problems))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.errors import ConfigError, Problem
+from rosa_contract.errors import ConfigError, ConfigProblem
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
@@ -62,11 +62,11 @@ def read_yaml(path: str | Path) -> Any:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        problem = Problem("", "unreadable", f"cannot be read: {error.strerror or error}")
+        problem = ConfigProblem("", "unreadable", f"cannot be read: {error.strerror or error}")
         raise ConfigError(source, [problem]) from None
     if len(raw) > MAX_FILE_BYTES:
         words = f"is larger than {MAX_FILE_BYTES} bytes; a factory description has a few kilobytes"
-        raise ConfigError(source, [Problem("", "too_large", words)])
+        raise ConfigError(source, [ConfigProblem("", "too_large", words)])
     return parse_yaml(raw, source)
 
 
@@ -77,18 +77,20 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         try:
             node = loader.get_single_node()
             if node is None:
-                raise ConfigError(source, [Problem("", "missing", "is empty; expected a mapping")])
+                raise ConfigError(source, [ConfigProblem("", "missing", "is empty; expected a mapping")])
             _bound(node, source)
             return loader.construct_document(node)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
         cause = "duplicate_key" if isinstance(error, _DuplicateKey) else "syntax"
-        raise ConfigError(source, [Problem("", cause, _syntax(error))]) from None
+        raise ConfigError(source, [ConfigProblem("", cause, _syntax(error))]) from None
     except (ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(source, [Problem("", "syntax", f"not valid YAML: {_one_line(error)}")]) from None
+        raise ConfigError(
+            source, [ConfigProblem("", "syntax", f"not valid YAML: {_one_line(error)}")]
+        ) from None
 
 
 class _DuplicateKey(yaml.constructor.ConstructorError):
@@ -119,7 +121,7 @@ def _bound(root: yaml.Node, source: str) -> None:
         count += 1
         if count > MAX_NODES or depth > MAX_DEPTH:
             words = f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"
-            raise ConfigError(source, [Problem("", "too_large", words)])
+            raise ConfigError(source, [ConfigProblem("", "too_large", words)])
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 stack += [(key, depth + 1), (value, depth + 1)]
@@ -171,11 +173,11 @@ class Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
 
     def fail(self, path: str, words: str, cause: str = "invalid") -> None:
         """Note a problem; `cause` is one of `CONFIG_CAUSES`."""
-        self.problems.append(Problem(path, cause, words))
+        self.problems.append(ConfigProblem(path, cause, words))
 
     def finish(self) -> None:
         """Raise `ConfigError` when anything was wrong."""

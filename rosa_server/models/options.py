@@ -13,14 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.errors import Problem
+from rosa_contract.errors import ConfigProblem
 from rosa_contract.strict import nearest
 from rosa_server.models.registry import BackendError, check_name
 
 PATHS = ("weights", "profile", "recording")  # options that name a file or a folder
 
 
-def option_problems(backend: str, options: Mapping[str, Any]) -> list[Problem]:
+def option_problems(backend: str, options: Mapping[str, Any]) -> list[ConfigProblem]:
     """Why a worker could not build `backend` with `options`, as far as that shows without building it.
 
     The paths are `backend` or `options.NAME`.
@@ -28,22 +28,24 @@ def option_problems(backend: str, options: Mapping[str, Any]) -> list[Problem]:
     try:
         module, _, name = check_name(backend).partition(":")
     except BackendError as error:
-        return [Problem("backend", "unknown_name", str(error))]
+        return [ConfigProblem("backend", "unknown_name", str(error))]
     found = _find(module)
     if found is None:
-        return [Problem("backend", "unknown_name", f"{backend!r}: there is no module {module}")]
+        return [ConfigProblem("backend", "unknown_name", f"{backend!r}: there is no module {module}")]
     problems = _signature_problems(backend, _class_of(found, name), options) if found.origin else []
     if _tree(found) is not None and _class_of(found, name) is None and not _names(found, name):
         words = f"{backend!r}: {found.origin} has no class {name}"
-        problems.append(Problem("backend", "unknown_name", words))
+        problems.append(ConfigProblem("backend", "unknown_name", words))
     for key in PATHS:
         path = options.get(key)
         if isinstance(path, str) and path and not Path(path).exists():
-            problems.append(Problem(f"options.{key}", "unreadable", f"there is no {path}"))
+            problems.append(ConfigProblem(f"options.{key}", "unreadable", f"there is no {path}"))
     return problems
 
 
-def _signature_problems(backend: str, kind: ast.ClassDef | None, options: Mapping[str, Any]) -> list[Problem]:
+def _signature_problems(
+    backend: str, kind: ast.ClassDef | None, options: Mapping[str, Any]
+) -> list[ConfigProblem]:
     init = _constructor(kind)
     if init is None:
         return []
@@ -54,7 +56,7 @@ def _signature_problems(backend: str, kind: ast.ClassDef | None, options: Mappin
     ]
     takes += [one.arg for one in init.kwonlyargs]
     problems = [
-        Problem(f"options.{name}", "missing", f"is missing; {backend} needs it")
+        ConfigProblem(f"options.{name}", "missing", f"is missing; {backend} needs it")
         for name in required
         if name not in options
     ]
@@ -63,7 +65,7 @@ def _signature_problems(backend: str, kind: ast.ClassDef | None, options: Mappin
         for name in options:
             if name not in takes:
                 words = f"is unknown to {backend}{nearest(name, takes)}; it takes {known}"
-                problems.append(Problem(f"options.{name}", "unknown_key", words))
+                problems.append(ConfigProblem(f"options.{name}", "unknown_key", words))
     return problems
 
 

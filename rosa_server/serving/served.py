@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from rosa_contract.config import Factory, Model
 from rosa_contract.endpoint import endpoint_problem
-from rosa_contract.errors import ConfigError, Problem
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.models import registry
 from rosa_server.models.options import option_problems
 from rosa_server.serving.access import AccessError, KeyRing, check_bind
 
 
-def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -> list[Problem]:
+def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -> list[ConfigProblem]:
     """Every mistake with its dotted path; `bind` and `insecure` as for `rosa serve`."""
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     for name in sorted(models_used(factory)):
         if name in factory.models:
             found = model_problems(factory.models[name])
@@ -24,7 +24,7 @@ def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -
             known = ", ".join(registry.BACKENDS)
             entry = f"models: {{{name}: {{backend: NAME}}}}"
             words = f"is missing; add `{entry}` with one of {known}, so that it can be served"
-            problems.append(Problem(f"models.{name}", "missing", words))
+            problems.append(ConfigProblem(f"models.{name}", "missing", words))
     return problems + reach_problems(factory, bind, insecure)
 
 
@@ -40,27 +40,27 @@ def models_used(factory: Factory) -> set[str]:
     return {component.model for task in factory.tasks.values() for component in task.components.values()}
 
 
-def model_problems(model: Model) -> list[Problem]:
+def model_problems(model: Model) -> list[ConfigProblem]:
     """Why no worker can run this entry of `models`, as far as that shows before one is started."""
     try:
         json.dumps(dict(model.options))  # how a worker is told of them
     except (TypeError, ValueError) as error:
         words = f"expected text, numbers, lists and mappings: {error}"
-        return [Problem("options", "wrong_type", words)]
+        return [ConfigProblem("options", "wrong_type", words)]
     return option_problems(model.backend, model.options)
 
 
-def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[Problem]:
+def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[ConfigProblem]:
     """What is wrong with the endpoint for robots and with its keys."""
     settings = factory.gateway if not bind else replace(factory.gateway, bind=bind)
     problem = endpoint_problem(settings.bind, binds=True)
     if problem:
-        return [Problem("--bind" if bind else "gateway.bind", "out_of_range", problem)]
+        return [ConfigProblem("--bind" if bind else "gateway.bind", "out_of_range", problem)]
     try:
         check_bind(settings.bind, settings.curve_keys, insecure)
         if settings.curve_keys:
             KeyRing(settings.curve_keys)
     except AccessError as error:
         path, _, words = str(error).partition(": ")
-        return [Problem(path, "invalid", words)]
+        return [ConfigProblem(path, "invalid", words)]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import nearest
 from rosa_server.scheduler.problem import Problem
 
@@ -37,16 +37,14 @@ def _numbers(changes: Sequence[str], tasks: dict[str, int]) -> dict[str, int]:
     for change in changes:
         name, _, text = change.partition("=")
         if name in numbers:
-            raise ConfigError("--what-if", [f"{name} stands twice; which one is meant?"])
+            raise ConfigError("--what-if", [ConfigProblem(name, "duplicate_key", "is given twice")])
         if name not in known:
-            raise ConfigError(
-                "--what-if", [f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"]
-            )
+            words = f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"
+            raise ConfigError("--what-if", [ConfigProblem("", "unknown_name", words)])
         least = 0 if name in tasks else 1
         if not text.isascii() or not text.isdigit() or not least <= int(text) <= MOST:
-            raise ConfigError(
-                "--what-if", [f"{change}: expected {name}=N with a whole number N from {least} to {MOST}"]
-            )
+            words = f"expected {name}=N with a whole number N from {least} to {MOST}"
+            raise ConfigError("--what-if", [ConfigProblem(change, "out_of_range", words)])
         numbers[name] = int(text)
     return numbers
 

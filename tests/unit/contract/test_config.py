@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.config import load_factory, parse_factory
-from rosa_contract.errors import CONFIG_CAUSES, ConfigError, Problem
+from rosa_contract.errors import CONFIG_CAUSES, ConfigError, ConfigProblem
 from rosa_contract.robot import load_robot
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -25,7 +25,7 @@ pick:
 """
 
 
-def problems(text: str) -> list[Problem]:
+def problems(text: str) -> list[ConfigProblem]:
     with pytest.raises(ConfigError) as caught:
         parse_factory(text)
     return caught.value.problems
@@ -231,7 +231,7 @@ def test_no_value_in_any_section_raises_anything_else(section: str, value: objec
 
 def test_a_cause_that_is_not_documented_cannot_be_given() -> None:
     with pytest.raises(ValueError, match="cause: expected one of unreadable"):
-        Problem("a.b", "oops", "words")
+        ConfigProblem("a.b", "oops", "words")
     assert "invalid" in CONFIG_CAUSES
 
 

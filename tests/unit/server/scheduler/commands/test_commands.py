@@ -91,7 +91,7 @@ def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture
 
 def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "servers=8", "servers=12") == 2
-    assert "servers stands twice" in capsys.readouterr().err
+    assert "servers: is given twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("order", [1, -1])
