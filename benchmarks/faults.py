@@ -97,7 +97,7 @@ def _run_group(
     made = set_up(robot, set(places) & set(PLACES), folder / "faults")
     with (
         FaultyCell(made, folder / "logs") as cell,
-        episodes(name, TASK, alive=lambda: check_signals() or cell.bringup.failure(), film=False) as runner,
+        episodes(name, TASK, alive=lambda: check_signals() or cell.bringup.failure(), video=False) as runner,
     ):
         injector = Injector(cell, runner.node)
         story = Story(runner, injector, RESUME_AFTER_S)

@@ -10,6 +10,7 @@ from math import inf, nextafter
 from rosa_contract.messages import Hello, Message, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
+HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses who has not been greeted
 SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
 
 log = logging.getLogger("rosa.link")
@@ -27,6 +28,7 @@ class Greeting:
         self.endpoint = endpoint
         self.hello = hello
         self.ready = False
+        self.cause = "no_answer"  # why it is not ready, machine-readable; empty when it is
         self.reason = f"no answer from a gateway at {endpoint} yet"
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
         self.cameras: dict[str, Sequence[str]] = {}  # component -> what its model takes; no entry: all
@@ -37,7 +39,7 @@ class Greeting:
     def hello_is_due(self, now_s: float) -> bool:
         """Whether to say hello now; it then counts as said. A gateway that fell silent counts as lost from here on."""
         if self.ready and now_s > self._last_heard_s + SILENT_AFTER_S:
-            self.lost(f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
+            self.lost("silent", f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
         if now_s < self._silent_since_s() + HELLO_EVERY_S:
             return False
         self._last_hello_s = now_s
@@ -73,7 +75,7 @@ class Greeting:
         if isinstance(message, Welcome):
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
-            self.ready, self.reason = True, ""
+            self.ready, self.cause, self.reason = True, "", ""
             self.rates_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
             self.hello = replace(self.hello, token=message.token)
         elif isinstance(message, Refused):
@@ -82,11 +84,11 @@ class Greeting:
             log.warning("dropped an unexpected %s from the gateway", type(message).__name__)
         return None
 
-    def lost(self, reason: str) -> None:
+    def lost(self, cause: str, reason: str) -> None:
         """The gateway does not serve this robot now."""
         if reason != self.reason:
             log.warning("not connected: %s", reason)
-        self.ready, self.reason = False, reason
+        self.ready, self.cause, self.reason = False, cause, reason
 
     def _silent_since_s(self) -> float:
         # Only a welcome makes it ready, so requests that leave meanwhile must not put off the hello.
@@ -95,11 +97,13 @@ class Greeting:
         return self._last_hello_s
 
     def _refused(self, refusal: Refused) -> None:
+        if refusal.cause == HELLO_REQUIRED and self.cause not in ("", "no_answer", "silent", HELLO_REQUIRED):
+            return  # a request that left meanwhile; why the hello itself was refused says more
         words = f"{refusal.cause}: {refusal.reason}"
         if refusal.cause == "bad_message" and self.ready:
             # One message was damaged on its way; its deadline passes.
             log.warning("the gateway could not read a message: %s", words)
             return
-        self.lost(words)
-        if refusal.cause == "hello_required":
+        self.lost(refusal.cause, words)
+        if refusal.cause == HELLO_REQUIRED:
             self._last_hello_s = -1e9  # greet at the next opportunity

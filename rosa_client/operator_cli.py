@@ -17,12 +17,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click, choices
+from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click, choices, parse_click
 from rosa_client.operator.lights import lights
 from rosa_client.operator.robot_view import AuditView, OperatorError, RobotView, namespace_of
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
+WATCH_EVERY_S = 1.0
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -40,9 +41,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "operator", help="see what robots wait for a person, decide, stop (needs ROS 2)"
     )
     inner = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    _command(inner, _list, "list", "every robot, what it does, and what it waits for").add_argument(
-        "--json", action="store_true", help="for machines"
-    )
+    listed = _command(inner, _list, "list", "every robot, what it does, and what it waits for")
+    form = listed.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="for machines")
+    form.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
     decide = _command(inner, _decide, "decide", "answer a robot's alert")
     decide.add_argument("robot", help="its namespace, such as panda0")
     decide.add_argument("choice", help="one of the alert's choices, such as resume")
@@ -100,9 +102,24 @@ def _list(arguments: argparse.Namespace) -> int:
         now_s = time.monotonic()
         if arguments.json:
             print(json.dumps([_record(feed.view, now_s) for feed in feeds], indent=2))
+        elif arguments.watch:
+            _watch(client)
         else:
-            print("\n".join(line for feed in feeds for line in _lines(feed.view, now_s)))
+            print(_listing(feeds, now_s))
     return ACCEPTED
+
+
+def _listing(feeds: Sequence[RobotFeed], now_s: float) -> str:
+    return "\n".join(line for feed in feeds for line in _lines(feed.view, now_s)) or "no robot is left"
+
+
+def _watch(client: OperatorClient) -> None:
+    """The list again and again, on a terminal in place of the one before."""
+    clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() else ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            print(f"{clear}{_listing(client.present(), time.monotonic())}", flush=True)
+            client.spin(lambda: False, WATCH_EVERY_S)
 
 
 def _decide(arguments: argparse.Namespace) -> int:
@@ -193,9 +210,12 @@ def _lines(view: RobotView, now_s: float) -> list[str]:
     if arm_silent_s := view.arm_silent_for_s(now_s):
         lines.append(f"  the arm has been silent for {arm_silent_s:.0f} s")
     if view.alert is not None:
-        offered = " | ".join(parts for parts in (c.key.rpartition("/")[2] for c in choices(view)) if parts)
+        offered = " | ".join(
+            parse_click(choice.key).choice for choice in choices(view) if choice.key != RELEASE
+        )
         lines.append(f"  ALERT {view.alert.id}, {view.alert.cause}: {view.alert.reason}")
-        lines.append(f"  decide: {offered}")
+        lines.append(f'  decide: rosa operator decide {view.label} CHOICE --why "..."')
+        lines.append(f"  CHOICE: {offered}")
     return lines
 
 

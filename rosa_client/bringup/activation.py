@@ -22,7 +22,7 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
     Raises `BringupError` when it does not come up, or when `failure` says, while it is waited for, why it cannot.
     """
     context = rclpy.Context()
-    rclpy.init(context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     node = rclpy.create_node(f"bringup_{os.getpid()}", context=context)
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)

@@ -78,6 +78,10 @@ class OperatorClient:
         if not self.spin(self._seen, wait_s):
             raise OperatorError(self._nobody(wait_s))
         self._settle(wait_s, wanted)
+        return self.present()
+
+    def present(self) -> list[RobotFeed]:
+        """Every robot that can be seen now."""
         return [self.feed(name) for name in self._seen()]
 
     def _settle(self, wait_s: float, wanted: str = "") -> None:

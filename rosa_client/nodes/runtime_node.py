@@ -130,8 +130,8 @@ class RuntimeNode(LifecycleNode):
 
     def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
         problem = ""
-        if goal.task != self._task_name:
-            problem = f"this robot is configured for {self._task_name!r}, not {goal.task!r}"
+        if goal.task not in ("", self._task_name):  # no name: the one that it is configured for
+            problem = f"this robot is configured for the task {self._task_name!r}, not {goal.task!r}"
         elif self._goal is not None:
             problem = "a task is already running"
         elif not 0 <= goal.timeout_s < 1e6:
@@ -167,7 +167,8 @@ class RuntimeNode(LifecycleNode):
 
     def _on_feedback(self) -> None:
         if self._loop is not None and self._loop.failure is not None:
-            raise RuntimeError("the robot's core failed") from self._loop.failure  # ends the node, visibly
+            # Ends the node, visibly.
+            raise RuntimeError("the robot's core failed") from self._loop.failure
         if self._goal is None or self._loop is None:
             return
         core = self._loop.core

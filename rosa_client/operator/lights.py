@@ -35,13 +35,16 @@ def _component(status: Any, silent: bool) -> Light:
     last_ms, p99_ms, slo_ms = float(status.last_ms), float(status.p99_ms), float(status.slo_ms)
     in_a_row = int(status.consecutive_missed)
     text = f"{last_ms:.0f} of {slo_ms:.0f} ms" if math.isfinite(last_ms) else f"- of {slo_ms:.0f} ms"
+    slow = math.isfinite(p99_ms) and p99_ms > CLOSE_SHARE * slo_ms
+    if slow:
+        text += f", p99 {p99_ms:.0f} ms"  # the last call alone may have been fast
     if in_a_row:
         text += f", {in_a_row} missed"
     if silent:
         level = UNKNOWN
     elif in_a_row >= 2:
         level = MISSING
-    elif in_a_row == 1 or (math.isfinite(p99_ms) and p99_ms > CLOSE_SHARE * slo_ms):
+    elif in_a_row == 1 or slow:
         level = CLOSE
     elif math.isfinite(last_ms):
         level = IN_TIME

@@ -1,4 +1,4 @@
-"""`make demo`: server, ROS 2 nodes and simulated Panda, a number of pick-and-place episodes, a table and a film.
+"""`make demo`: server, ROS 2 nodes and simulated Panda, a number of pick-and-place episodes, a table and a video.
 
 Everything runs as on a real cell: each part in its own process, cameras over ROS 2, requests over ZeroMQ, the learned
 models behind `rosa serve`. What the simulator adds is the physics, the scene of each episode, and the truth.
@@ -61,7 +61,7 @@ def main() -> int:
     say = Progress()
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
-    told: list[FaultRun] = []
+    fault_runs: list[FaultRun] = []
     say.line(f"run folder {_shown(folder)}; logs in {_shown(folder / 'logs')}")
     check_signals = end_on_signals()
 
@@ -83,16 +83,17 @@ def main() -> int:
             ) as runner,
         ):
             shots = runner.shots
-            run = Run(args, cell, runner, say, told)
+            run = Run(args, cell, runner, say, fault_runs)
             runner.wait_ready(120.0)
-            say.line(f"{task} with {len(factory.models)} served models; {args.episodes} episodes\n")
+            models = report.counted(len(factory.models), "served model")
+            say.line(f"{task} with {models}; {report.counted(args.episodes, 'episode')}\n")
             say.line(report.header())
             for number in range(1, args.episodes + 1):
                 episode = run.episode(number)
                 episodes.append(episode)
                 say.line(report.row(episode))
                 extra = {"config": str(args.config), "complete": number == args.episodes}
-                report.write(folder, episodes, {**extra, "faults": [one.plain() for one in told]})
+                report.write(folder, episodes, {**extra, "faults": [one.plain() for one in fault_runs]})
             run.close()
     except (EpisodeError, BringupError) as error:
         say.line(f"\nstopped: {error}")
@@ -102,15 +103,15 @@ def main() -> int:
         return 130
     finally:
         if episodes:
-            _finish(folder, episodes, shots, say, film=not args.no_video)
-            if told:
-                say.line(f"\n{fault_table(told)}")
+            _finish(folder, episodes, shots, say, render=not args.no_video)
+            if fault_runs:
+                say.line(f"\n{fault_table(fault_runs)}")
             if args.result:
                 say.line(
                     f"result    {_shown(report.write_result(ROOT / 'benchmarks' / 'results', episodes))}"
                 )
-    if told:
-        return 0 if not any(one.problems for one in told) else 1
+    if fault_runs:
+        return 0 if not any(one.problems for one in fault_runs) else 1
     return 0 if sum(episode.success for episode in episodes) >= 0.9 * len(episodes) else 1
 
 
@@ -123,9 +124,9 @@ class Run:
         cell: FaultyCell,
         runner: EpisodeRunner,
         say: Progress,
-        told: list[FaultRun],
+        fault_runs: list[FaultRun],
     ) -> None:
-        self._args, self._runner, self._told = args, runner, told
+        self._args, self._runner, self._fault_runs = args, runner, fault_runs
         self._injector: Injector | None = None
         if args.fault:
             self._injector = Injector(cell, runner.node)
@@ -143,7 +144,7 @@ class Run:
         episode, seen = self._story.run(
             args.fault, number, args.episodes, seed, args.timeout, seconds, chunk, into_s
         )
-        self._told.append(FaultRun(args.fault, seen))
+        self._fault_runs.append(FaultRun(args.fault, seen))
         return episode
 
     def close(self) -> None:
@@ -152,15 +153,15 @@ class Run:
 
 
 def _finish(
-    folder: Path, episodes: list[report.Episode], shots: list[video.Shot], say: Progress, film: bool
+    folder: Path, episodes: list[report.Episode], shots: list[video.Shot], say: Progress, render: bool
 ) -> None:
     """What a run leaves behind, also when it was cut short."""
     say.line(f"\n{report.footer(episodes)}")
-    if film and shots:
-        path = video.film(
-            shots, folder / "video.mp4", lambda done, of: say.status(f"film: {done} of {of} pictures")
+    if render and shots:
+        path = video.render(
+            shots, folder / "video.mp4", lambda done, of: say.status(f"video: {done} of {of} pictures")
         )
-        say.line(f"film      {_shown(path)}")
+        say.line(f"video     {_shown(path)}")
     bag = _bag(folder / "run.mcap")
     timeline = _timeline(folder / "run.mcap", folder / "timeline.png", say)
     if timeline is not None:
@@ -254,7 +255,7 @@ def _arguments() -> argparse.Namespace:
         "--operator", action="store_true", help="alerts wait for you instead of the demo's stand-in"
     )
     parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
-    parser.add_argument("--no-video", action="store_true", help="do not render the film")
+    parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args()
     if args.episodes is None:
         args.episodes = EPISODES_WITH_FAULT if args.fault else EPISODES

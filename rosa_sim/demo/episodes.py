@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,17 +16,17 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
-from rosa_interfaces.msg import OperatorAlert, RobotStatus, WorldState
+from rosa_interfaces.msg import OperatorAlert, OperatorAudit, RobotStatus, WorldState
 from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
-from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.qos import AUDITS, LATEST
 from rosa_sim.demo.report import Episode
 from rosa_sim.demo.video import Shot
 
 SERVICE_TIMEOUT_S = 30.0
 TURN_S = 0.1  # `on_turn` and the operator are asked at least so often
-SHOW_DECISION_S = 2.0  # in the film
+SHOW_DECISION_S = 2.0  # in the video
 RESUMES = 2  # times that the stand-in operator resumes within one episode before it gives up
 
 # Asked while an alert stands: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
@@ -37,6 +38,11 @@ def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
     if waited_s < 3.0:
         return ""
     return "resume" if count <= RESUMES else "abort"
+
+
+def finite(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return value if math.isfinite(value) else None
 
 
 def nobody(alert: OperatorAlert, waited_s: float, count: int) -> str:
@@ -61,17 +67,17 @@ class EpisodeRunner:
         operator: Operator = stand_in,
         on_status: Callable[[RobotStatus], None] = lambda status: None,
         on_turn: Callable[[], None] = lambda: None,
-        film: bool = True,
+        video: bool = True,
     ) -> None:
         """`alive()` says which process died, if any; it ends the run. `on_status` sees every status of the robot.
 
-        `on_turn` is called again and again while a task runs. `film`: keep the states that a film is made of.
+        `on_turn` is called again and again while a task runs. `video`: keep the states that a video is made of.
         """
         self.node = Node("episodes", namespace=namespace)
         self.task = task
         self.shots: list[Shot] = []
         self.status: RobotStatus | None = None  # the robot's last one
-        self.fault = ""  # shown in the film
+        self.fault = ""  # shown in the video
         self.on_status = on_status
         self.on_turn = on_turn
         self.operator = operator
@@ -82,12 +88,14 @@ class EpisodeRunner:
         self._alert_since_s = 0.0
         self._settled = 0  # number of the last alert that was settled
         self._alerts: list[str] = []
+        self._decisions: list[str] = []  # who decided what, in this episode
         self._title = ""
         self._feedback = RunTask.Feedback()
         node = self.node
         node.create_subscription(RobotStatus, "robot_status", self._on_status, LATEST)
         node.create_subscription(OperatorAlert, "operator_alert", self._on_alert, LATEST)
-        if film:
+        node.create_subscription(OperatorAudit, "operator_audit", self._on_audit, AUDITS)
+        if video:
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
         self._reset = node.create_client(ResetScene, "arm_node/reset_scene")
         self._truth = node.create_client(Trigger, "arm_node/outcome")
@@ -110,7 +118,7 @@ class EpisodeRunner:
     def run(self, number: int, of: int, seed: int, timeout_s: float) -> Episode:
         """One episode with the scene of `seed`."""
         self._title = f"episode {number} of {of}"
-        self._alerts, self._alert = [], None
+        self._alerts, self._decisions, self._alert = [], [], None
         answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
@@ -133,8 +141,24 @@ class EpisodeRunner:
             deadlines_missed=result.deadlines_missed,
             late_results_discarded=result.late_results_discarded,
             alerts=list(self._alerts),
+            decisions=list(self._decisions),
+            components=self._components(),
             duration_s=duration_s,
         )
+
+    def _components(self) -> dict[str, dict[str, float | None]]:
+        """How each component's calls went in this task, as the robot's last status says."""
+        found = self.status.components if self.status is not None else []
+        return {
+            one.component: {
+                "p50_ms": finite(one.p50_ms),
+                "p99_ms": finite(one.p99_ms),
+                "slo_ms": one.slo_ms,
+                "in_time": one.in_time,
+                "missed": one.missed,
+            }
+            for one in found
+        }
 
     def begin(self, timeout_s: float = 0.0) -> Any:
         """Start the task; returns the goal's handle, which `end` takes."""
@@ -207,12 +231,20 @@ class EpisodeRunner:
             self._alert, self._alert_since_s = message, time.monotonic()
             if self._title:
                 self._alerts.append(f"{message.cause}: {message.reason}")
-                choices = ", ".join(message.choices)
+                namespace = self.node.get_namespace().strip("/")
+                choices = "|".join(message.choices)
                 self._on_progress(
-                    f"ALERT {message.id}: {message.reason} ({message.cause}); choices: {choices}\n"
+                    f"ALERT {message.id}: {message.reason} ({message.cause})\n"
+                    f'  answer it: rosa operator decide {namespace} {choices} --why "..."\n'
                 )
         elif not message.active:
             self._alert, self._settled = None, message.id
+
+    def _on_audit(self, message: OperatorAudit) -> None:
+        if self._title:
+            verdict = "accepted" if message.accepted else f"refused: {message.reason}"
+            about = f" (alert {message.alert_id})" if message.alert_id else ""
+            self._decisions.append(f"{message.decided_by}: {message.choice}{about}, {verdict}")
 
     def _on_world(self, message: WorldState) -> None:
         if not self._title:
@@ -270,7 +302,7 @@ class EpisodeRunner:
 def episodes(namespace: str, task: str, **options: Any) -> Iterator[EpisodeRunner]:
     """An `EpisodeRunner` with ROS around it. Leave it before the bring-up ends: a participant that still listens keeps
     the shared memory of those it hears."""
-    rclpy.init()
+    rclpy.init(args=[])  # the demo's own arguments are not for ROS
     runner = EpisodeRunner(namespace, task, **options)
     try:
         yield runner

@@ -45,6 +45,8 @@ class Episode:
     deadlines_missed: int
     late_results_discarded: int
     alerts: list[str]
+    decisions: list[str]  # who decided what, in order
+    components: dict[str, dict[str, float | None]]  # component -> latencies in ms, deadlines met and missed
     duration_s: float
 
     @property
@@ -104,12 +106,18 @@ def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
+def counted(count: int, what: str) -> str:
+    """Such as `1 episode` and `2 episodes`."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def footer(episodes: Sequence[Episode]) -> str:
     total = summary(episodes)
     p50, p99 = percentiles([ms for episode in episodes for ms in episode.system1_ms])
     deadlines = total["deadlines_met"] + total["deadlines_missed"]
     return (
-        f"{total['successes']} of {total['episodes']} episodes succeeded; System 1 p50 {p50:.0f} ms, p99 {p99:.0f} ms;"
+        f"{total['successes']} of {counted(total['episodes'], 'episode')} succeeded;"
+        f" System 1 p50 {p50:.0f} ms, p99 {p99:.0f} ms;"
         f" {total['deadlines_met']} of {deadlines} deadlines met;"
         f" {total['late_results_discarded']} late results discarded"
     )
@@ -120,7 +128,7 @@ def write_result(folder: Path, episodes: Sequence[Episode]) -> Path:
     total = summary(episodes)
     needed = math.ceil(0.9 * len(episodes))
     aim = {
-        "aim": f"at least {needed} of {len(episodes)} episodes succeed",
+        "aim": f"at least {needed} of {counted(len(episodes), 'episode')} succeed",
         "value": total["successes"],
         "holds": total["successes"] >= needed,
     }
@@ -134,13 +142,22 @@ def write_result(folder: Path, episodes: Sequence[Episode]) -> Path:
         "aims": [aim],
     }
     path = folder / "demo.json"
-    path.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+    path.write_text(json.dumps(rounded(result), indent=1, allow_nan=False) + "\n")
     return path
+
+
+def rounded(value: Any) -> Any:
+    """Numbers as people read them: three digits after the point."""
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(inner) for inner in value]
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def _result_row(episode: Episode) -> dict[str, Any]:
     p50, p99 = percentiles(episode.system1_ms)
-    plain = {key: value for key, value in asdict(episode).items() if not isinstance(value, list)}
+    plain = {key: value for key, value in asdict(episode).items() if not isinstance(value, list | dict)}
     return {**plain, "system1_p50_ms": p50, "system1_p99_ms": p99} if episode.system1_ms else plain
 
 
@@ -148,6 +165,7 @@ def write(folder: Path, episodes: Sequence[Episode], extra: dict[str, Any]) -> P
     """`summary.json` in `folder`; written anew after every episode, so an interrupted run keeps what it has."""
     path = folder / "summary.json"
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({**summary(episodes), **extra}, indent=1, allow_nan=False) + "\n")
+    whole = rounded({**summary(episodes), **extra})
+    temporary.write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
     temporary.replace(path)
     return path

@@ -1,4 +1,4 @@
-"""The film of a run, rendered after it from the recorded states, so that filming costs the running robot nothing."""
+"""The video of a run, rendered afterwards from the recorded states, so that it costs the running robot nothing."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Shot:
     fault: str = ""  # the fault that is switched on; empty when none is
 
 
-def film(
+def render(
     shots: Sequence[Shot], path: Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Path:
-    """Write `shots` as an H.264 film at `RATE_HZ`; `progress(done, total)` is called for each picture."""
+    """Write `shots` as an H.264 video at `RATE_HZ`; `progress(done, total)` is called for each picture."""
     picked = resample(shots)
     renderer = SceneRenderer({"overview": SIZE, "front": (INSET, INSET), "wrist": (INSET, INSET)})
     try:
@@ -65,7 +65,7 @@ def film(
 
 
 def resample(shots: Sequence[Shot]) -> list[Shot]:
-    """The newest shot at each tick of the film; a pause between two episodes, or a jump of the clock, is not filmed."""
+    """The newest shot at each frame; a pause between two episodes, or a jump of the clock, is left out."""
     picked: list[Shot] = []
     next_s = -np.inf
     for shot in shots:
@@ -77,7 +77,7 @@ def resample(shots: Sequence[Shot]) -> list[Shot]:
 
 
 def compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
-    """One picture of the film (height, width, 3) uint8 RGB: the scene, the cameras, and what was said."""
+    """One frame of the video (height, width, 3) uint8 RGB: the scene, the cameras, and what was said."""
     pictures = renderer.render(shot.seed, shot.qpos)
     picture = pictures["overview"].copy()
     for index, name in enumerate(("front", "wrist")):

@@ -75,6 +75,13 @@ LEGEND = (
         ("emergency stop", STOP_HATCH),
         ("nothing was heard", SILENT_HATCH),
     ),
+    (
+        "arm, server",
+        ("plays a chunk", ARM["playing"]),
+        ("moves to a pose", ARM["moving"]),
+        ("server connected", SERVER["connected"]),
+        ("server lost", SERVER["lost"]),
+    ),
 )
 
 
@@ -202,7 +209,7 @@ class _Group:
     def _calls(self, axes: Axes, top: float, name: str, bars: Sequence[CallBar], right: float) -> None:
         _text(axes, LEFT - 8, top + LANE / 2, name, TEXT, ha="right")
         axes.plot([LEFT, right], [top + LANE / 2] * 2, color=RULE, lw=0.6, zorder=0.6)
-        for bar in bars:
+        for bar, following in zip(bars, [*bars[1:], None], strict=True):
             if bar.start_s >= self.row.end_s or bar.end_s <= self.row.start_s:
                 continue
             left = self.x(bar.start_s)
@@ -210,7 +217,9 @@ class _Group:
             box = Rectangle((left, top + 2), width, LANE - 4, edgecolor="none")
             box.set(facecolor=CALLS.get(bar.ending, INK), zorder=2)
             axes.add_patch(box)
-            if self.row.start_s <= bar.deadline_s <= self.row.end_s:
+            # A tick inside the next call's bar would seem to be that one's.
+            taken = following is not None and following.start_s <= bar.deadline_s
+            if self.row.start_s <= bar.deadline_s <= self.row.end_s and not taken:
                 x = self.x(bar.deadline_s)
                 axes.plot([x, x], [top + LANE - 5, top + LANE + 1], color=INK, lw=0.9, zorder=3)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from rosa_contract.messages import Hello, Refused
-from rosa_contract.strict import nearest
 
 
 class Needs(Protocol):
@@ -30,8 +29,10 @@ def unfit(hello: Hello, models: Mapping[str, str], needs_of: Callable[[str], Nee
         for camera, size in needs.images.items():
             have = hello.cameras.get(camera)
             if have is None:
-                got = (", ".join(hello.cameras) or "none") + nearest(camera, hello.cameras)
-                return Refused("camera_missing", f"{component} ({model}) needs camera {camera!r}; got {got}")
+                got = ", ".join(hello.cameras) or "none"
+                return Refused(
+                    "camera_missing", f"{component} ({model}) needs camera {camera!r}; the robot has {got}"
+                )
             if (have.height, have.width) != tuple(size):
                 wanted, got = f"{size[1]}x{size[0]} px (width x height)", f"{have.width}x{have.height}"
                 reason = f"{component} ({model}) needs camera {camera!r} as {wanted}; got {got}"

@@ -52,7 +52,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
             NAMESPACE,
             TASK,
             alive=lambda: faulty.bringup.failure() or ("took too long" if time.monotonic() > until_s else ""),
-            film=False,
+            video=False,
         ) as runner,
     ):
         injector = Injector(faulty, runner.node)

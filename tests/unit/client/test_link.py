@@ -123,6 +123,7 @@ def test_silence_makes_it_unready_and_says_for_how_long(link: GatewayLink, gatew
     link.poll(0.0, time.monotonic() + 3.5)
     assert not link.ready
     assert "nothing heard" in link.reason
+    assert link.cause == "silent"
 
 
 def test_a_request_that_arrived_damaged_does_not_cost_the_connection(
@@ -152,6 +153,7 @@ def test_a_robot_whose_hello_was_refused_says_why_it_is_not_connected(
         link.poll(0.01, time.monotonic())
     assert not link.ready
     assert link.reason == "bad_message: the key belongs to panda1"
+    assert link.cause == "bad_message"
 
 
 def hellos_while_it_works(link: GatewayLink, gateway: Gateway, from_s: float) -> int:
@@ -193,6 +195,7 @@ def test_another_schema_version_is_named_not_guessed(link: GatewayLink, gateway:
     gateway.raw(msgpack.packb({"v": 2, "t": "welcome", "m": {}}))
     settle(link, False)
     assert "the peer speaks 2, this side speaks 1" in link.reason
+    assert link.cause == "version"
 
 
 @pytest.mark.parametrize("frames", [(b"\xc1garbage",), (b"",), (b"\x81", b"x" * 1000)])
@@ -215,3 +218,21 @@ def test_without_a_server_a_request_is_dropped_not_queued() -> None:
         assert link.poll(0.02, time.monotonic()) == []
     finally:
         link.close()
+
+
+def test_why_the_hello_was_refused_stays_said_when_a_request_is_refused_too(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Refused("camera_missing", "needs camera 'front'; the robot has side"))
+    end_s = time.monotonic() + PATIENCE_S
+    while link.cause != "camera_missing" and time.monotonic() < end_s:
+        link.poll(0.005, time.monotonic())
+    gateway.say(m.Refused("hello_required", "say hello first"))
+    for _ in range(20):
+        link.poll(0.005, time.monotonic())
+    assert (link.ready, link.cause) == (False, "camera_missing")
+    assert "needs camera 'front'" in link.reason
+    gateway.say(m.Welcome({"system1": "rosa/policy"}))
+    settle(link, True)
+    assert (link.cause, link.reason) == ("", "")

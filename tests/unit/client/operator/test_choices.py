@@ -73,3 +73,9 @@ def test_a_lost_server_is_red() -> None:
     view = robot()
     view.hear_status(100.0, status("holding", connected=False))
     assert [(light.name, light.level) for light in lights(view, 100.1)] == [("server", MISSING)]
+
+
+def test_a_light_that_is_close_says_why_although_the_last_call_was_fast() -> None:
+    view = robot()
+    view.hear_status(100.0, status("executing", component(last_ms=58, p99_ms=612, slo_ms=700)))
+    assert lights(view, 100.1)[1].text == "58 of 700 ms, p99 612 ms"

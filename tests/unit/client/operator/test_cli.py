@@ -60,9 +60,42 @@ def test_a_waiting_robot_is_listed_with_what_can_be_decided() -> None:
         "panda0: pick, waiting_for_human, round 3, attempt 1",
         "  server up (in time); system1 62 of 500 ms, 3 missed (missing)",
         "  ALERT 3, slo_missed: 3 in a row",
-        "  decide: resume | retry | return_to_safe_state | abort",
+        '  decide: rosa operator decide panda0 CHOICE --why "..."',
+        "  CHOICE: resume | retry | return_to_safe_state | abort",
     ]
     assert _record(view, 100.1)["alert"]["choices"] == ["resume", "retry", "return_to_safe_state", "abort"]
+
+
+def test_robots_that_vanish_leave_no_blank_line() -> None:
+    assert operator_cli._listing([], 100.0) == "no robot is left"
+
+
+class Vanishing:
+    """Stands in for the client: one robot, then none, then Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.left = [[Feed("panda0", True)], []]
+
+    def find(self, wait_s: float) -> list[Feed]:
+        return self.left[0]
+
+    def present(self) -> list[Feed]:
+        return self.left.pop(0)
+
+    def spin(self, condition: Callable[[], Any], timeout_s: float) -> None:
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_a_list_that_is_watched_comes_again_until_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(Vanishing()))
+    assert main(["operator", "list", "--watch"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("panda0: no status")
+    assert printed[-1] == "no robot is left"
+    assert "" not in printed
 
 
 def test_a_latched_stop_is_listed_with_the_command_that_releases_it() -> None:

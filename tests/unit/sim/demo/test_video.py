@@ -1,4 +1,4 @@
-"""The film of a run: what is picked from what was seen, and what is written over it."""
+"""The video of a run: what is picked from what was seen, and what is written over it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,11 @@ def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
     ("changes", "cause", "words"),
     [
         ({"task": "pik"}, "unknown_task", "did you mean 'pick'"),
-        ({"cameras": {"frnt": m.CameraInfo(4, 6, "rgb8")}}, "camera_missing", "did you mean 'frnt'"),
+        (
+            {"cameras": {"frnt": m.CameraInfo(4, 6, "rgb8")}},
+            "camera_missing",
+            "needs camera 'front'; the robot has frnt",
+        ),
         (
             {"cameras": {"front": m.CameraInfo(6, 4, "rgb8")}},
             "wrong_image_shape",
