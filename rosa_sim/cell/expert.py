@@ -33,7 +33,7 @@ def home_position() -> Vector:
 
 
 class ExpertCell:
-    """The simplified cell that the rule reads and that a plan rolls forward."""
+    """The simplified cell that the rule reads and that a chunk rolls forward."""
 
     def __init__(self, world: World) -> None:
         self.tool = world.tool_position
@@ -107,7 +107,7 @@ class ExpertCell:
         return np.array([*goal[:2], z])
 
 
-def expert_plan(world: World) -> NDArray[np.float32]:
+def expert_chunk(world: World) -> NDArray[np.float32]:
     """The expert's next `(16, 4)` steps from the world as it stands: tool position m, gripper width m."""
     model = ExpertCell(world)
     steps = [model.advance() for _ in range(HORIZON)]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from rosa_server.models.kinematics import forward, inverse, inverse_path
-from rosa_sim.cell.expert import expert_plan
+from rosa_sim.cell.expert import expert_chunk
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
@@ -65,7 +65,7 @@ class Recorder:
         self._world, self._renderer, self._rng = world, renderer, rng
         self.rows: list[dict[str, Any]] = []
 
-    def record(self, plan: NDArray[np.float32], settled: bool) -> None:
+    def record(self, chunk: NDArray[np.float32], settled: bool) -> None:
         """One sample; `settled` when the arm stands still as it does when the robot sends an observation."""
         world = self._world
         pictures = self._renderer.render(world.seed, world.qpos)
@@ -78,7 +78,7 @@ class Recorder:
                 "joint_position": q.astype(np.float32),
                 "gripper_width": np.float32(world.gripper_width),
                 "tool": forward(q)[0].astype(np.float32),
-                "plan": plan,
+                "chunk": chunk,
                 "cube": world.cube_position.astype(np.float32),
                 "bin": world.bin_position.astype(np.float32),
                 "outcome": np.int64(OUTCOMES.index(world.outcome())),
@@ -110,9 +110,9 @@ def play_episode(
         if round_number == event_round:
             _disturb_cube(world, rng, disturbance)
             arm.wait(0.15)
-        plan = expert_plan(world)
-        recorder.record(plan, settled=True)
-        executed = _displaced(plan, rng, disturbance.noise)
+        chunk = expert_chunk(world)
+        recorder.record(chunk, settled=True)
+        executed = _displaced(chunk, rng, disturbance.noise)
         if disturbance.drop and world.cube_position[2] > 0.07 and rng.random() < 0.5:
             executed[:, 3] = 0.08
         q = inverse_path(executed[None, :, :3], world.joint_position[None])[0]
@@ -121,7 +121,7 @@ def play_episode(
         for pair in range(4):
             arm.play(actions[2 * pair : 2 * pair + 2], executed_steps=2)
             if looks[pair] and pair < 3:
-                recorder.record(expert_plan(world), settled=False)
+                recorder.record(expert_chunk(world), settled=False)
         arm.wait(float(rng.uniform(0.06, 0.16)))
         if world.outcome() != "ongoing" and round_number >= event_round:
             rounds_after_end -= 1
@@ -137,7 +137,7 @@ def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> N
     if rng.random() < 0.25:
         _teleport_cube(world, rng, str(rng.choice(["off_mat", "off_table", "in_bin"])))
         world.set_state(world.seed, world.qpos)
-    recorder.record(expert_plan(world), settled=True)
+    recorder.record(expert_chunk(world), settled=True)
 
 
 def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
@@ -241,12 +241,12 @@ def _teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
     world.data.qvel[speed_at : speed_at + 6] = 0.0
 
 
-def _displaced(plan: NDArray[np.float32], rng: np.random.Generator, chance: float) -> NDArray[np.float64]:
+def _displaced(chunk: NDArray[np.float32], rng: np.random.Generator, chance: float) -> NDArray[np.float64]:
     """The expert's chunk as executed: always with a little noise, sometimes with a smooth displacement."""
-    executed = plan.astype(np.float64)
+    executed = chunk.astype(np.float64)
     if rng.random() < chance:
-        ramp = np.linspace(0.2, 1.0, len(plan))[:, None]
+        ramp = np.linspace(0.2, 1.0, len(chunk))[:, None]
         executed[:, :3] += ramp * rng.normal(0.0, [0.02, 0.02, 0.012])
-    executed[:, :3] += rng.normal(0.0, 0.003, (len(plan), 3))
+    executed[:, :3] += rng.normal(0.0, 0.003, (len(chunk), 3))
     executed[:, 2] = np.maximum(executed[:, 2], 0.012)
     return executed

@@ -24,7 +24,7 @@ POLICY_FILE, MONITOR_FILE = "panda_flow_policy.safetensors", "panda_task_monitor
 def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
     """Conditional flow matching (Lipman et al. 2023, eq. 23), plus a small loss on the positions of cube and bin."""
     told, tool = proprioception(data["joint_position"], data["gripper_width"])
-    chunks = torch.from_numpy(to_network(data["plan"], tool))
+    chunks = torch.from_numpy(to_network(data["chunk"], tool))
     places = _places(data)
     step_weight = torch.ones(HORIZON)
     step_weight[HORIZON // 2 :] = 0.4  # only the first half is executed

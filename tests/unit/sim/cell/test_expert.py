@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rosa_server.models.kinematics import inverse_path
-from rosa_sim.cell.expert import expert_plan, home_position
+from rosa_sim.cell.expert import expert_chunk, home_position
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
 
@@ -13,9 +13,9 @@ from rosa_sim.cell.world import World
 def solve(world: World, rounds: int) -> str:
     arm = SynchronousArm(world)
     for _ in range(rounds):
-        plan = expert_plan(world)
-        joints = inverse_path(plan[None, :, :3], world.joint_position[None])[0]
-        arm.play(np.concatenate([joints, plan[:, 3:]], axis=1))
+        chunk = expert_chunk(world)
+        joints = inverse_path(chunk[None, :, :3], world.joint_position[None])[0]
+        arm.play(np.concatenate([joints, chunk[:, 3:]], axis=1))
         arm.wait()
         if world.outcome() != "ongoing":
             break
@@ -42,10 +42,10 @@ def test_with_the_cube_in_the_bin_it_goes_home():
     world = World(13)
     solve(world, 20)
     for _ in range(5):
-        plan = expert_plan(world)
+        chunk = expert_chunk(world)
         arm = SynchronousArm(world)
-        joints = inverse_path(plan[None, :, :3], world.joint_position[None])[0]
-        arm.play(np.concatenate([joints, plan[:, 3:]], axis=1), executed_steps=16)
+        joints = inverse_path(chunk[None, :, :3], world.joint_position[None])[0]
+        arm.play(np.concatenate([joints, chunk[:, 3:]], axis=1), executed_steps=16)
         arm.wait(0.3)
     np.testing.assert_allclose(world.tool_position, home_position(), atol=0.01)
     assert world.outcome() == "done"
