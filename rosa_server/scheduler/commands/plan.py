@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.config import load_factory
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_server.scheduler.commands.notes import notes
 from rosa_server.scheduler.commands.picture import draw
 from rosa_server.scheduler.commands.table import counted, render, render_migration
 from rosa_server.scheduler.commands.what_if import changed
@@ -31,16 +32,20 @@ INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
 PICTURES = (".png", ".svg", ".pdf")
 
-# Options that have no meaning together, and what to do instead. An option that did nothing would be believed.
+# Options that cannot be combined, and what to do instead. None is ignored silently.
 PAPER = "--scheduler paper"
 SERVERS = "--what-if servers=N"
 UNSUPPORTED = (
-    (PAPER, "--exact", "the exact search is ours, whatever the scheduler; leave one of them out"),
-    ("--min-servers", "--exact", "there is no plan to improve; ask for one by --what-if servers=N"),
-    ("--min-servers", SERVERS, "the number of servers is what is asked for; leave one of them out"),
-    ("--min-servers", "--picture", "there is no plan to draw; draw one by --what-if servers=N"),
-    ("--min-servers", "--bound", "there is no plan to compare; ask for one by --what-if servers=N"),
-    ("--min-servers", "--migrate-from", "there is no plan to go to; make one by --what-if servers=N"),
+    (PAPER, "--exact", "the published scheduler has no exact search; leave one of them out"),
+    ("--min-servers", "--exact", "it makes no schedule to improve; make one with --what-if servers=N"),
+    ("--min-servers", SERVERS, "it finds the number of servers itself; leave one of them out"),
+    ("--min-servers", "--picture", "it makes no schedule to draw; make one with --what-if servers=N"),
+    ("--min-servers", "--bound", "it makes no schedule to compare; make one with --what-if servers=N"),
+    (
+        "--min-servers",
+        "--migrate-from",
+        "it makes no schedule to migrate to; make one with --what-if servers=N",
+    ),
 )
 
 
@@ -65,7 +70,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
     )
     parser.add_argument(
-        "--min-servers", action="store_true", help="only say how many servers the factory needs"
+        "--min-servers", action="store_true", help="only print how many servers the factory needs"
     )
     parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
     parser.add_argument(
@@ -78,7 +83,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="rosa: ours, with its defaults; paper: as published",
     )
     parser.add_argument(
-        "--dynamic-batching", action="store_true", help="workers run what waits, up to a batch"
+        "--dynamic-batching", action="store_true", help="servers run what waits, up to a batch"
     )
     parser.add_argument(
         "--share-components", action="store_true", help="components of one model may share a server"
@@ -87,7 +92,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
     )
     parser.add_argument(
-        "--bound", action="store_true", help="also say how far from the best possible schedule it is at most"
+        "--network-ms",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="time to the server and back: taken from every SLO and added to every round (0)",
+    )
+    parser.add_argument(
+        "--bound", action="store_true", help="also say how far it can be from the best possible schedule"
     )
     parser.add_argument(
         "--exact",
@@ -95,13 +107,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=float,
         const=60.0,
         metavar="SECONDS",
-        help="small factories: search for the best schedule, with a proof, at most so long (60); no fair shares",
+        help="small factories: search this long at most (60) for the best schedule, with a proof; no fair shares",
     )
     parser.add_argument(
         "--migrate-from",
         type=Path,
         metavar="PLAN.json",
-        help="also list the steps from this plan to the new one, whose servers then keep name and model where they can",
+        help="also list the steps from this schedule to the new one; servers then keep name and model where they can",
     )
     parser.set_defaults(run=main)
     return parser
@@ -111,18 +123,19 @@ def main(args: argparse.Namespace) -> int:
     """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input."""
     try:
         if args.picture is not None:
-            _check_picture(args.picture)  # a long search first would be in vain
+            _check_picture(args.picture)  # before a search that may take long
         _check_combination(args)
         described = problem_from(load_factory(args.factory))
         if not described.classes:
-            raise ConfigError(str(args.factory), ["robot_fleet: is empty; a plan needs robots"])
-        problem, notes = changed(described, args.what_if)
-        if args.standby >= problem.servers and not args.min_servers:
             raise ConfigError(
-                "--standby",
-                [f"{args.standby} of {problem.servers} servers leave none that serves; keep fewer"],
+                str(args.factory),
+                [ConfigProblem("robot_fleet", "missing", "is empty; a schedule needs robots")],
             )
-        for note in notes:
+        problem, left_out = changed(described, args.what_if)
+        if args.standby >= problem.servers and not args.min_servers:
+            words = f"keeping {args.standby} of {problem.servers} servers leaves none to serve; keep fewer"
+            raise ConfigError("--standby", [ConfigProblem("", "conflict", words)])
+        for note in left_out:
             print(note, file=sys.stderr)
         older = load_schedule(args.migrate_from) if args.migrate_from else None
         library = ProfileLibrary(args.profiles)
@@ -142,6 +155,9 @@ def main(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule, problem))
+    if schedule.feasible:
+        lines = notes(schedule, problem, library, options.network_ms)
+        print("\n" + "\n".join(lines), file=sys.stderr if args.json else None)
     if exact is not None and schedule.feasible:
         print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
     if args.bound and schedule.feasible:
@@ -154,16 +170,17 @@ def main(args: argparse.Namespace) -> int:
     if args.picture and schedule.servers:
         draw(schedule, args.picture)
     elif args.picture:
-        print(f"{args.picture} is not drawn: there is no plan", file=sys.stderr)
+        print(f"{args.picture} is not drawn: there is no schedule", file=sys.stderr)
     return 0 if schedule.feasible else INFEASIBLE
 
 
 def _check_picture(path: Path) -> None:
     problems = []
     if path.suffix not in PICTURES:
-        problems.append(f"{path}: expected a name that ends in {', '.join(PICTURES)}")
+        words = f"expected a name that ends in {', '.join(PICTURES)}"
+        problems.append(ConfigProblem(str(path), "unknown_name", words))
     if not path.parent.is_dir():
-        problems.append(f"{path}: no folder {path.parent}; make it first")
+        problems.append(ConfigProblem(str(path), "missing", f"no folder {path.parent}; make it first"))
     if problems:
         raise ConfigError("--picture", problems)
 
@@ -183,7 +200,7 @@ def _check_combination(args: argparse.Namespace) -> None:
         "--migrate-from": args.migrate_from is not None,
     }
     problems = [
-        f"{one} and {other} do not go together: {why}"
+        ConfigProblem("", "conflict", f"{one} and {other} cannot be combined: {why}")
         for one, other, why in UNSUPPORTED
         if given[one] and given[other]
     ]
@@ -193,23 +210,29 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 def options_from(args: argparse.Namespace) -> Options:
     if args.standby < 0:
-        raise ConfigError("--standby", [f"expected 0 or more, got {args.standby}"])
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more, got {args.standby}")
+        raise ConfigError("--standby", [problem])
     if args.exact is not None and not 0 < args.exact < inf:
-        raise ConfigError("--exact", [f"expected more than 0 seconds, got {args.exact:g}"])
+        problem = ConfigProblem("", "out_of_range", f"expected more than 0 seconds, got {args.exact:g}")
+        raise ConfigError("--exact", [problem])
+    if not 0 <= args.network_ms < inf:
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more ms, got {args.network_ms:g}")
+        raise ConfigError("--network-ms", [problem])
     make = Options.paper if args.scheduler == "paper" else Options
     return make(
         standby=args.standby,
         dynamic_batching=args.dynamic_batching,
         share_components=args.share_components,
         loop_statistic="p99" if args.p99_loop else "mean",
+        network_ms=args.network_ms,
     )
 
 
 def _gap(schedule: Schedule, bound: float | None) -> str:
     if bound is None:
-        return "No bound was found in the time that its linear program has."
+        return "No bound was found in the time limit of its linear program."
     below = 1 - schedule.objective / bound
-    return f"At most {below:.1%} below the best possible schedule: no schedule of these servers exceeds {bound:.2f}."
+    return f"At most {below:.1%} below the best possible schedule: no schedule on these servers exceeds {bound:.2f}."
 
 
 def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as_json: bool) -> int:
@@ -246,4 +269,4 @@ def _min_servers(problem: Problem, library: ProfileLibrary, options: Options, as
 
 
 def _proof(found: Needed) -> str:
-    return "fewer cannot" if found.proved else f"fewer than {found.least} cannot"
+    return "fewer are not enough" if found.proved else f"fewer than {found.least} are not enough"

@@ -19,7 +19,13 @@ from rosa_contract.strict import nearest
 from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
-from rosa_server.scheduler.profiles.measure import RATE_SHARES, Progress, UnsteadyMachine, measure_plan, plans
+from rosa_server.scheduler.profiles.measure import (
+    RATE_SHARES,
+    Progress,
+    UnsteadyMachine,
+    batchings,
+    measure_batching,
+)
 from rosa_server.scheduler.profiles.measured_facts import measured_facts
 from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
 
@@ -69,7 +75,7 @@ def main(args: argparse.Namespace) -> int:
         path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
         if path.exists() and not args.again:
             if args.plot is None:
-                problem = "exists already; --again measures anew, --plot draws it"
+                problem = "exists already; --again measures it again, --plot draws it"
                 raise ConfigError(str(path), [problem])
             profile = load_profile(path)
         else:
@@ -104,19 +110,27 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     try:
         backend.warm_up()
         configurations: list[Configuration] = []
-        todo = plans(batches, backend.max_batch)
-        for index, plan in enumerate(todo):
-            steps = measure_plan(
-                backend, plan, args.component, args.requests, time.perf_counter, time.sleep, progress, False
+        todo = batchings(batches, backend.max_batch)
+        for index, batching in enumerate(todo):
+            steps = measure_batching(
+                backend,
+                batching,
+                args.component,
+                args.requests,
+                time.perf_counter,
+                time.sleep,
+                progress,
+                False,
             )
             for step in steps:
                 if isinstance(step, Configuration):
                     configurations.append(step)
                     continue
                 progress.save(partial)
-                done = len(progress.points[plan.key]) / len(RATE_SHARES)
+                done = len(progress.points[batching.key]) / len(RATE_SHARES)
                 _progress(
-                    (index + done) / len(todo), f"{plan.key} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms"
+                    (index + done) / len(todo),
+                    f"{batching.key} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms",
                 )
     finally:
         backend.close()

@@ -1,13 +1,12 @@
 """Measuring a backend: service times, maximum throughput, and latency at ten open-loop request rates (ROSA 3.4.2).
 
-Arrivals are drawn beforehand and latency counts from the drawn arrival, so a backend that falls behind is
-charged for the whole wait. One thread suffices: while a batch runs, arrivals pass on their own. Time comes
-from `clock` and `sleep`.
+Arrival times are drawn beforehand and latency counts from them, so a backend that falls behind is charged for the whole
+wait. One thread is enough: arrivals need no work while a batch runs. Time comes from `clock` and `sleep`.
 
-Service times set the rates, so both have to be of the same machine. When the runs at some rate take much longer or
-shorter than the service times said, something else used the machine in one of the two, or the measurement was
-interrupted and goes on under other conditions: the configuration is measured again from its start. A single point that
-lies far above one of a higher rate was disturbed, and is measured again.
+Service times set the rates, so both must come from the same machine under the same conditions. When runs at some rate
+take much longer or shorter than the service times, something else used the machine, or the measurement was interrupted
+and resumed under other conditions: the configuration is then measured again from its start. A single point far above
+one of a higher rate was disturbed, and is measured again.
 """
 
 from __future__ import annotations
@@ -27,53 +26,51 @@ from rosa_server.scheduler.profiles.profile import DYNAMIC, STATIC, Configuratio
 from rosa_server.scheduler.profiles.queueing import poisson_arrivals_ms, summarise
 
 RATE_SHARES = tuple(step / 10 for step in range(1, 11))
-STEADY = 2.0  # a run may take so many times longer or shorter: caches and clocks cool down between requests
+STEADY = 2.0  # a run may take this many times longer or shorter: caches and clocks cool down between requests
 ATTEMPTS = 3
-DISTURBED = (
-    1.5  # times the p99 of a higher rate: arrivals are drawn, so a p99 of few requests may fall a little
-)
+# Times the p99 of a higher rate. Arrivals are random, so a p99 of few requests may fall a little as the rate rises.
+DISTURBED = 1.5
 Clock = Callable[[], float]
 Sleep = Callable[[float], None]
 
 
 class UnsteadyMachine(RuntimeError):
-    """Runs under load do not take what the service times say; the message says where and what to do."""
+    """Runs under load do not match the service times; the message says where and what to do."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured: one batching configuration."""
+class Batching:
+    """One way to batch, whose configuration is measured."""
 
-    batching: str
+    kind: str  # static or dynamic
     batch: int
 
     @property
     def key(self) -> str:
-        return f"{self.batching}-{self.batch}"
+        return f"{self.kind}-{self.batch}"
 
     @property
     def sizes(self) -> list[int]:
         """Batch sizes whose service time is measured; the largest last."""
-        if self.batching == STATIC:
+        if self.kind == STATIC:
             return [self.batch]
         return sorted({size for size in (1, 2, 4, 8, 16, 32, 64) if size < self.batch} | {self.batch})
 
 
 @dataclass
 class Progress:
-    """What has been measured of one profile so far, by the key of a plan. A file of it resumes a measurement."""
+    """What has been measured of one profile so far, by the key of a batching. A measurement resumes from its file."""
 
     service_ms: dict[str, dict[int, float]] = field(default_factory=dict)  # batch size -> mean time of a run
-    points: dict[str, dict[float, LatencyPoint]] = field(
-        default_factory=dict
-    )  # share of the maximum -> point
+    # Share of the maximum throughput -> point.
+    points: dict[str, dict[float, LatencyPoint]] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Progress:
-        """What `save` wrote; a missing or damaged file is started over."""
+        """What `save` wrote; empty for a missing or damaged file."""
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
             return cls(
@@ -90,10 +87,10 @@ class Progress:
             return cls()
 
 
-def plans(batches: Sequence[int], max_batch: int) -> list[Plan]:
+def batchings(batches: Sequence[int], max_batch: int) -> list[Batching]:
     """Batch one, and for every larger batch both padded and dynamic batching."""
     sizes = sorted({size for size in batches if 1 < size <= max_batch})
-    return [Plan(STATIC, 1)] + [Plan(batching, size) for size in sizes for batching in (STATIC, DYNAMIC)]
+    return [Batching(STATIC, 1)] + [Batching(kind, size) for size in sizes for kind in (STATIC, DYNAMIC)]
 
 
 def random_input(spec: InputSpec, component: str, rng: np.random.Generator) -> ModelInput:
@@ -104,7 +101,7 @@ def random_input(spec: InputSpec, component: str, rng: np.random.Generator) -> M
 
 
 def service_runs(requests: int) -> int:
-    """Runs of which a service time is the mean, where each rate has so many requests."""
+    """How many runs a service time is the mean of, where each rate is measured with `requests` requests."""
     return max(3, requests // 20)
 
 
@@ -125,7 +122,7 @@ def service_times_ms(
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """What one rate gave."""
+    """What was measured at one rate."""
 
     latencies_ms: list[float]  # in order of answering
     runs: list[tuple[int, float]]  # batch size and time of each run, ms
@@ -134,7 +131,7 @@ class OpenLoop:
 def open_loop(
     backend: Backend,
     sample: ModelInput,
-    plan: Plan,
+    batching: Batching,
     rate_hz: float,
     requests: int,
     seed: int,
@@ -152,9 +149,9 @@ def open_loop(
             sleep(max(1e-6, (arrivals[first] - now) / 1000))  # rounding must not stop a clock
             continue
         last = first + 1
-        while last < requests and last - first < plan.batch and arrivals[last] <= now:
+        while last < requests and last - first < batching.batch and arrivals[last] <= now:
             last += 1
-        size = plan.batch if plan.batching == STATIC else last - first
+        size = batching.batch if batching.kind == STATIC else last - first
         backend.infer([sample] * size)
         done = 1000 * (clock() - begin)
         found.runs.append((size, done - now))
@@ -181,9 +178,9 @@ def disturbed(points: Mapping[float, LatencyPoint]) -> list[float]:
     return found[::-1]
 
 
-def measure_plan(
+def measure_batching(
     backend: Backend,
-    plan: Plan,
+    batching: Batching,
     component: str,
     requests: int,
     clock: Clock,
@@ -193,21 +190,21 @@ def measure_plan(
 ) -> Iterator[tuple[float, LatencyPoint] | Configuration]:
     """Yields (share of the maximum, point) after each measured rate, and the finished configuration at the end.
 
-    What `progress` holds is not measured again; it is kept up to date. Rates are shares of the maximum throughput,
-    largest batch / service time. Raises `UnsteadyMachine` when that time never held under load.
+    What `progress` holds is not measured again; it is kept up to date. Rates are shares of the maximum throughput, the
+    largest batch / its service time. Raises `UnsteadyMachine` when runs under load never match the service times.
     """
     sample = random_input(backend.input_spec, component, np.random.default_rng(0))
     reasons: list[str] = []
 
     def run(rate_hz: float, share: float) -> OpenLoop:
-        return open_loop(backend, sample, plan, rate_hz, requests, round(share * 100), clock, sleep)
+        return open_loop(backend, sample, batching, rate_hz, requests, round(share * 100), clock, sleep)
 
     while len(reasons) < ATTEMPTS:
-        if plan.key not in progress.service_ms:
-            times = service_times_ms(backend, sample, plan.sizes, service_runs(requests), clock)
-            progress.service_ms[plan.key], progress.points[plan.key] = times, {}
-        times, points = progress.service_ms[plan.key], progress.points[plan.key]
-        maximum_hz = 1000 * plan.batch / times[plan.batch]
+        if batching.key not in progress.service_ms:
+            times = service_times_ms(backend, sample, batching.sizes, service_runs(requests), clock)
+            progress.service_ms[batching.key], progress.points[batching.key] = times, {}
+        times, points = progress.service_ms[batching.key], progress.points[batching.key]
+        maximum_hz = 1000 * batching.batch / times[batching.batch]
         for share in RATE_SHARES:
             if share in points:
                 continue
@@ -216,7 +213,7 @@ def measure_plan(
             factor = slowdown(found.runs, times)
             if not 1 / STEADY <= factor <= STEADY:
                 reasons.append(f"at {rate_hz:.3g} req/s a run took {factor:.2g} times its service time")
-                del progress.service_ms[plan.key]
+                del progress.service_ms[batching.key]
                 break
             points[share] = summarise(rate_hz, found.latencies_ms)
             yield share, points[share]
@@ -230,9 +227,9 @@ def measure_plan(
             service = tuple(ServiceTime(size, ms) for size, ms in times.items())
             components = (component,) if name_component else ()
             latency = tuple(points[share] for share in RATE_SHARES)
-            yield Configuration(plan.batching, plan.batch, maximum_hz, latency, service, components)
+            yield Configuration(batching.kind, batching.batch, maximum_hz, latency, service, components)
             return
     raise UnsteadyMachine(
-        f"{plan.batching} batch {plan.batch}: the machine was not steady, {ATTEMPTS} times: {'; '.join(reasons)}."
+        f"{batching.kind} batch {batching.batch}: the machine was not steady, {ATTEMPTS} times: {'; '.join(reasons)}."
         " Stop what else runs on it and start the command again; it goes on with this configuration."
     )

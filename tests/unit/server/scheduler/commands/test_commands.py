@@ -133,7 +133,7 @@ def test_options_that_would_do_nothing_together_are_refused(
         assert rosa(cli_plan, "plan", FIGURE_3, *both) == 2, both
         out, err = capsys.readouterr()
         assert out == ""
-        assert f"and {other} do not go together: {why}" in err
+        assert f"and {other} cannot be combined: {why}" in err
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_profile_on_a_busy_machine_says_so_and_keeps_what_it_has(
     def never_steady(*_: object) -> None:
         raise UnsteadyMachine("static batch 1: the machine was not steady")
 
-    monkeypatch.setattr(cli_profile, "measure_plan", never_steady)
+    monkeypatch.setattr(cli_profile, "measure_batching", never_steady)
     words = ["profile", "test/model", "--backend", "null", "--profiles", str(tmp_path)]
     assert rosa(cli_profile, *words) == cli_profile.UNSTEADY
     assert "rosa profile test/model: static batch 1: the machine was not steady" in capsys.readouterr().err
@@ -262,3 +262,16 @@ def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path), *words) == 2
         assert expected in capsys.readouterr().err
+
+
+def test_network_time_makes_rounds_longer_and_stays_with_the_schedule(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json") == 0
+    near = schedule_from(json.loads(capsys.readouterr().out))
+    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--network-ms", "20") == 0
+    far = schedule_from(json.loads(capsys.readouterr().out))
+    assert far.objective < near.objective
+    assert far.options == {"network_ms": 20.0}, "admission counts it too"
+    assert rosa(cli_plan, "plan", FIGURE_3, "--network-ms", "-1") == 2
+    assert "--network-ms" in capsys.readouterr().err

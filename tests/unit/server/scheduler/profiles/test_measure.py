@@ -11,13 +11,13 @@ import pytest
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.scheduler.profiles.measure import (
     ATTEMPTS,
-    Plan,
+    Batching,
     Progress,
     UnsteadyMachine,
+    batchings,
     disturbed,
-    measure_plan,
+    measure_batching,
     open_loop,
-    plans,
     random_input,
 )
 from rosa_server.scheduler.profiles.profile import STATIC, Configuration, LatencyPoint, load_profile
@@ -94,11 +94,13 @@ class Erratic(Machine):
         return took
 
 
-ONE = Plan(STATIC, 1)
+ONE = Batching(STATIC, 1)
 
 
-def measured(machine: Machine, progress: Progress | None = None, plan: Plan = ONE) -> Configuration:
-    steps = measure_plan(machine, plan, "system1", 100, machine.clock, machine.sleep, progress or Progress())
+def measured(machine: Machine, progress: Progress | None = None, batching: Batching = ONE) -> Configuration:
+    steps = measure_batching(
+        machine, batching, "system1", 100, machine.clock, machine.sleep, progress or Progress()
+    )
     *_, configuration = steps
     assert isinstance(configuration, Configuration)
     return configuration
@@ -106,9 +108,9 @@ def measured(machine: Machine, progress: Progress | None = None, plan: Plan = ON
 
 def test_measuring_finds_service_time_and_maximum_throughput() -> None:
     machine = Machine()
-    padded = plans([2, 4, 8], machine.max_batch)[-2]
-    assert (padded.batching, padded.batch) == ("static", 4)
-    configuration = measured(machine, plan=padded)
+    padded = batchings([2, 4, 8], machine.max_batch)[-2]
+    assert (padded.kind, padded.batch) == ("static", 4)
+    configuration = measured(machine, batching=padded)
     assert configuration.max_throughput_hz == pytest.approx(400)
     assert configuration.service[0].ms == pytest.approx(10)
     assert set(machine.sizes) == {4}, "padded"
@@ -125,7 +127,7 @@ def test_a_request_that_waits_is_charged_from_its_arrival() -> None:
 
 def test_an_interrupted_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
     machine, progress, file = Machine(), Progress(), tmp_path / "model.partial.json"
-    steps = measure_plan(machine, ONE, "system1", 100, machine.clock, machine.sleep, progress)
+    steps = measure_batching(machine, ONE, "system1", 100, machine.clock, machine.sleep, progress)
     for _ in range(4):
         next(steps)
     progress.save(file)
@@ -150,7 +152,7 @@ def test_a_machine_that_was_busy_in_the_beginning_is_measured_again() -> None:
 
 def test_a_resumed_measurement_on_a_slower_machine_does_not_mix_the_two() -> None:
     machine, progress = Machine(), Progress()
-    steps = measure_plan(machine, ONE, "system1", 100, machine.clock, machine.sleep, progress)
+    steps = measure_batching(machine, ONE, "system1", 100, machine.clock, machine.sleep, progress)
     for _ in range(4):
         next(steps)
     configuration = measured(BusyUntil(end=10**9), progress)

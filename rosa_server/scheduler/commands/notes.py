@@ -1,0 +1,49 @@
+"""What the reader of a schedule should know beside its table: where its numbers come from, and what they leave out."""
+
+from __future__ import annotations
+
+from rosa_server.scheduler.commands.table import counted
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.schedule import Schedule
+
+
+def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network_ms: float) -> list[str]:
+    """Lines to print under a feasible schedule of `problem`."""
+    return [
+        *_profiles(problem, library),
+        "Latencies include no network time; --network-ms adds it."
+        if network_ms <= 0
+        else f"Latencies include {network_ms:g} ms of network time.",
+        *_slow_calls(schedule, problem),
+    ]
+
+
+def _profiles(problem: Problem, library: ProfileLibrary) -> list[str]:
+    models = sorted({need.model for need in problem.needs.values()})
+    derived = [model for model in models if library.get(model, problem.gpu_type).origin == "derived"]
+    if not derived:
+        return []
+    which = "All profiles are" if derived == models else f"The profiles of {' and '.join(derived)} are"
+    return [
+        f"{which} derived for {problem.gpu_type}, not measured on it: these are estimates."
+        " `rosa profile` measures a model on your machine."
+    ]
+
+
+def _slow_calls(schedule: Schedule, problem: Problem) -> list[str]:
+    """Obligations whose next call is due before an answer that is as late as the p99.
+
+    A robot has one call of a component open at a time, so such a component runs below its freq_hz at times.
+    """
+    lines = []
+    for key, need in problem.needs.items():
+        late = [server.p99_ms[key.component] for server in schedule.servers if server.streams.get(key, 0) > 0]
+        if need.is_goal or not late or max(late) <= 1000 / need.freq_hz:
+            continue
+        lines.append(
+            f"WARNING: {key.component} of {key.task} is called every {1000 / need.freq_hz:g} ms, but its p99 is"
+            f" {max(late):.0f} ms. A robot waits for one answer before the next call, so"
+            f" {counted(problem.by_name[key.task].robots, 'robot')} will at times check less often than freq_hz says."
+        )
+    return lines

@@ -1,0 +1,52 @@
+"""What a reader should know beside the table: whether profiles were measured, network time, calls that are too slow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rosa_server.scheduler.commands.notes import notes
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.search.solve import solve
+from tests.unit.server.scheduler.factories import GR00T, LIBRARY, SMALL, pool, task
+
+H200 = "NVIDIA H200"
+
+
+def of(problem: Problem, library: ProfileLibrary = LIBRARY, network_ms: float = 0.0) -> list[str]:
+    schedule = solve(problem, library, Options(network_ms=network_ms))
+    assert schedule.feasible, schedule.reasons
+    return notes(schedule, problem, library, network_ms)
+
+
+def watched(freq_hz: float, robots: int) -> Problem:
+    needs = (
+        Need("system1", GR00T, 200.0, calls_per_action=1.0),
+        Need("safety", SMALL, 2000.0, freq_hz=freq_hz),
+    )
+    return pool(8, TaskClass("kit", robots, 0.2, needs))
+
+
+def test_derived_profiles_are_said_to_be_estimates() -> None:
+    first = of(pool(8, task("kit", 4, "1s")))[0]
+    assert first.startswith("All profiles are derived for NVIDIA H200, not measured")
+
+
+def test_measured_profiles_need_no_warning_and_the_derived_ones_among_them_are_named() -> None:
+    measured = replace(LIBRARY.get(GR00T, H200), origin="measured")
+    mixed = ProfileLibrary(profiles=[measured, LIBRARY.get(SMALL, H200)])
+    assert of(pool(8, task("kit", 4, "1s")), mixed)[0].startswith(f"The profiles of {SMALL} are derived")
+    assert not any("derived" in line for line in of(pool(8, task("kit", 4, "1")), mixed))
+
+
+def test_network_time_is_named() -> None:
+    problem = pool(8, task("kit", 4, "1"))
+    assert any("include no network time" in line for line in of(problem))
+    assert any("include 10 ms of network time" in line for line in of(problem, network_ms=10.0))
+
+
+def test_a_call_that_is_due_before_the_last_answer_is_a_warning() -> None:
+    (warning,) = [line for line in of(watched(5.0, 12)) if line.startswith("WARNING")]
+    assert "safety of kit is called every 200 ms, but its p99 is" in warning
+    assert not any(line.startswith("WARNING") for line in of(watched(1.0, 4)))
