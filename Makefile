@@ -13,7 +13,7 @@ FAULT ?=
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check prove format train evaluate bench faults colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -57,6 +57,9 @@ bench: setup  ## every benchmark: transport, robot side, batching, scheduler, ex
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
 	@$(WITH)python benchmarks/faults.py $(ARGS)
+
+fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
+	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
 
 colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
 	@$(WITH)python scripts/colcon_build.py

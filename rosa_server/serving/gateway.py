@@ -312,4 +312,5 @@ class Gateway:
             for worker in self._core.pool:
                 workers[worker.replica] = workers.get(worker.replica, 0) + 1
             self._metrics.state(self._core.health(), workers)
-            self._metrics.connections(len(self._doorman.connections), self._doorman.connections.held_bytes)
+            known = self._doorman.connections
+            self._metrics.connections(len(known), known.held_bytes, self._intake.since_last())

@@ -29,6 +29,12 @@ class Intake:
         self._count = self._size = 0  # of its frames
         self._spent_s = 0.0  # on what was read last, and on what was thrown away
         self._flooded = False
+        self._messages = 0
+
+    def since_last(self) -> int:
+        """How many messages were read since this was asked last."""
+        messages, self._messages = self._messages, 0
+        return messages
 
     def read(self, now_s: float) -> tuple[list[zmq.Frame], int, int] | None:
         """(the first frames, how many there were, bytes of all) of the next message, the connection's name included.
@@ -39,6 +45,7 @@ class Intake:
         self._spent_s = 0.0 if not self._too_many else self._spent_s
         message = self._throw_away(now_s) if self._too_many else self._take()
         self._spent_s += time.thread_time() - began_s
+        self._messages += message is not None
         if message is not None and self._doorman.ignores(now_s, message[0][0]):
             return None
         return message

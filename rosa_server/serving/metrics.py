@@ -51,6 +51,7 @@ class Metrics:
         self._cut_off = Counter(
             "rosa_connections_cut_off", "Connections that took too much", ["cause"], registry=own
         )
+        self._messages = Counter("rosa_messages", "Messages read from the robots' socket", registry=own)
         self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
         self._held = Gauge("rosa_held_bytes", "Bytes that came and are no whole message yet", registry=own)
         self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
@@ -77,7 +78,9 @@ class Metrics:
     def cut_off(self, cause: str) -> None:
         self._cut_off.labels(cause).inc()
 
-    def connections(self, count: int, held_bytes: int) -> None:
+    def connections(self, count: int, held_bytes: int, messages: int) -> None:
+        """`messages`: how many were read since the last call."""
+        self._messages.inc(messages)
         self._connections.set(count)
         self._held.set(held_bytes)
 

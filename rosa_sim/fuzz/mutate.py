@@ -1,0 +1,204 @@
+"""Messages that are nearly right: what a robot sends, changed in one to three ways. One seed always makes the same."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.images import EncodedImage
+
+Frames = list[bytes]
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**63 - 1,
+    2**64 - 1,
+    -(2**63),
+    0.0,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x" * 200,
+    "x" * 70_000,
+    "\u0000\u202e\U0001f916",
+    "r1",
+    b"",
+    b"\xff" * 100,
+    [],
+    [[]],
+    [None] * 2000,
+    {},
+    {"": {}},
+    {str(n): n for n in range(100)},
+)
+FRONT = EncodedImage("rgb8", 8, 8, bytes(8 * 8 * 3))
+KEYS = ("v", "t", "i", "c", "b", "p", "s", "m", "h", "r", "k", "y", "z", "#", "")
+
+
+def hello(robot: str) -> Frames:
+    message = m.Hello(robot, "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7})
+    return [bytes(frame) for frame in codec.encode(message)]
+
+
+def request(number: int, chance: random.Random) -> Frames:
+    state = {"joint_position": np.zeros(7, np.float32)}
+    call = m.Request(number, "system1", chance.choice((0.0, 5.0, 300.0)), "", state, {"front": FRONT})
+    return [bytes(frame) for frame in codec.encode(call)]
+
+
+def valid(chance: random.Random) -> Frames:
+    """Any message that a robot may send."""
+    kind = chance.randrange(10)
+    if kind < 5:
+        return request(chance.randrange(1000), chance)
+    if kind < 8:
+        return hello(f"fuzz{chance.randrange(1000)}")
+    return [bytes(frame) for frame in codec.encode(m.Bye() if kind == 8 else m.HealthQuery())]
+
+
+def mutated(chance: random.Random) -> Frames:
+    """A message that is wrong somewhere, or happens to be right."""
+    frames = valid(chance)
+    for _ in range(chance.randint(1, 3)):
+        frames = chance.choice(MUTATIONS)(frames, chance)
+    return frames or [b""]
+
+
+def summed(header: dict[str, Any]) -> bytes:
+    """A header with a right checksum, whatever is in it."""
+    header.pop("#", None)
+    packed = msgpack.packb({**header, "#": 0xFFFFFFFF}, use_bin_type=True)[:-4]
+    return bytes(packed) + zlib.crc32(packed).to_bytes(4, "big")
+
+
+# -- mutations: (frames, chance) -> frames ----------------------------------------------------------------------------
+
+
+def _flip(frames: Frames, chance: random.Random) -> Frames:
+    index = chance.randrange(len(frames)) if frames else 0
+    if not frames or not frames[index]:
+        return frames
+    data = bytearray(frames[index])
+    for _ in range(chance.randint(1, 8)):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return [*frames[:index], bytes(data), *frames[index + 1 :]]
+
+
+def _cut(frames: Frames, chance: random.Random) -> Frames:
+    index = chance.randrange(len(frames)) if frames else 0
+    return [f[: chance.randrange(len(f) + 1)] if at == index else f for at, f in enumerate(frames)]
+
+
+def _lengthen(frames: Frames, chance: random.Random) -> Frames:
+    index = chance.randrange(len(frames)) if frames else 0
+    more = chance.choice((1, 255, 256, 60_000, 200_000))
+    return [f + bytes(more) if at == index else f for at, f in enumerate(frames)]
+
+
+def _drop(frames: Frames, chance: random.Random) -> Frames:
+    index = chance.randrange(len(frames)) if frames else 0
+    return frames[:index] + frames[index + 1 :]
+
+
+def _double(frames: Frames, chance: random.Random) -> Frames:
+    return (frames * chance.choice((2, 3, 20, 200)))[:1000]
+
+
+def _shuffle(frames: Frames, chance: random.Random) -> Frames:
+    return chance.sample(frames, len(frames))
+
+
+def _field(frames: Frames, chance: random.Random) -> Frames:
+    """One value of the header is another one; the checksum is right."""
+    header = _header(frames)
+    header[chance.choice(KEYS)] = chance.choice(ODD)
+    return [summed(header), *frames[1:]]
+
+
+def _inner(frames: Frames, chance: random.Random) -> Frames:
+    """A value deep in the header is another one; the checksum is right."""
+    header = _header(frames)
+    places: list[tuple[Any, Any]] = []
+
+    def collect(value: Any) -> None:
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, entry in list(entries):
+            places.append((value, key))
+            if isinstance(entry, dict | list) and len(places) < 100:
+                collect(entry)
+
+    collect(header)
+    if places:
+        owner, key = chance.choice(places)
+        owner[key] = chance.choice(ODD)
+    return [summed(header), *frames[1:]]
+
+
+def _remove(frames: Frames, chance: random.Random) -> Frames:
+    header = _header(frames)
+    if header:
+        header.pop(chance.choice(list(header)))
+    return [summed(header), *frames[1:]]
+
+
+def _other_side(frames: Frames, chance: random.Random) -> Frames:
+    """What only gateways and workers say."""
+    kinds = (
+        "welcome",
+        "refuse",
+        "response",
+        "health_report",
+        "worker_ready",
+        "execute",
+        "executed",
+        "drain",
+        "x",
+    )
+    return [summed({**_header(frames), "t": chance.choice(kinds)}), *frames[1:]]
+
+
+def _nest(frames: Frames, chance: random.Random) -> Frames:
+    depth = chance.choice((3, 100, 600, 5000))
+    return [
+        b"\x84\xa1v\x01\xa1t\xa5hello\xa1z" + b"\x91" * depth + b"\xc0\xa1#\xce\x00\x00\x00\x00",
+        *frames[1:],
+    ]
+
+
+def _header(frames: Frames) -> dict[str, Any]:
+    try:
+        header = msgpack.unpackb(frames[0], strict_map_key=False)
+    except Exception:  # mutated before
+        return {"v": 1, "t": "request"}
+    return header if isinstance(header, dict) else {"v": 1, "t": "hello"}
+
+
+Mutation = Callable[[Frames, random.Random], Frames]
+MUTATIONS: tuple[Mutation, ...] = (
+    _flip,
+    _flip,
+    _cut,
+    _lengthen,
+    _drop,
+    _double,
+    _shuffle,
+    _field,
+    _field,
+    _inner,
+    _inner,
+    _remove,
+    _other_side,
+    _nest,
+)
