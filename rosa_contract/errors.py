@@ -14,8 +14,9 @@ class ContractError(ValueError):
 CONFIG_CAUSES = {
     "unreadable": "the file cannot be opened",
     "too_large": "the file is too long, nested too deeply, or expands to too many values",
-    "syntax": "the text is not valid YAML",
-    "duplicate_key": "a mapping has the same key twice",
+    "syntax": "the text is not valid YAML, or JSON where that is expected",
+    "wrong_version": "the file has a schema version that this program does not read",
+    "duplicate_key": "the same key, or id, twice",
     "unknown_key": "no such key in this section",
     "missing": "a required key or part is not there",
     "wrong_type": "a value of another type was expected",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rosa_client.operator.layout import SPACING_M, Base
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 
 
 def parse_bases(text: str) -> dict[str, Base]:
@@ -18,7 +18,8 @@ def parse_bases(text: str) -> dict[str, Base]:
         except ValueError:
             values = []
         if not colon or not name.strip("/ ") or len(values) != 4 or not all(map(math.isfinite, values)):
-            raise ConfigError("bases", [f"expected 'namespace: x y z yaw; ...' in m and rad, got {entry!r}"])
+            words = f"expected 'namespace: x y z yaw; ...' in m and rad, got {entry!r}"
+            raise ConfigError("bases", [ConfigProblem("", "wrong_type", words)])
         places["/" + name.strip("/ ")] = Base(*values)
     return places
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import read_yaml
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.serving.core.batch_profile import BatchProfile
@@ -124,14 +124,13 @@ def load_profile(path: str | Path) -> BatchProfile:
     document: Any = read_yaml(path)
     table = document.get("batch_latency_ms") if isinstance(document, dict) else None
     if not isinstance(table, dict) or not table:
-        raise ConfigError(
-            str(path), ["batch_latency_ms: expected a mapping from batch size to ms, such as {1: 40.0}"]
-        )
+        words = "expected a mapping from batch size to ms, such as {1: 40.0}"
+        raise ConfigError(str(path), [ConfigProblem("batch_latency_ms", "missing", words)])
     measured: dict[int, float] = {}
     for size, ms in table.items():
         number = int(size) if str(size).isdigit() else 0
         if number < 1 or isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < 1e6:
-            problem = f"batch_latency_ms: expected whole sizes from 1 and ms from 0, got {size!r}: {ms!r}"
-            raise ConfigError(str(path), [problem])
+            words = f"expected whole sizes from 1 and ms from 0, got {size!r}: {ms!r}"
+            raise ConfigError(str(path), [ConfigProblem("batch_latency_ms", "out_of_range", words)])
         measured[number] = float(ms)
     return BatchProfile(measured)

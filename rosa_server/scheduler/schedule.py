@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import Reader, setting
 from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.profile import BATCHING
@@ -129,6 +129,7 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
         reader.fail(
             "schema",
             f"expected {SCHEMA}, got {entries.get('schema')!r}; make a new one with `rosa plan --json`",
+            "wrong_version",
         )
     reader.finish()
     servers = entries.get("servers", [])
@@ -166,14 +167,21 @@ def load_schedule(path: str | Path) -> Schedule:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(source, [f"cannot be read: {error.strerror or error}"]) from None
+        problem = ConfigProblem("", "unreadable", f"cannot be read: {error.strerror or error}")
+        raise ConfigError(source, [problem]) from None
     if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(source, [f"is larger than {MAX_FILE_BYTES} bytes"])
+        raise ConfigError(source, [ConfigProblem("", "too_large", f"is larger than {MAX_FILE_BYTES} bytes")])
     try:
         document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(source, [f"not JSON as `rosa plan --json` prints it: {error}"]) from None
+        cause = "duplicate_key" if isinstance(error, _DuplicateKey) else "syntax"
+        words = f"not JSON as `rosa plan --json` prints it: {error}"
+        raise ConfigError(source, [ConfigProblem("", cause, words)]) from None
     return schedule_from(document, source)
+
+
+class _DuplicateKey(ValueError):
+    """One object, one key, two values."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -181,7 +189,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is a duplicate")
+        raise _DuplicateKey(f"duplicate key {twice!r}")
     return found
 
 
@@ -192,11 +200,11 @@ def _no_constant(name: str) -> float:
 def _check(reader: Reader, schedule: Schedule) -> None:
     known = {server.id: server for server in schedule.servers}
     if len(known) != len(schedule.servers):
-        reader.fail("servers", "two servers have the same id")
+        reader.fail("servers", "two servers have the same id", "duplicate_key")
     for slot, routes in schedule.routing.items():
         task, _, number = slot.rpartition("/")
         if not task or not (number.isascii() and number.isdigit()):
-            reader.fail(f"routing.{slot}", "expected a slot such as task/0")
+            reader.fail(f"routing.{slot}", "expected a slot such as task/0", "unknown_name")
         for component, server_id in routes.items():
             if server_id not in known:
                 reader.fail(f"routing.{slot}.{component}", f"no server {server_id!r} in this schedule")

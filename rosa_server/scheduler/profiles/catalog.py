@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import inf
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -81,7 +81,8 @@ class Catalog:
             least = min(c.batch for c in self._profiles[model].configurations)
             if most < least:
                 words = f"is {most}, but the smallest profiled batch is {least}; profile a smaller one"
-                raise ConfigError("factory file", [f"models.{model}.max_batch: {words}"])
+                problem = ConfigProblem(f"models.{model}.max_batch", "conflict", words)
+                raise ConfigError("factory file", [problem])
 
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
         """Batching configurations of a model that were profiled for a component, within max_batch and the options.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import nearest
 from rosa_server.scheduler.profiles.profile import Profile, load_profile
 
@@ -40,10 +40,13 @@ class ProfileLibrary:
         if key not in self._loaded:
             path = self.path(model, gpu_type)
             if not path.is_file():
-                raise ConfigError(str(path), [self._missing(model, gpu_type)])
+                raise ConfigError(
+                    str(path), [ConfigProblem("", "unreadable", self._missing(model, gpu_type))]
+                )
             profile = load_profile(path)
             if profile.model != model:
-                raise ConfigError(str(path), [f"model: expected {model!r}, got {profile.model!r}"])
+                words = f"expected {model!r}, got {profile.model!r}"
+                raise ConfigError(str(path), [ConfigProblem("model", "conflict", words)])
             self._loaded[key] = profile
         return self._loaded[key]
 
@@ -54,8 +57,8 @@ class ProfileLibrary:
             words = (
                 f"no profile of {model!r} for {component!r}; profiled there: {', '.join(profile.components)}"
             )
-            make = "make one with `rosa profile` on that hardware"
-            raise ConfigError(str(self.path(model, gpu_type)), [f"{words}; {make}"])
+            problem = ConfigProblem("", "missing", f"{words}; make one with `rosa profile` on that hardware")
+            raise ConfigError(str(self.path(model, gpu_type)), [problem])
         return profile
 
     def _missing(self, model: str, gpu_type: str) -> str:

@@ -174,19 +174,19 @@ def _plain(value: Any) -> Any:
 
 def _check(reader: Reader, profile: Profile) -> None:
     if not profile.configurations:
-        reader.fail("configurations", "is empty; expected at least one batching configuration")
+        reader.fail("configurations", "is empty; expected at least one batching configuration", "missing")
     if profile.memory_mb > profile.hardware_memory_mb:
-        reader.fail("memory_mb", f"{profile.memory_mb:g} MB do not fit {profile.hardware_memory_mb:g} MB")
+        words = f"{profile.memory_mb:g} MB do not fit {profile.hardware_memory_mb:g} MB"
+        reader.fail("memory_mb", words, "conflict")
     for index, configuration in enumerate(profile.configurations):
         where = f"configurations[{index}].latency"
         rates = [point.rate_hz for point in configuration.latency]
         if len(rates) < 2:
-            reader.fail(where, f"expected at least two rates, got {len(rates)}")
+            reader.fail(where, f"expected at least two rates, got {len(rates)}", "wrong_length")
         if any(low >= high for low, high in pairwise(rates)):
-            reader.fail(where, f"rate_hz must rise from point to point, got {rates}")
+            reader.fail(where, f"rate_hz must rise from point to point, got {rates}", "conflict")
         for number, point in enumerate(configuration.latency):
             ladder = [point.p50_ms, point.p90_ms, point.p95_ms, point.p99_ms, point.p99_9_ms]
             if ladder != sorted(ladder):
-                reader.fail(
-                    f"{where}[{number}]", f"percentiles must not fall from p50 to p99_9, got {ladder}"
-                )
+                words = f"percentiles must not fall from p50 to p99_9, got {ladder}"
+                reader.fail(f"{where}[{number}]", words, "conflict")

@@ -262,19 +262,22 @@ def test_a_server_with_a_schedule_loads_no_solver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "cause", "words"),
     [
-        ("", "not JSON"),
-        ('{"schema": 1, "schema": 1}', "the key 'schema' is a duplicate"),
-        ('{"schema": 1, "objective": NaN}', "NaN is not a number"),
-        ("[" * 100_000, "not JSON"),
-        ("[1]", "expected a mapping"),
+        ("", "syntax", "not JSON"),
+        ('{"schema": 1, "schema": 1}', "duplicate_key", "duplicate key 'schema'"),
+        ('{"schema": 1, "objective": NaN}', "syntax", "NaN is not a number"),
+        ('{"schema": 99}', "wrong_version", "make a new one with `rosa plan --json`"),
+        ("[" * 100_000, "syntax", "not JSON"),
+        ("[1]", "wrong_type", "expected a mapping"),
     ],
 )
-def test_what_is_no_plan_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_what_is_no_schedule_is_refused(text: str, cause: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=words) as refused:
         load_schedule(path)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    assert [problem.cause for problem in refused.value.problems] == [cause]
+    with pytest.raises(ConfigError, match="cannot be read") as refused:
         load_schedule(tmp_path / "none.json")
+    assert [problem.cause for problem in refused.value.problems] == ["unreadable"]
