@@ -104,6 +104,8 @@ class LiveServer:
         self.gateway.send_drain()
         self.cluster.stop(STOP_S)
         self.gateway.close()
+        for _ in range(2):  # it sees that they have ended, and then closes the memory shared with them
+            self.cluster.poll(MonotonicClock().now_s())
         self._context.term()
 
 

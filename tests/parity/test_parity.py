@@ -1,0 +1,83 @@
+"""The simulator is no second implementation: what it decides, production decides, call by call."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from tests.parity import trace
+
+TOLERANCE_S = 0.05  # of every time; the trace keeps its events apart, so that no order depends on it
+KEPT_APART_S = 0.025
+
+
+@pytest.fixture(scope="module")
+def simulated() -> trace.Record:
+    return trace.simulated()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> trace.Record:
+    """Played again when the machine itself stood still for longer than the trace keeps its events apart."""
+    for _ in range(4):
+        record, stalled_s = trace.live(Path(tmp_path_factory.mktemp("live")))
+        if stalled_s < KEPT_APART_S:
+            break
+    return record
+
+
+def by_robot(rows: list[tuple[object, ...]], robot: str) -> list[tuple[object, ...]]:
+    """Without the times."""
+    return [row[1:] for row in rows if row[1] == robot]
+
+
+def test_the_trace_shows_what_it_is_for(simulated: trace.Record) -> None:
+    endings = {ending for *_, ending in simulated.ends}
+    assert endings == {"in_time", "missed", "cancelled"}
+    assert simulated.late_results == [("sort-1", "monitor")], "an answer that came after its deadline"
+    assert ("sort-1", "system1", 5, "missed") in by_robot([*simulated.ends], "sort-1"), "a lost request"
+    assert simulated.replies["sort-1", 9] == "unavailable", "what the killed worker held"
+    assert any(len(calls) == 2 for _, _, calls in simulated.batches)
+
+
+def test_no_order_in_the_trace_hangs_on_a_few_milliseconds(simulated: trace.Record) -> None:
+    """Else a busy machine would decide it, and the comparison below would say nothing."""
+    for robot in {robot for _, robot, *_ in simulated.sends}:
+        times = sorted(
+            {
+                round(row[0], 4)
+                for rows in (simulated.sends, simulated.ends)
+                for row in rows
+                if row[1] == robot
+            }
+        )
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert all(gap > KEPT_APART_S or gap < 0.003 for gap in gaps), f"{robot}: {times}"
+
+
+def test_robots_send_the_same_calls_in_the_same_order(simulated: trace.Record, live: trace.Record) -> None:
+    assert [row[1:] for row in live.sends] == [row[1:] for row in simulated.sends]
+
+
+def test_every_call_ends_the_same_way(simulated: trace.Record, live: trace.Record) -> None:
+    for robot in ("sort-0", "sort-1", "pack-0"):
+        assert by_robot([*live.ends], robot) == by_robot([*simulated.ends], robot)
+    assert live.late_results == simulated.late_results
+
+
+def test_the_gateway_makes_the_same_batches(simulated: trace.Record, live: trace.Record) -> None:
+    for replica in trace.REPLICAS:
+        expected = [calls for _, name, calls in simulated.batches if name == replica]
+        assert [calls for _, name, calls in live.batches if name == replica] == expected
+
+
+def test_every_request_gets_the_same_final_answer(simulated: trace.Record, live: trace.Record) -> None:
+    assert live.replies == simulated.replies
+
+
+def test_and_all_of_it_at_the_same_times(simulated: trace.Record, live: trace.Record) -> None:
+    for expected, found in ((simulated.sends, live.sends), (simulated.batches, live.batches)):
+        for one, other in zip(expected, found, strict=True):
+            assert other[0] == pytest.approx(one[0], abs=TOLERANCE_S), f"{one} against {other}"

@@ -1,0 +1,171 @@
+"""One small trace, played through the simulator and over real sockets: what each decided, call by call.
+
+Three robots on two System 1 servers and one monitor. What happens is the same in both: a monitor that answers two
+robots at once is too slow for its SLO (late results), one request never leaves its robot, and one worker is killed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rosa_client.runtime.commands import CallEnded, Send
+from rosa_contract.clock import MonotonicClock
+from rosa_contract.config import parse_factory
+from rosa_server.serving.core.actions import Dispatch, Reply
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.live import LiveFleet
+from rosa_sim.fleet.live_server import LiveServer
+from rosa_sim.fleet.measure import Meter
+from rosa_sim.fleet.network import Network
+from rosa_sim.fleet.robot import VirtualRobot
+from rosa_sim.fleet.simulation import Joining, Serving, Simulation, tasks_of
+
+FACTORY = parse_factory("""
+server_cluster: {num_servers: 3}
+robot_fleet: [{task: sort, num_robots: 2}, {task: pack, num_robots: 1}]
+sort:
+  pipeline: {action_period_ms: 725}
+  components:
+    system1: {model: policy, slo_ms: 300}
+    monitor: {model: watcher, slo_ms: 350, freq_hz: 1.0, fallback: stop_and_resend}
+pack:
+  pipeline: {action_period_ms: 800}
+  components:
+    system1: {model: policy, slo_ms: 400}
+    monitor: {model: watcher, slo_ms: 700, freq_hz: 0.8, fallback: stop_and_resend}
+""")
+REPLICAS = {
+    "left": Replica("left", "policy", "left", batch=2, deadline_aware=False),
+    "right": Replica("right", "policy", "right", batch=2, deadline_aware=False),
+    "watch": Replica("watch", "watcher", "watch", batch=2, deadline_aware=False),
+}
+ROUTES = {
+    "sort/0": {"system1": "left", "monitor": "watch"},
+    "sort/1": {"system1": "right", "monitor": "watch"},
+    "pack/0": {"system1": "left", "monitor": "watch"},
+}
+SERVICES = {
+    "left": BatchProfile({1: 120.0, 2: 160.0}),
+    "right": BatchProfile({1: 200.0, 2: 260.0}),
+    "watch": BatchProfile({1: 150.0, 2: 420.0}),
+}
+ROBOTS = [Joining("sort-0", "sort", 0.0), Joining("sort-1", "sort", 0.10), Joining("pack-0", "pack", 0.54)]
+LOST = (("sort-1", 5),)
+KILL_S, END_S = 3.27, 3.72
+NOTICED_S = 0.04  # a killed worker is noticed within one look at the cluster, every 0.05 s
+
+
+def serving() -> Serving:
+    return Serving(FACTORY, Placement(REPLICAS, ROUTES), SERVICES)
+
+
+@dataclass
+class Record(Meter):
+    """Everything that was decided, with the time since the start."""
+
+    started_s: float = 0.0
+    sends: list[tuple[float, str, str, int]] = field(default_factory=list)
+    ends: list[tuple[float, str, str, int, str]] = field(default_factory=list)
+    batches: list[tuple[float, str, tuple[tuple[str, int], ...]]] = field(default_factory=list)
+    replies: dict[tuple[str, int], str] = field(default_factory=dict)
+    late_results: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(tasks_of(FACTORY, ROBOTS), 0.0, 1e12)
+
+    def sent(self, robot: VirtualRobot, send: Send, now_s: float) -> None:
+        self.sends.append((now_s - self.started_s, robot.name, send.component, send.request_id))
+
+    def ended(self, robot: VirtualRobot, ended: CallEnded, now_s: float) -> None:
+        super().ended(robot, ended, now_s)
+        at_s = now_s - self.started_s
+        self.ends.append((at_s, robot.name, ended.component, ended.request_id, ended.ending))
+
+    def late(self, robot: VirtualRobot, component: str, now_s: float) -> None:
+        super().late(robot, component, now_s)
+        self.late_results.append((robot.name, component))
+
+    def watch(self, now_s: float, action: Any) -> None:
+        """What the serving core decided."""
+        if isinstance(action, Dispatch):
+            calls = tuple((call.robot_id, call.request_id) for call in action.calls)
+            replica = action.worker_id.partition("/")[0]
+            self.batches.append((now_s - self.started_s, replica, calls))
+        elif isinstance(action, Reply):
+            self.replies[action.call.robot_id, action.call.request_id] = action.status
+
+
+class LossyNetwork(Simulation):
+    """Requests that never leave their robots."""
+
+    drop: Collection[tuple[str, int]] = LOST
+
+    def _requests(self, now_s: float, seat: Any, sends: Any) -> None:
+        leave = [send for send in sends if (seat.robot.name, send.request_id) not in self.drop]
+        super()._requests(now_s, seat, leave)
+
+
+def simulated() -> Record:
+    """The trace under the simulated clock."""
+    record = Record()
+    simulation = LossyNetwork(serving(), ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
+    simulation.at(KILL_S + NOTICED_S / 2, lambda now_s: simulation.lose_server("right", now_s))
+    simulation.run(END_S)
+    return record
+
+
+def stalls(stop: threading.Event) -> float:
+    """The longest time that this machine gave no processor to a thread that wanted one, until `stop`."""
+    longest_s, last_s = 0.0, time.monotonic()
+    while not stop.wait(0.002):
+        now_s = time.monotonic()
+        longest_s, last_s = max(longest_s, now_s - last_s), now_s
+    return longest_s
+
+
+def live(folder: Path) -> tuple[Record, float]:
+    """The trace over ZeroMQ, with a real gateway and worker processes; and the machine's longest stall meanwhile."""
+    clock = MonotonicClock()
+    server = LiveServer(serving(), folder)
+    stop = threading.Event()
+    kill_s = [float("inf")]
+
+    def serve() -> None:
+        while not stop.is_set():
+            if clock.now_s() >= kill_s[0]:
+                kill_s[0] = float("inf")
+                server.lose("right")
+            server.step()
+
+    try:
+        patience_s = clock.now_s() + 60.0
+        while not server.ready:
+            server.step()
+            assert clock.now_s() < patience_s, "the workers did not start within a minute"
+        started_s = clock.now_s() + 0.1
+        record = Record(started_s=started_s)
+        server.core.watch = record.watch
+        kill_s[0] = started_s + KILL_S
+        thread = threading.Thread(target=serve)
+        thread.start()
+        watcher = ThreadPoolExecutor(1)
+        stalled = watcher.submit(stalls, stop)
+        try:
+            fleet = LiveFleet(server.gateway.robots_endpoint, FACTORY, ROBOTS, record, started_s, drop=LOST)
+            fleet.run(started_s + END_S)
+            server.core.watch = None  # what follows is the end, and no part of the trace
+            fleet.close()
+        finally:
+            stop.set()
+            thread.join(10.0)
+            watcher.shutdown()
+    finally:
+        server.close()
+    return record, stalled.result()
