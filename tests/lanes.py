@@ -27,7 +27,7 @@ class Lane(Enum):
     ALONE = "alone"
 
 
-# The longest prefix of a file's path decides. What is new in tests/system is live until somebody knows better.
+# The longest prefix of a file's path decides; what is new is live until somebody knows better.
 LANES = {
     "tests/system/packaging/": Lane.BESIDE,  # compiles
     "tests/unit/sim/explore/test_exploration.py": Lane.BESIDE,  # first, as it is long
@@ -35,7 +35,8 @@ LANES = {
     "tests/system/server_faults/": Lane.BESIDE,
     "tests/system/server_lifecycle/": Lane.BESIDE,
     "tests/unit/": Lane.BESIDE,
-    "tests/system/": Lane.LIVE,
+    "tests/": Lane.LIVE,
+    "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine
 }

@@ -143,6 +143,10 @@ def test_no_tests_end_at_once() -> None:
     assert all(process.shutting_down for process in processes)
 
 
+def test_what_is_new_is_live() -> None:
+    assert lane_of("tests/system/new/test_new.py::test") is Lane.LIVE
+
+
 def test_every_lane_names_files_that_exist() -> None:
     files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     for prefix in LANES:
