@@ -22,6 +22,7 @@ WIDTH, MARGIN, LEFT = 960.0, 16.0, 108.0
 LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
 BETWEEN_ROWS = 14.0
 SHORTEST, APART = 1.6, 1.2  # the least width of a call, and what keeps it from the next
+TICK_APART = 3.0  # the least distance of a deadline's tick from the next call
 DPI, MOST_PX = 150, 30_000
 TEXT, SMALL, HEADING = 9.0, 7.5, 13.0
 INK, FAINT, RULE = "#23272e", "#6b7280", "#d5d9df"
@@ -217,10 +218,11 @@ class _Group:
             box = Rectangle((left, top + 2), width, LANE - 4, edgecolor="none")
             box.set(facecolor=CALLS.get(bar.ending, INK), zorder=2)
             axes.add_patch(box)
-            # A tick inside the next call's bar would seem to be that one's.
-            taken = following is not None and following.start_s <= bar.deadline_s
+            x = self.x(bar.deadline_s)
+            # At or inside the next call's bar the tick of one that had ended would seem to be that bar's.
+            answered = bar.end_s < bar.deadline_s
+            taken = answered and following is not None and self.x(following.start_s) < x + TICK_APART
             if self.row.start_s <= bar.deadline_s <= self.row.end_s and not taken:
-                x = self.x(bar.deadline_s)
                 axes.plot([x, x], [top + LANE - 5, top + LANE + 1], color=INK, lw=0.9, zorder=3)
 
     def _marks(self, axes: Axes, top: float, lanes: float, bottom: float) -> None:
