@@ -1,4 +1,4 @@
-"""Takes a managed node through its life cycle, as `ros2 launch` does where there is one."""
+"""Configures and activates a managed node, as `ros2 launch` would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIFECYCLE_TIMEOUT_S = 30.0
 def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFECYCLE_TIMEOUT_S) -> None:
     """Configure and activate a managed node.
 
-    Raises `BringupError` when it does not come up, or when `failure` says, while it is waited for, why it cannot.
+    Raises `BringupError` when it does not come up, or when `failure` reports why it cannot.
     """
     context = rclpy.Context()
     rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)

@@ -1,11 +1,11 @@
-"""Starts and watches the nodes of robots where there is no `ros2 launch`: the list of `graph.py`, as processes.
+"""Starts and watches the nodes of robots as processes, for machines without `ros2 launch`.
 
     python -m rosa_client.bringup start_server:=true
     python -m rosa_client.bringup config:=configs/two_robots.yaml fleet:=true panel:=true start_server:=true
 
-On SIGINT or SIGTERM all are ended (`supervisor.py`). When a process ends by itself, `roles.py` says what that means: a
-recorder or the panel is missed by nobody, a node of a robot by that robot only; when no robot is left that can work,
-all are ended. Exit status 0: no robot was lost. `Bringup` is the same as a library.
+`graph.py` lists the nodes. SIGINT or SIGTERM ends all of them (`supervisor.py`). When a process ends by itself,
+`roles.py` says what follows: no robot needs a recorder or the panel, a robot needs its own nodes, and when no robot can
+work any more, everything ends. Exit status 0: no robot was lost. `Bringup` is the same as a library.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
 
-# Those of the checkout: an installed ROS 2 has `ros2 launch`.
+# Of the checkout; an installed package is started with `ros2 launch`.
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
-PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; without end, since a person may mend what ends it
+PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it
 
 
 class Bringup:
@@ -49,18 +49,18 @@ class Bringup:
         graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
         panel: NodeSpec | None = None,
     ) -> None:
-        """`last`: this process takes no part in ROS afterwards, so what only it has mapped is removed as well.
+        """`last`: this process does not use ROS afterwards, so shared memory that only it has mapped is removed too.
 
         `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
         `panel`: the operator panel. When it ends, robots go on, and `news` starts it again.
         """
         self._robots = robots
         self._panel = panel
-        self._panel_due_s: float | None = None  # when it is started again; None: it runs
+        self._panel_due_s: float | None = None  # when to start it again; None while it runs
         self._graph = graph
         self._roles = roles_of(robots, graph, panel)
-        self._told: set[str] = set()  # processes whose end was told
-        self.down: set[str] = set()  # processes that were ended on purpose, which means nothing
+        self._told: set[str] = set()  # processes whose end was reported
+        self.down: set[str] = set()  # processes that were ended on purpose
         self._last = last
         self._server = server
         self._logs = logs
@@ -88,32 +88,32 @@ class Bringup:
         self.supervisor.stop(listening=not self._last)
 
     def failure(self) -> str:
-        """Why no robot can work any more and where the last words are; empty while one can."""
+        """Why no robot can work any more, and where the logs are; empty while one can."""
         over = self._roles.all_lost(self._ended())
         return f"{over}; see {self._logs}" if over and self._logs is not None else over
 
     def lost(self) -> list[str]:
-        """Robots that miss a node."""
+        """Robots that have lost a node."""
         return self._roles.lost(self._ended())
 
     def news(self) -> list[str]:
-        """What ended by itself since the last call, and what follows. A panel that ended is started again in time."""
+        """What ended by itself since the last call, and what follows. Also restarts an ended panel when it is time."""
         ended = self._ended()
-        self._told &= ended.keys()  # one that was started again may end again
+        self._told &= ended.keys()  # a restarted process may end again
         news = [name for name in ended if name not in self._told]
         self._told |= set(news)
         self._mind_panel(ended, time.monotonic())
         return [self._roles.explain(name, ended) for name in news]
 
     def _mind_panel(self, ended: Mapping[str, int], now_s: float) -> None:
-        """A panel that has ended is started again after a while, however often it ends."""
+        """Start an ended panel again after a while, however often it ends."""
         if self._panel is None or self._panel.process not in ended:
             return
         if self._panel_due_s is None:
             self._panel_due_s = now_s + PANEL_AGAIN_AFTER_S
         elif now_s >= self._panel_due_s:
             self._panel_due_s = None
-            self._told.discard(self._panel.process)  # its next end is news, also when it comes at once
+            self._told.discard(self._panel.process)  # report its next end, also when it comes at once
             self.supervisor.start(self._panel.process, node_command(self._panel))
 
     def _ended(self) -> dict[str, int]:
@@ -151,7 +151,7 @@ class Bringup:
                 if node.managed:
                     activate(node.full_name, hopeless)
         except BringupError:
-            # A node that refuses, or hangs, is a mistake to mend before anybody works; one that ended is told of.
+            # A node that refuses or hangs must be fixed before any robot works; one that ended is reported as lost.
             if self.failure() or robot.namespace not in self.lost():
                 raise
 
@@ -164,13 +164,13 @@ class Bringup:
 
 
 def prepare_environment() -> None:
-    """Have this process, before `rclpy.init`, and its children use the DDS profile that lets pictures through."""
+    """Make this process and its children use the DDS profile for large messages. Call it before `rclpy.init`."""
     if DDS_PROFILE.is_file():
         os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(DDS_PROFILE))
 
 
 def node_command(spec: NodeSpec) -> list[str]:
-    """How to run a node without `ros2 run`: its module with the same ROS arguments."""
+    """The command that runs a node without `ros2 run`: its module with the same ROS arguments."""
     module = spec.executable if "." in spec.executable else f"rosa_client.nodes.{spec.executable}"
     command = [sys.executable, "-m", module, "--ros-args", "-r", f"__node:={spec.name}", "-r"]
     command.append(f"__ns:={spec.namespace}")
@@ -183,9 +183,9 @@ def node_command(spec: NodeSpec) -> list[str]:
 
 
 def end_on_signals() -> Callable[[], None]:
-    """Have the first SIGINT or SIGTERM raise `KeyboardInterrupt`, also in a start-up that waits; later ones do nothing.
+    """Make the first SIGINT or SIGTERM raise `KeyboardInterrupt`, also during start-up; later ones do nothing.
 
-    Python drops an exception that is raised while it forks. Call what is returned now and then: it raises once more.
+    Python drops an exception that is raised while it forks. So call the returned function regularly: it raises again.
     """
     seen: list[int] = []
 
@@ -204,7 +204,7 @@ def end_on_signals() -> Callable[[], None]:
 
 
 def parse(arguments: Sequence[str]) -> tuple[Robot, Cell]:
-    """`name:=value` as for `ros2 launch`: what one robot is told, and what is said once for all."""
+    """`name:=value` as for `ros2 launch`: the arguments of one robot, and those for the whole cell."""
     kinds = {entry.name: type(entry.default) for entry in (*fields(Robot), *fields(Cell))}
     values: dict[str, Any] = dict(DEFAULTS)
     for argument in arguments:
@@ -235,7 +235,7 @@ def usage() -> str:
 
 
 def main() -> int:
-    """Run the robots until a signal, or until none is left that can work."""
+    """Run the robots until a signal, or until none can work any more."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(usage())
         return 0
@@ -261,7 +261,7 @@ def main() -> int:
 
 
 def watch(bringup: Bringup, check_signals: Callable[[], None]) -> NoReturn:
-    """Say what ends, until no robot is left that can work, or until a signal; `BringupError` when a robot was lost."""
+    """Report what ends, until a signal or until no robot can work. Raises `BringupError` when a robot was lost."""
     try:
         while True:
             time.sleep(0.2)

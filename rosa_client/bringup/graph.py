@@ -1,4 +1,4 @@
-"""The nodes of a cell, written once: `launch/pick_place.launch.py` and `bringup.py` both start these lists."""
+"""The nodes of a cell. `launch/pick_place.launch.py` and `bringup.py` both start these lists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeSpec:
     namespace: str
     parameters: dict[str, Any] = field(default_factory=dict)
     managed: bool = False  # a lifecycle node, to be configured and activated
-    # topic or service as the node names it -> as others do
+    # the node's name of a topic or service -> the name in use
     remap: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -35,13 +35,13 @@ class NodeSpec:
 
     @property
     def process(self) -> str:
-        """What its process is called, in messages and as a log file."""
+        """The name of its process in messages and of its log file."""
         return self.full_name.strip("/")
 
 
 @dataclass(frozen=True)
 class Robot:
-    """What the bring-up of one robot can be told: the launch file's arguments with their defaults and texts."""
+    """The bring-up arguments of one robot, with defaults and help texts; the launch file takes them from here."""
 
     config: str = field(default="", metadata={"doc": "factory file: tasks, components, deadlines, fallbacks"})
     robot: str = field(default="", metadata={"doc": "robot file: cameras, joints, limits, poses"})
@@ -70,7 +70,7 @@ class Robot:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is said once for all robots of a bring-up: more arguments of the launch file."""
+    """Bring-up arguments for the whole cell."""
 
     fleet: bool = field(
         default=False,
@@ -82,7 +82,7 @@ class Cell:
 
 
 def robots_of(given: Robot, cell: Cell) -> list[Robot]:
-    """The one robot that was described, or the whole fleet of its factory file.
+    """The given robot, or the whole fleet of its factory file.
 
     A fleet's namespaces count on from the given one: panda0, panda1, ... Raises `ConfigError` for a wrong file.
     """
@@ -117,7 +117,7 @@ def bases_of(robots: Sequence[Robot]) -> dict[str, Base]:
 
 
 def panel(robots: Sequence[Robot], cell: Cell) -> NodeSpec:
-    """The operator panel for these robots, and for any other it finds."""
+    """The operator panel. It places these robots, and shows any other that it finds."""
     values = {
         "robot": robots[0].robot,
         "operator": cell.operator,
@@ -128,7 +128,7 @@ def panel(robots: Sequence[Robot], cell: Cell) -> NodeSpec:
 
 
 def robot_graph(given: Robot) -> list[NodeSpec]:
-    """The nodes of one robot in the order of their start: what is needed by others first."""
+    """The nodes of one robot in start order: those that others need come first."""
     if given.driver not in DRIVERS:
         raise ValueError(f"driver: expected one of {', '.join(sorted(DRIVERS))}, got {given.driver!r}")
     arm, camera = DRIVERS[given.driver]
@@ -151,6 +151,6 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
 
 
 def recorder(given: Robot) -> NodeSpec:
-    """What records a robot where there is no `ros2 bag`; start it before the others so that it misses nothing."""
+    """The recorder for machines without `ros2 bag`. Start it first, so that it misses nothing."""
     namespace = "/" + given.namespace.strip("/")
     return NodeSpec("recorder_node", "recorder_node", namespace, {"path": given.record})

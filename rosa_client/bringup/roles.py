@@ -1,7 +1,7 @@
 """What the end of a process means for the robots of a bring-up: nothing, the loss of one robot, or the end of all.
 
-Pure: `bringup.py` and the launch files both ask here. A robot that misses a node stops by itself (its runtime calls a
-human when a camera or its arm is silent, its arm holds when its runtime is), so what is left of it stays up to say so.
+Pure; used by `bringup.py` and the launch files. A robot that has lost a node stops by itself: its runtime calls a human
+when a camera or the arm is silent, and its arm holds when the runtime is. So its other nodes stay up to report it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rosa_client.bringup.graph import NodeSpec, Robot, recorder, robot_graph
 
 @dataclass(frozen=True)
 class Roles:
-    """Who needs which process. One that is not named here, such as the server, is needed by every robot."""
+    """Which robot needs which process. A process not listed here, such as the server, is needed by every robot."""
 
     robots: Mapping[str, frozenset[str]]  # robot -> its nodes
-    spares: Mapping[str, str]  # a process that no robot needs -> what is without it
+    spares: Mapping[str, str]  # a process that no robot needs -> what happens without it
 
     def lost(self, ended: Collection[str]) -> list[str]:
-        """Robots that miss a node."""
+        """Robots that have lost a node."""
         return [robot for robot, nodes in self.robots.items() if nodes & set(ended)]
 
     def all_lost(self, ended: Mapping[str, int]) -> str:
@@ -33,16 +33,16 @@ class Roles:
         return ", ".join(f"{name} {ending(ended[name])}" for name in fatal)
 
     def explain(self, name: str, ended: Mapping[str, int]) -> str:
-        """For people: that `name`, one of `ended`, ended, and what follows."""
+        """In words: how `name`, one of `ended`, ended, and what follows."""
         what = f"{name} {ending(ended[name])}"
         if name in self.spares:
             return f"{what}: {self.spares[name]}"
         if self.all_lost(ended):
-            return f"{what}: no robot is left that can work; all ends"
+            return f"{what}: no robot can work any more; everything ends"
         robot = next(robot for robot, nodes in self.robots.items() if name in nodes)
         others = [other for other in self.robots if other not in self.lost(ended)]
         return (
-            f"{what}: {robot} is lost. It stops by itself, and what is left of it stays up for its operator;"
+            f"{what}: {robot} is lost. It stops by itself, and its other nodes stay up for its operator;"
             f" {', '.join(others)} {'goes' if len(others) == 1 else 'go'} on"
         )
 
@@ -52,24 +52,21 @@ def roles_of(
     graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
     panel: NodeSpec | None = None,
 ) -> Roles:
-    """The roles in a bring-up of `robots` with the nodes that `graph` says, and their recorders."""
+    """The roles in a bring-up of `robots` with the nodes of `graph`, their recorders and the panel."""
     spares = {
-        recorder(
-            robot
-        ).process: f"{robot.namespace} goes on and is not recorded any more; {robot.record} has what came"
-        " before"
+        recorder(robot).process: f"{robot.namespace} goes on unrecorded; {robot.record} has what came before"
         for robot in robots
         if robot.record
     }
     if panel is not None:
-        spares[panel.process] = "robots go on; until it is started again, `rosa operator` does what it did"
+        spares[panel.process] = "robots go on; until it is started again, use `rosa operator`"
     return Roles(
         {robot.namespace: frozenset(node.process for node in graph(robot)) for robot in robots}, spares
     )
 
 
 def ending(status: int) -> str:
-    """How a process ended, from its exit status; of one that was killed, the signal."""
+    """How a process ended: its exit status, or the signal that killed it."""
     if status >= 0:
         return f"ended with status {status}"
     try:

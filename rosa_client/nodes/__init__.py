@@ -1,1 +1,1 @@
-"""Thin ROS 2 nodes; what they decide is decided in `rosa_client/runtime`."""
+"""Thin ROS 2 nodes. Decisions are taken in `rosa_client/runtime`."""

@@ -1,4 +1,4 @@
-"""Arm commands as orders, and what the arm does as messages."""
+"""Translates between messages and orders: arm commands in, the arm's state and diagnostics out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointStat
 
 
 def arm_status(player: ChunkPlayer, now_s: float, refused: int, trouble: str, stamp: Time) -> ArmStatus:
-    """What the player does. `trouble`: why no setpoint can reach the arm any more; empty while they do."""
+    """What the player does. `trouble`: why setpoints no longer reach the arm; empty while they do."""
     return ArmStatus(
         stamp=stamp,
         last_epoch=player.last.epoch,
@@ -65,7 +65,7 @@ def arm_status(player: ChunkPlayer, now_s: float, refused: int, trouble: str, st
 def control_diagnostics(
     name: str, player: ChunkPlayer, pace: Pace, rate_hz: float, refused: int, trouble: str
 ) -> DiagnosticStatus:
-    """The control loop: what is wrong with it, and how regular it is."""
+    """The control loop: what is wrong with it, and its timing."""
     level, text = DiagnosticStatus.OK, player.state.name.lower()
     if trouble:
         level, text = DiagnosticStatus.ERROR, trouble

@@ -51,11 +51,11 @@ SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
 DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
-REST_WITHIN_S = 1.0  # from the working speed the limits need about 0.2 s
+REST_WITHIN_S = 1.0  # stopping from the working speed takes about 0.2 s
 
 
 class ArmNode(Node):
-    """Thin: messages to orders, states to messages."""
+    """Hands messages to the control loop and publishes what the loop reports."""
 
     def __init__(self) -> None:
         super().__init__("arm_node")
@@ -96,7 +96,7 @@ class ArmNode(Node):
         self._loop.stop()
         self._arm.close()
         pace = self._loop.pace()
-        # Not through ROS, which a signal has shut down by now.
+        # Printed, not logged: the signal has shut ROS down by now.
         print(
             f"{self.get_name()}: control loop: {pace.periods} periods, jitter p50 {pace.jitter_p50_ms:.2f} ms, "
             f"p99 {pace.jitter_p99_ms:.2f} ms, work p99 {pace.work_p99_ms:.2f} ms, {pace.restarts} restarts",
@@ -104,7 +104,7 @@ class ArmNode(Node):
         )
 
     def _come_to_rest(self) -> None:
-        """Ramp down before the setpoints end: whoever stops this node may do so in the middle of a motion."""
+        """Bring the arm to rest before the setpoints end: the node may be stopped in the middle of a motion."""
         rest = self._loop.submit(lambda: self._player.come_to_rest("the arm node ends"))
         end_s = time.monotonic() + REST_WITHIN_S
         while self._loop.running and time.monotonic() < end_s and not (rest.done() and self._player.settled):
@@ -122,7 +122,7 @@ class ArmNode(Node):
             )
 
     def _answered(self, future: Future[Refusal | None], number: OrderId) -> None:
-        """In the control thread, right after an order was taken or refused."""
+        """Runs in the control thread, right after an order was taken or refused."""
         refusal = future.result()
         if refusal is not None:
             self._refused += 1
@@ -157,11 +157,11 @@ class ArmNode(Node):
     # -- what the arm says ------------------------------------------------------------------------------------------
 
     def _after_period(self, now_s: float, state: ArmState) -> None:
-        """In the control thread, which goes on after a signal has shut ROS down, until `close`."""
+        """Runs in the control thread, which goes on until `close` even after a signal has shut ROS down."""
         try:
             self._publish(now_s, state)
         except Exception as error:
-            if self.context.ok():  # what the arm says must not end what it does
+            if self.context.ok():  # a publishing error must not stop the control loop
                 text = f"the arm's state cannot be published: {error!r}"
                 self.get_logger().error(text, throttle_duration_sec=1.0)
 
@@ -178,7 +178,7 @@ class ArmNode(Node):
             self._scene.publish(now_s)
 
     def _watch_loop(self) -> None:
-        """In the ROS thread: a control loop that ended or is blocked cannot say so itself."""
+        """Runs in the ROS thread, because a control loop that has ended or is blocked cannot report it itself."""
         if trouble := self._loop.trouble():
             self._publish_status(time.monotonic(), trouble)
 
@@ -197,7 +197,7 @@ class ArmNode(Node):
         self._diagnostics.publish(array)
 
     def _in_loop(self, call: Callable[[], Any]) -> tuple[Any, str]:
-        """Have the control thread call something; its result, or in words what went wrong."""
+        """Run `call` in the control thread; returns its result, or a description of what went wrong."""
         future = self._loop.submit(call)
         try:
             return answer_within(future, MAX_CALL_S), ""
@@ -208,7 +208,7 @@ class ArmNode(Node):
 
 
 def keep_apart() -> None:
-    """Before ROS starts: take the DDS profile for arms, where the robot's own is in use.
+    """Switch to the DDS profile for arms when the robot's profile is in use. Call it before ROS starts.
 
     Sending through shared memory takes a lock that the receiver may hold when it is stopped; with sockets alone no
     other process can keep this node from speaking, or from hearing the emergency stop.
@@ -220,7 +220,7 @@ def keep_apart() -> None:
 
 
 def main() -> None:
-    # The control thread must get the interpreter soon after it wakes; the default is 5 ms.
+    # The control thread must get the GIL soon after it wakes; the default switch interval is 5 ms.
     sys.setswitchinterval(0.0005)
     keep_apart()
     run_node(ArmNode, (ConfigError, DriverError))

@@ -1,6 +1,6 @@
 """The camera node: all cameras of one robot, as pictures, compressed pictures and camera_info.
 
-A camera that gives no new picture publishes nothing: its silence is what the runtime's sensor age watches.
+A camera without a new picture publishes nothing. The runtime notices its silence by the age of the newest sample.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARAMETERS = {
 
 
 class CameraNode(Node):
-    """Frames from a driver, at a rate, to topics."""
+    """Publishes the frames of a driver at a fixed rate."""
 
     def __init__(self) -> None:
         super().__init__("camera_node")
@@ -88,7 +88,7 @@ class Camera:
         self._since_s = time.monotonic()
 
     def publish(self, frame: Frame) -> None:
-        """Everything of one frame carries the one stamp at which it was taken."""
+        """All messages of one frame carry the time at which it was taken."""
         taken = self._node.get_clock().now() - rclpy.duration.Duration(seconds=frame.age_s)
         self._info.header.stamp = taken.to_msg()
         self._info.header.frame_id = self._frame_id
@@ -106,7 +106,7 @@ class Camera:
         self._count += 1
 
     def diagnose(self) -> DiagnosticStatus:
-        """Frames since the last call, against the rate that the robot file wants."""
+        """The frame rate since the last call, compared with the robot file's."""
         now_s = time.monotonic()
         rate_hz = self._count / (now_s - self._since_s)
         self._count, self._since_s = 0, now_s
@@ -126,7 +126,7 @@ class Camera:
 
 
 def camera_info(spec: CameraSpec, focal_px: float) -> CameraInfo:
-    """An ideal pinhole with its centre in the middle; all zero for an uncalibrated camera, as REP 104 says."""
+    """An ideal pinhole with its centre in the middle; all zero for an uncalibrated camera, as REP 104 asks."""
     info = CameraInfo(height=spec.height, width=spec.width)
     if focal_px > 0:
         cx, cy = spec.width / 2, spec.height / 2

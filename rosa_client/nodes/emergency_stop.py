@@ -1,7 +1,7 @@
-"""How the emergency stop of an arm is reached: two topics and a service to press it, one service to release it.
+"""The ROS side of an arm's emergency stop: two topics and a service to press it, one service to release it.
 
 A part of the arm node, so that it works without runtime, server and operator panel. Pressing asks no questions;
-releasing takes who and why, and is told to everybody on `operator_audit`.
+releasing needs a name and a reason, and is published on `operator_audit`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.nodes.qos import AUDITS
 
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
-# A reader that wants reliable delivery does not hear a best-effort button, and the other one may lose a message.
+# A reliable subscription does not match a best-effort publisher, and a best-effort one may lose a message: use both.
 BUTTONS = tuple(
     QoSProfile(depth=10, reliability=how)
     for how in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
@@ -31,8 +31,10 @@ InLoop = Callable[[Callable[[], Any]], tuple[Any, str]]
 
 
 class EmergencyStopPort:
-    """Messages to the player's latch and back. `in_loop` runs a call between two control periods and gives its result
-    or what went wrong; `submit` does not wait."""
+    """Connects the player's latch with ROS.
+
+    `in_loop` runs a call between two control periods and returns its result or what went wrong; `submit` does not wait.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class EmergencyStopPort:
         return pressed
 
     def _press(self, source: str) -> None:
-        """In the control thread."""
+        """Runs in the control thread."""
         if self._player.press_emergency_stop(source):
             self._node.get_logger().error(
                 f"emergency stop pressed by {source}; the arm holds until it is released"

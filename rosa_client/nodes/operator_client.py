@@ -1,4 +1,4 @@
-"""A client for operators without a panel: finds robots and asks them, one thing after the other (`rosa operator`)."""
+"""The ROS client behind `rosa operator`: finds robots and calls their services, one at a time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.operator.choices import STOP, Click
 from rosa_client.operator.robot_view import AlertView, OperatorError, namespace_of
 
-SETTLE_S = 1.5  # nothing new for this long: then all robots are found, and their latched topics are here
-TELL_EVERY_S = 0.05  # whether more arms listen now to a stop of all
-LONGEST_ANSWER_S = 60.0  # a bound for the loop; `RobotFeed` gives up long before
+SETTLE_S = 1.5  # after this long without a change all robots are found and their latched topics received
+TELL_EVERY_S = 0.05  # how often to check for arms that have been found since
+LONGEST_ANSWER_S = 60.0  # `RobotFeed` gives up long before
 
 
 @contextmanager
 def connected() -> Iterator[OperatorClient]:
-    """A client with ROS around it, for one command."""
+    """A client for one command, with ROS initialised around it."""
     prepare_environment()
     rclpy.init(args=[], signal_handler_options=rclpy.SignalHandlerOptions.NO)
     client = OperatorClient()
@@ -52,7 +52,7 @@ class OperatorClient:
         self.node.destroy_node()
 
     def spin(self, condition: Callable[[], Any], timeout_s: float) -> bool:
-        """Whether the condition came true in time."""
+        """Spin until the condition holds; returns whether it did in time."""
         until_s = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > until_s:
@@ -61,7 +61,7 @@ class OperatorClient:
         return True
 
     def feed(self, robot: str) -> RobotFeed:
-        """The robot of that name, seen or not: an emergency stop must not wait until it is."""
+        """The robot of that name, also before it is discovered: an emergency stop must not wait for that."""
         namespace = namespace_of(robot)
         if namespace not in self._feeds:
             try:
@@ -71,9 +71,9 @@ class OperatorClient:
         return self._feeds[namespace]
 
     def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:
-        """Every robot that can be seen, once no more of them appear. Raises `OperatorError` when there is none.
+        """Every robot, once no more of them appear. Raises `OperatorError` when there is none.
 
-        `wanted`: the namespace of one that is waited for, if it takes as long as that.
+        `wanted`: wait for the robot in this namespace, up to `wait_s`.
         """
         if not self.spin(self._seen, wait_s):
             raise OperatorError(self._nobody(wait_s))
@@ -81,7 +81,7 @@ class OperatorClient:
         return self.present()
 
     def present(self) -> list[RobotFeed]:
-        """Every robot that can be seen now."""
+        """Every robot that is discovered now."""
         return [self.feed(name) for name in self._seen()]
 
     def _settle(self, wait_s: float, wanted: str = "") -> None:
@@ -95,7 +95,7 @@ class OperatorClient:
             newest = (names, len(self.node.get_topic_names_and_types()))
             if newest != graph:
                 graph, changed_s = newest, now_s
-            feeds = [self.feed(name) for name in names]  # listening begins here
+            feeds = [self.feed(name) for name in names]  # subscribes on first use
             spoke = all(feed.view.status is not None and feed.view.arm is not None for feed in feeds)
             return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
 
@@ -112,10 +112,10 @@ class OperatorClient:
         raise OperatorError(f"{view.label} waits for no decision: it is {state} (looked for {wait_s:g} s)")
 
     def ask(self, feed: RobotFeed, click: Click, by: str, why: str, wait_s: float) -> tuple[bool, str]:
-        """(accepted, what the robot says). Raises `OperatorError` when nobody is there to ask."""
+        """(accepted, the robot's reason). Raises `OperatorError` when its node is not there."""
         answers: list[tuple[bool, str]] = []
         if not self.spin(lambda: feed.ready(click.kind), wait_s):
-            if click.kind == STOP:  # whoever listens on the topic gets it all the same
+            if click.kind == STOP:  # subscribers of the topic get it all the same
                 feed.ask(click, by, why, lambda accepted, reason: None)
             self.must_know(feed.view.namespace)
             what = click.choice or click.kind
@@ -127,7 +127,7 @@ class OperatorClient:
         return answers[0]
 
     def stop_all(self, wait_s: float) -> None:
-        """Tell every arm that listens at once, before any robot is looked for; arms that are found later, then."""
+        """Stop every arm that is discovered at once, without listing robots first; arms discovered later, then."""
         topic = self.node.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
         told = 0
 
@@ -142,7 +142,7 @@ class OperatorClient:
         self.spin(lambda: told, wait_s)
 
     def must_know(self, namespace: str) -> None:
-        """Raises `OperatorError` when there is no such robot, with those that there are."""
+        """Raises `OperatorError` when there is no such robot, and names those that there are."""
         if namespace not in self._seen():
             self._settle(2 * SETTLE_S)  # a slow discovery may still find it
         seen = self._seen()

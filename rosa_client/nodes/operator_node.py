@@ -39,14 +39,14 @@ PARAMETERS = {
     "forget_s": (60.0, "a robot whose runtime is gone is shown as silent this long, s"),
 }
 SERVER = "operator"
-ALL_ROBOTS = "/"  # the marker with the one button for all
+ALL_ROBOTS = "/"  # the marker with the button that stops all robots
 TICK_S = 0.2
 LOOK_EVERY_S = 1.0
-DEEP = QoSProfile(depth=100)  # as RViz's own client: a click is several messages at once
+DEEP = QoSProfile(depth=100)  # as RViz's own client: one click sends several messages
 
 
 class OperatorNode(Node):
-    """Finds robots, draws them, and takes clicks to their services."""
+    """Finds robots, draws them, and forwards clicks to their services."""
 
     def __init__(self) -> None:
         super().__init__("operator_node")
@@ -72,7 +72,7 @@ class OperatorNode(Node):
         self.get_logger().info(f"looking for robots; fixed frame {self._frame!r}")
 
     def close(self) -> None:
-        """Nothing outlives the node: what it drew disappears from RViz by itself."""
+        """Nothing to do: markers disappear from RViz by themselves."""
 
     # -- robots -----------------------------------------------------------------------------------------------------
 
@@ -87,12 +87,12 @@ class OperatorNode(Node):
         self._offer()
 
     def _look(self, now_s: float) -> None:
-        """Who came, and who has been gone for long."""
+        """Add new robots; forget those that have been silent for long."""
         present = robots_seen(self)
         for namespace in present:
             if namespace not in self._feeds:
                 self._feeds[namespace] = RobotFeed(self, namespace, self._chain, commands=True)
-                self._bases.of(namespace)  # its place, for as long as this panel runs
+                self._bases.of(namespace)  # reserves its place
                 self.get_logger().info(f"found {namespace}")
         forget_s = float(self.get_parameter("forget_s").value)
         for namespace, feed in list(self._feeds.items()):
@@ -104,7 +104,7 @@ class OperatorNode(Node):
     # -- what is shown ----------------------------------------------------------------------------------------------
 
     def _draw(self, now_s: float) -> None:
-        """Every message is complete, so that a panel that comes late needs only the last one."""
+        """Every message is complete, so that an RViz that starts late needs only the last one."""
         shapes = [
             shape
             for namespace, feed in self._feeds.items()
@@ -116,7 +116,7 @@ class OperatorNode(Node):
         self._markers.publish(MarkerArray(markers=[*gone, *(marker(shape, self._frame) for shape in shapes)]))
 
     def _offer(self) -> None:
-        """Tell RViz which boards changed."""
+        """Send RViz the boards that changed."""
         boards = {name: board(feed.view, self._bases.of(name)) for name, feed in self._feeds.items()}
         if len(boards) > 1:
             boards[ALL_ROBOTS] = stop_all_board([self._bases.of(name) for name in self._feeds])
@@ -148,7 +148,7 @@ class OperatorNode(Node):
             elif message.event_type == InteractiveMarkerFeedback.BUTTON_CLICK:
                 how, click = "button", parse_click(message.control_name)
             else:
-                return  # mouse movements and poses, which RViz sends with every click
+                return  # mouse movements and poses, which RViz sends along with clicks
         except ValueError as error:
             self.get_logger().error(f"{message.client_id}: {plain(str(error))}")
             return
@@ -174,7 +174,7 @@ class OperatorNode(Node):
             text = f"{view.label}: {what} by {by}: {verdict}"
             if accepted:
                 self.get_logger().info(text)
-            else:  # a line of its own: rclpy allows one severity per line of code
+            else:  # a separate call: rclpy allows one severity per line of code
                 self.get_logger().warning(text)
 
         feed.ask(click, by, f"clicked in the panel ({how})", answered)

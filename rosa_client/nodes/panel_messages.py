@@ -1,4 +1,4 @@
-"""Shapes and boards as visualization messages: every rule of RViz that a shape does not know is kept here."""
+"""Shapes and boards as RViz messages. Everything that RViz demands of them is here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {
     LINE_STRIP: Marker.LINE_STRIP,
     LINE_LIST: Marker.LINE_LIST,
 }
-LIFETIME_S = 2  # what is not drawn again disappears: a panel that died must not leave green lights behind
+LIFETIME_S = 2  # markers that are not sent again disappear: a dead panel must not leave green lights behind
 
 
 def marker(shape: Shape, frame: str) -> Marker:
@@ -38,7 +38,7 @@ def marker(shape: Shape, frame: str) -> Marker:
 
 
 def deletion(group: str, number: int, frame: str) -> Marker:
-    """Takes a marker away at once."""
+    """Removes a marker at once."""
     return Marker(header=Header(frame_id=frame), ns=group, id=number, action=Marker.DELETE)
 
 

@@ -35,11 +35,11 @@ DEPTH = 200  # messages of one topic that may wait while the disk is slow
 
 
 class RecorderError(Exception):
-    """Why nothing can be recorded."""
+    """Recording is not possible; the text says why."""
 
 
 class Recorder(Node):
-    """One bag from start to `close`. What came before its topic was found is in it if its publisher keeps it."""
+    """One bag from start to `close`. It misses what was published before a topic was found, unless that is latched."""
 
     def __init__(self) -> None:
         super().__init__("recorder_node")
@@ -51,15 +51,15 @@ class Recorder(Node):
         self._bag = BagWriter(path)
         self._channels: dict[str, int | None] = {}  # None: cannot be recorded
         self._topics: dict[str, Any] = {}
-        self._weaker: set[str] = set()  # topics with a publisher that gives less than was asked of it
-        # A wall clock that is set during the run must not shuffle the record.
+        self._weaker: set[str] = set()  # topics with a publisher whose QoS is weaker than the subscription's
+        # Setting the wall clock during the run must not reorder the recording.
         self._wall_ns = time.time_ns() - time.monotonic_ns()
         self.create_timer(LOOK_EVERY_S, self._look)
         self.create_timer(FLUSH_EVERY_S, self._bag.flush)
         self.get_logger().info(f"recording {self.get_namespace()} to {path}")
 
     def close(self) -> None:
-        """Finish the bag: its summary says what is in it and where."""
+        """Finish the bag with its summary and index."""
         self._bag.close()
         size_mb = self._bag.path.stat().st_size / 1e6
         recorded = sum(channel is not None for channel in self._channels.values())
@@ -88,8 +88,8 @@ class Recorder(Node):
         def keep(data: bytes) -> None:
             self._bag.add(channel, self._wall_ns + time.monotonic_ns(), data)
 
-        # Ask for as much as every publisher gives: more would connect to none of them.
-        # For one that comes later and gives less, it is asked anew.
+        # A subscription that asks for more than a publisher offers does not match it: ask for what all of them offer.
+        # When a weaker publisher comes later, the subscription is made again.
         qos = QoSProfile(depth=DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         if all(profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles):
             qos.reliability = ReliabilityPolicy.RELIABLE
@@ -114,11 +114,11 @@ class Recorder(Node):
 
 
 def main() -> None:
-    """Until SIGINT or SIGTERM, and a little longer: what was said just before the end is still under way."""
+    """Record until SIGINT or SIGTERM, and a little longer for messages that are still under way."""
     asked_s: list[float] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: asked_s.append(time.monotonic()))
-    # rclpy's own handlers would end every subscription at once.
+    # rclpy's own handlers would end all subscriptions at once.
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     try:
         recorder = Recorder()

@@ -1,4 +1,4 @@
-"""One robot over ROS 2 as an operator needs it: its topics fill a `RobotView`, its services take decisions.
+"""One robot over ROS 2 as an operator needs it: its topics update a `RobotView`, its services take decisions.
 
 Used by the panel (`operator_node.py`) and by the shell (`rosa operator`).
 """
@@ -28,17 +28,17 @@ from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
 from rosa_client.operator.robot_view import Chain, RobotView, natural
 
 STATUS = "robot_status"
-# A robot is known by either: one whose runtime is down still has an arm to stop.
+# Either topic reveals a robot: one whose runtime is down still has an arm to stop.
 KNOWN_BY = {STATUS: "rosa_interfaces/msg/RobotStatus", "arm_status": "rosa_interfaces/msg/ArmStatus"}
 STOP_ALL = "/emergency_stop"
-ANSWER_S = 5.0  # a service that is there answers within milliseconds
+ANSWER_S = 5.0  # a service that runs answers within milliseconds
 
 # Called once with (accepted, what to tell the operator).
 Answered = Callable[[bool, str], None]
 
 
 def robots_seen(node: Node) -> list[str]:
-    """Namespaces in which a runtime or an arm publishes its status, in the order that people expect."""
+    """Namespaces in which a runtime or an arm publishes its status, in natural order."""
     found = set()
     for name, types in node.get_topic_names_and_types():
         namespace, _, topic = name.rpartition("/")
@@ -53,7 +53,7 @@ class RobotFeed:
     def __init__(
         self, node: Node, namespace: str, chain: Chain | None = None, commands: bool = False
     ) -> None:
-        """`commands`: also listen to the arm's orders, for the path of the chunk that plays."""
+        """`commands`: also subscribe to the arm's orders, to draw the path of the chunk that plays."""
         self.view = RobotView(namespace, time.monotonic())
         self._node = node
         self._chain = chain
@@ -87,13 +87,13 @@ class RobotFeed:
         self._node.destroy_publisher(self._stop_topic)
 
     def ready(self, kind: str) -> bool:
-        """Whether the service for this kind of click is there."""
+        """Whether the service for this kind of click is available."""
         return bool({DECIDE: self._decide, STOP: self._stop, RELEASE: self._release}[kind].service_is_ready())
 
     def ask(self, click: Click, decided_by: str, why: str, answered: Answered) -> None:
-        """Ask the robot. `answered` is called once, at once when nobody is there to ask."""
+        """Call the robot's service. `answered` is called exactly once; at once when the service is not available."""
         if click.kind == STOP:
-            self._stop_topic.publish(Bool(data=True))  # needs no service to be found first
+            self._stop_topic.publish(Bool(data=True))  # works before the service is discovered
             self._call(self._stop, Trigger.Request(), "arm node", answered)
         elif click.kind == RELEASE:
             request = ReleaseEmergencyStop.Request(decided_by=decided_by, why=why)
@@ -105,7 +105,7 @@ class RobotFeed:
             self._call(self._decide, decision, "runtime node", answered)
 
     def check_answers(self, now_s: float) -> None:
-        """Give up on services that did not answer; call it now and then."""
+        """Give up on services that did not answer in time; call it regularly."""
         late = [entry for entry in self._waiting if now_s > entry[0]]
         for entry in late:
             self._waiting.remove(entry)
@@ -123,7 +123,7 @@ class RobotFeed:
 
         def done(_: Any) -> None:
             if entry not in self._waiting:
-                return  # too late, and said so
+                return  # given up before
             self._waiting.remove(entry)
             answer = future.result()
             if isinstance(answer, Trigger.Response):
@@ -139,5 +139,5 @@ class RobotFeed:
 
 
 def _timed(hear: Callable[[float, Any], None]) -> Callable[[Any], None]:
-    """A subscription's callback that adds the time of arrival."""
+    """A subscription callback that adds the time of arrival."""
     return lambda message: hear(time.monotonic(), message)

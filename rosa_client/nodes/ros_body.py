@@ -1,4 +1,4 @@
-"""The robot as the core's loop sees it, made of ROS 2 topics: arm commands out, sensors and arm status in."""
+"""The robot as the core's loop sees it, over ROS 2 topics: arm commands out, sensors and arm status in."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 COMMANDS = QoSProfile(depth=50)
-ALIVE_EVERY_S = 0.025  # the arm holds after 0.1 s without
+ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s
 STATUS_EVERY_S = 0.1
 EXPECTED = ("operator", "recovered", "asked_again")  # causes that are no reason for a warning
 DIAGNOSTICS_EVERY_S = 1.0
@@ -60,7 +60,7 @@ ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.
 
 
 class RosBody:
-    """Publishes what the core decides and gathers what it needs to know."""
+    """Publishes what the core decides and collects its inputs."""
 
     def __init__(self, node: LifecycleNode, name: str, task_name: str, task: Task, robot: RobotSpec) -> None:
         self._node = node
@@ -102,9 +102,9 @@ class RosBody:
         ]
 
     def begin(self) -> None:
-        """A core that counts its orders from 1 begins: a new epoch outranks its predecessor at the arm."""
+        """A new core counts its orders from 1; a greater epoch makes the arm prefer them to its predecessor's."""
         heard = int(self._arm.last_epoch) if self._arm is not None else 0
-        self._epoch = max(time.time_ns(), heard + 1)  # later also when the system's clock was set back
+        self._epoch = max(time.time_ns(), heard + 1)  # also when the system clock was set back
         self._last_seq = 0
 
     def when_ended(self, call: Callable[[str, str], None]) -> None:
@@ -195,7 +195,7 @@ class RosBody:
             self._ended(message.outcome, message.reason)
 
     def audit(self, asked: OperatorDecision.Request, answer: OperatorDecision.Response) -> None:
-        """Put an operator's decision on the record, accepted or not. Called from the executor's thread."""
+        """Publish an operator's decision for the record, accepted or not. Called from the executor's thread."""
         self._publish(
             self.audits,
             OperatorAudit(
@@ -229,7 +229,7 @@ class RosBody:
             self._publish(self.diagnostics, array)
 
     def _publish(self, publisher: Any, message: Any) -> None:
-        """A signal may have shut ROS down while the loop still ends its task; then nobody listens any more."""
+        """Publish, unless a signal has shut ROS down while the loop still ends its task."""
         try:
             publisher.publish(message)
         except Exception:

@@ -101,7 +101,7 @@ class RuntimeNode(LifecycleNode):
                 goal_callback=self._on_goal,
                 cancel_callback=lambda _: CancelResponse.ACCEPT,
             ),
-            # On steady time: a jump of ROS time must not stop what ends a cancelled task.
+            # On steady time: a jump of ROS time must not keep a cancelled task from ending.
             self.create_timer(
                 FEEDBACK_EVERY_S, self._on_feedback, clock=Clock(clock_type=ClockType.STEADY_TIME)
             ),
@@ -130,7 +130,7 @@ class RuntimeNode(LifecycleNode):
 
     def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
         problem = ""
-        if goal.task not in ("", self._task_name):  # no name: the one that it is configured for
+        if goal.task not in ("", self._task_name):  # no name means the configured task
             problem = f"this robot is configured for the task {self._task_name!r}, not {goal.task!r}"
         elif self._goal is not None:
             problem = "a task is already running"
@@ -197,7 +197,7 @@ class RuntimeNode(LifecycleNode):
     def _on_decision(
         self, request: OperatorDecision.Request, response: OperatorDecision.Response
     ) -> OperatorDecision.Response:
-        """Every decision, accepted or refused, is on the record: who, what, why."""
+        """Every decision is recorded, accepted or refused: who, what, why."""
         assert self._loop is not None and self._body is not None
         decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
         try:
@@ -213,7 +213,7 @@ class RuntimeNode(LifecycleNode):
         return response
 
     def _record_cancel(self, core: RobotRuntime) -> None:
-        """Whoever gave the task may take it back while the robot waits: that answers the alert, and is recorded."""
+        """The client may cancel its task while the robot waits for a human. That settles the alert, and is recorded."""
         alert = core.alert
         if alert is not None and self._body is not None:
             request = OperatorDecision.Request(alert_id=alert.alert_id, choice="abort")

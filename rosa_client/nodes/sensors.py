@@ -1,4 +1,4 @@
-"""The newest sample of every sensor of one robot, with the time when it was taken on this machine's monotonic clock.
+"""The newest sample of every sensor of one robot, with its time on this machine's monotonic clock.
 
 That time is the arrival minus the age that the header tells, so that a picture that was long under way is known to be
 old. Headers must be stamped by this machine's clock, or one that is synchronised to it.
@@ -25,7 +25,7 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
-SAY_AFTER_S = 0.3  # a picture that was under way for a moment shows only where the arm was
+SAY_AFTER_S = 0.3  # one late picture is normal
 
 
 class Sensors:
@@ -73,14 +73,14 @@ class Sensors:
             return dict(self._state), dict(self._images)
 
     def gripper_width_m(self) -> float | None:
-        """Distance between the fingers in the newest joint state; None when it tells of none, or there is none yet."""
+        """Distance between the fingers in the newest joint state; None when it is unknown."""
         with self._lock:
             return self._width_m
 
     def _on_joints(self, message: JointState) -> None:
         at = dict(zip(message.name, message.position, strict=False))
         missing = [name for name in self._robot.joints if not math.isfinite(at.get(name, math.nan))]
-        if missing:  # not stored, so it grows stale and the arm stops: the same path as a silent sensor
+        if missing:  # not stored, so it grows stale and the arm stops, as for a silent sensor
             self._warn(
                 f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0
             )
@@ -132,7 +132,7 @@ class Sensors:
         return keep
 
     def _store(self, name: str, image: EncodedImage, message: Any) -> None:
-        """A picture that only repeats the one before while the arm moved does not count, so that it grows stale."""
+        """A picture that repeats the one before although the arm has moved does not count: the camera grows stale."""
         mark = fingerprint(image)
         with self._lock:
             now_s = self._clock.now_s()

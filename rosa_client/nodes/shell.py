@@ -1,4 +1,4 @@
-"""What every plain node's main does: start, spin, stop on a signal, and say a start-up error in one line."""
+"""The main function of every plain node: start, spin, stop on a signal, report a start-up error in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def declare(node: Node, parameters: Mapping[str, tuple[Any, str]]) -> None:
 
 def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> None:
     """Run the node that `make` returns until SIGINT or SIGTERM; it has a `close()`. Exits 2 on an `expected` error."""
-    # A signal during start-up would otherwise be lost between rclpy's handlers and a half-made node.
+    # Otherwise a signal during start-up would be lost between rclpy's handlers and an incomplete node.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     rclpy.init(args=sys.argv)
     node = None
@@ -36,7 +36,7 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
         print(f"{sys.argv[0]}: {error}", file=sys.stderr)
         sys.exit(2)
     finally:
-        # The second signal of an impatient user must not interrupt the clean-up; the supervisor's SIGKILL still can.
+        # A second Ctrl-C must not interrupt the clean-up; the supervisor's SIGKILL still can.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if node is not None:
             node.close()

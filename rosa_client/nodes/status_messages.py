@@ -1,4 +1,4 @@
-"""How the robot is, as messages: its state, its components' calls against their deadlines, and diagnostics."""
+"""The robot's state, its components' calls against their deadlines, and diagnostics, as messages."""
 
 from __future__ import annotations
 

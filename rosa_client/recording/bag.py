@@ -1,9 +1,9 @@
-"""MCAP bags of ROS 2 messages, without rosbag2: schemas, a writer that loses nothing when it is killed, and a reader.
+"""MCAP bags of ROS 2 messages without rosbag2: schemas, a writer that survives being killed, and a reader.
 
-A message is kept as it came over the wire (CDR bytes); a schema is the text of the message's installed .msg file with
-those of the messages that it contains, so that Foxglove and `ros2 bag` open the bag on any machine.
+Messages are stored as they came over the wire (CDR bytes). A schema is the text of the installed .msg file together
+with those of the messages it contains, so that Foxglove and `ros2 bag` open the bag on any machine.
 
-    python -m rosa_client.recording.bag CUT_OFF.mcap WHOLE.mcap    # add the index that a killed recorder did not write
+    python -m rosa_client.recording.bag CUT_OFF.mcap WHOLE.mcap    # repairs a bag without an index
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ BUILT_IN = re.compile(r"^(bool|byte|char|float(32|64)|u?int(8|16|32|64)|w?string
 
 
 class BagError(Exception):
-    """Why a bag cannot be read."""
+    """A bag cannot be read; the text says why."""
 
 
 class BagWriter:
-    """One bag. What was added is safe from a SIGKILL after the next `flush`; `close` adds the index."""
+    """One bag. After a `flush`, messages survive a SIGKILL; `close` adds the index."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class BagWriter:
         self.flush()
 
     def channel(self, topic: str, kind: str) -> int:
-        """A number for `topic` with messages of `kind`, "package/msg/Name"; `FileNotFoundError` when not installed."""
+        """Register `topic` with messages of `kind`, "package/msg/Name"; `FileNotFoundError` when not installed."""
         if kind not in self._schemas:
             text = schema_text(kind).encode()
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text)
@@ -63,11 +63,11 @@ class BagWriter:
 
     def flush(self) -> None:
         """Give everything so far to the operating system."""
-        # By itself the library writes a chunk when it is full, which takes a quiet robot a minute.
+        # The library itself writes a chunk only when it is full, which takes a quiet robot a minute.
         self._writer.flush()
 
     def close(self) -> None:
-        """Finish the bag: with its summary a reader can jump in it."""
+        """Finish the bag with its summary and index."""
         self._writer.finish()
         self._file.close()
 
@@ -82,7 +82,7 @@ class Recorded:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iterator[Recorded]:
-    """The messages of the wanted topics, in the order of the bag; of one that was cut off, all that are whole."""
+    """The messages of the wanted topics in the order of the bag; of a truncated bag, all complete ones."""
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
     with path.open("rb") as file:
@@ -98,7 +98,7 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iter
 
 
 def mend(path: Path, to: Path) -> int:
-    """Write what is whole in a bag that was cut off to another one, with the index that it lacks; how many messages."""
+    """Copy the complete messages of a truncated bag to a new one with an index; returns how many."""
     schemas: dict[int, int] = {0: 0}
     channels: dict[int, int] = {}
     count = 0
@@ -124,7 +124,7 @@ def mend(path: Path, to: Path) -> int:
 
 
 def finish(path: Path) -> bool:
-    """Give a bag its index when its recorder was killed before it could; whether it was so."""
+    """Repair a bag whose recorder was killed before it wrote the index; returns whether that was necessary."""
     with path.open("rb") as file:
         file.seek(-min(path.stat().st_size, MAGIC_SIZE), os.SEEK_END)
         if file.read() == MCAP0_MAGIC and path.stat().st_size > MAGIC_SIZE:
@@ -134,7 +134,7 @@ def finish(path: Path) -> bool:
         mend(path, whole)
         whole.replace(path)
     finally:
-        whole.unlink(missing_ok=True)  # of what is no bag
+        whole.unlink(missing_ok=True)  # when it was no bag
     return True
 
 
@@ -145,20 +145,20 @@ def _message(data: bytes, schema: Schema, path: Path) -> Any:
         if schema.data.decode() == schema_text(schema.name):
             raise
         raise BagError(
-            f"{path}: recorded with another {schema.name} than is installed here; Foxglove still opens it"
+            f"{path}: recorded with another version of {schema.name} than the installed one; Foxglove still opens it"
         ) from error
 
 
 def _whole_records(file: BinaryIO) -> Iterator[Any]:
-    """The records of an MCAP file up to where it was cut off, if it was."""
+    """The complete records of an MCAP file."""
     if file.read(MAGIC_SIZE) != MCAP0_MAGIC:
-        raise BagError(f"{file.name}: expected an MCAP bag, got something else")
+        raise BagError(f"{file.name}: not an MCAP bag")
     with suppress(EndOfFile):
         yield from StreamReader(_Until(file, _end(file))).records  # type: ignore[arg-type]
 
 
 def _end(file: BinaryIO) -> int:
-    """Where the last whole record ends, as an offset; a record is its kind (1 byte), its length (8) and that much."""
+    """The offset at which the last complete record ends. A record is its kind (1 byte), length (8 bytes) and data."""
     size = file.seek(0, os.SEEK_END)
     end = file.seek(MAGIC_SIZE)
     while len(head := file.read(9)) == 9:
@@ -236,7 +236,7 @@ def contained(name: str) -> list[str]:
 
 def main() -> int:
     if len(sys.argv) != 3:
-        print("expected two files: the bag that was cut off, and the one to write", file=sys.stderr)
+        print("expected two files: the truncated bag, and the one to write", file=sys.stderr)
         return 2
     try:
         print(f"{mend(Path(sys.argv[1]), Path(sys.argv[2]))} messages")

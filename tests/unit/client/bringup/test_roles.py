@@ -42,7 +42,7 @@ def test_all_is_over_when_the_last_robot_is_lost(fleet: Roles) -> None:
     ended = {"left/camera_node": KILLED, "left/recorder_node": 0, "right/arm_node": 3}
     assert fleet.lost(ended) == ["left", "right"]
     assert fleet.all_lost(ended) == "left/camera_node ended by SIGKILL, right/arm_node ended with status 3"
-    assert fleet.explain("right/arm_node", ended).endswith("no robot is left that can work; all ends")
+    assert fleet.explain("right/arm_node", ended).endswith("no robot can work any more; everything ends")
 
 
 def test_one_robot_alone_is_the_last() -> None:
@@ -53,7 +53,7 @@ def test_one_robot_alone_is_the_last() -> None:
 def test_every_robot_needs_what_is_nobodys_own(fleet: Roles) -> None:
     ended = {"left/camera_node": KILLED, "server": 1}
     assert fleet.all_lost(ended) == "server ended with status 1"
-    assert fleet.explain("server", ended).endswith("all ends")
+    assert fleet.explain("server", ended).endswith("everything ends")
 
 
 @pytest.mark.parametrize(
