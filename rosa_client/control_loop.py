@@ -1,4 +1,4 @@
-"""The thread that owns the arm: one setpoint per control period, on the monotonic clock, whatever ROS is doing."""
+"""The thread that owns the arm: one setpoint per control period on the monotonic clock, independent of ROS."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rosa_client.motion.arm_orders import Order, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.refusal import Refusal
 
-SPIN_S = 0.0005  # the end of each wait is not slept: the system wakes a sleeper late by about this much
+SPIN_S = 0.0005  # busy-wait at the end of each period, because a sleep ends late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
 BLOCKED_S = 0.5  # without a period; a busy machine delays one by some tens of ms
-LATE_PERIODS = 5  # so far behind, the schedule starts anew instead of hurrying after lost time
+LATE_PERIODS = 5  # further behind than this, the loop drops the lost periods instead of catching up
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How regular the loop was over its last periods (at most a minute); ms."""
+    """Timing of the loop over its last periods (at most a minute), ms."""
 
     periods: int
-    jitter_p50_ms: float  # lateness of a period's begin
+    jitter_p50_ms: float  # how late a period begins
     jitter_p99_ms: float
     work_p99_ms: float  # time spent in a period
-    restarts: int  # times the schedule started anew
+    restarts: int  # times that lost periods were dropped
 
 
 class ControlLoop:
@@ -61,7 +61,7 @@ class ControlLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop after the period that runs; the arm stands where it is."""
+        """End the loop after the present period."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=2.0)
@@ -81,12 +81,12 @@ class ControlLoop:
         return self.submit(lambda: self._player.order(received_s, number, what))
 
     def alive(self, number: OrderId) -> None:
-        """Pass on a sign of life of the sender."""
+        """Forward a sign of life of the sender."""
         received_s = time.monotonic()
         self.submit(lambda: self._player.alive(received_s, number))
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have the loop's thread call something between two periods; when it has ended, the calling thread."""
+        """Run `call` in the loop's thread between two periods; when the loop has ended, in the calling thread."""
         future: Future[Any] = Future()
         self._work.put((call, future))
         if self.failure is not None:
@@ -94,7 +94,7 @@ class ControlLoop:
         return future
 
     def trouble(self) -> str:
-        """Why no setpoint can reach the arm any more, or the empty text."""
+        """Why setpoints no longer reach the arm; empty while they do."""
         if self.failure is not None:
             return f"the control loop ended: {self.failure!r}"
         silent_s = time.monotonic() - self._begun_s
@@ -103,7 +103,7 @@ class ControlLoop:
         return ""
 
     def pace(self) -> Pace:
-        # Copies of a deque that another thread appends to may fail; then the next one succeeds.
+        # Copying a deque while another thread appends may fail; try again.
         for _ in range(5):
             try:
                 late, busy = np.array(self._late_s), np.array(self._busy_s)
@@ -132,7 +132,7 @@ class ControlLoop:
         except BaseException as error:
             self._player.fail(f"the control loop ended: {error!r}")
             self.failure = error
-            self._do_work()  # whoever waits gets an answer
+            self._do_work()  # answer whoever waits
             raise
 
     def _wait(self, until_s: float) -> float:
@@ -161,7 +161,7 @@ class ControlLoop:
             except queue.Empty:
                 return
             if not future.set_running_or_notify_cancel():
-                continue  # withdrawn by who gave it
+                continue  # withdrawn by the caller
             try:
                 future.set_result(call())
             except Exception as error:

@@ -1,4 +1,4 @@
-"""When a robot says hello, and when it counts its gateway as lost. Pure: whoever carries the messages asks here."""
+"""When a robot says hello, and when it counts its gateway as lost. Pure; the socket is in `link.py`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from math import inf, nextafter
 
 from rosa_contract.messages import Hello, Message, Refused, Request, Response, Welcome
 
-HELLO_EVERY_S = 1.0  # until welcomed, and then without other traffic: the gateway takes it as a sign of life
-HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses who has not been greeted
-SILENT_AFTER_S = 3.0  # nothing heard for so long: the server counts as lost
+HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
+HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
+SILENT_AFTER_S = 3.0  # after so long without a message the server counts as lost
 
 log = logging.getLogger("rosa.link")
 
@@ -22,7 +22,7 @@ def robot_id_of(namespace: str) -> str:
 
 
 class Greeting:
-    """What a robot knows of its gateway. `ready` is true while the gateway has welcomed it."""
+    """The robot's view of its gateway. `ready` is true while the gateway has welcomed it."""
 
     def __init__(self, endpoint: str, hello: Hello) -> None:
         self.endpoint = endpoint
@@ -32,7 +32,8 @@ class Greeting:
         self.reason = f"no answer from a gateway at {endpoint} yet"
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
         self.cameras: dict[str, Sequence[str]] = {}  # component -> what its model takes; no entry: all
-        self._last_hello_s = -1e9  # tried: an absent server is greeted once a second, not once a period
+        # Set even when the hello could not be sent: an absent server is greeted once a second, not once a period.
+        self._last_hello_s = -1e9
         self._last_sent_s = -1e9
         self._last_heard_s = -1e9
 
@@ -98,7 +99,7 @@ class Greeting:
 
     def _refused(self, refusal: Refused) -> None:
         if refusal.cause == HELLO_REQUIRED and self.cause not in ("", "no_answer", "silent", HELLO_REQUIRED):
-            return  # a request that left meanwhile; why the hello itself was refused says more
+            return  # a request was refused too; the reason for refusing the hello is more useful
         words = f"{refusal.cause}: {refusal.reason}"
         if refusal.cause == "bad_message" and self.ready:
             # One message was damaged on its way; its deadline passes.

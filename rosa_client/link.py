@@ -1,4 +1,4 @@
-"""The robot's line to its gateway: one ZeroMQ DEALER socket, a greeting, and no promise that anybody answers.
+"""The robot's connection to its gateway: one ZeroMQ DEALER socket and a greeting.
 
 Requests are never queued for an absent server: what cannot leave now is dropped, its deadline passes on the robot, and
 the fallback runs. When the server is back the link says hello again by itself (`greeting.py`).
@@ -42,7 +42,7 @@ class GatewayLink(Greeting):
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.SNDHWM, 8)
         self.socket.setsockopt(zmq.RCVHWM, 64)
-        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # queue nothing for a server that is not there
+        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # queue nothing for an absent server
         self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)

@@ -1,4 +1,4 @@
-"""Hardware and its stand-ins, each imported only when it is named."""
+"""Drivers of hardware and of its stand-ins, each imported only when it is named."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class DriverError(Exception):
-    """A driver that cannot be made or used, with what to do about it."""
+    """A driver cannot be loaded or used; the text says what to do about it."""
 
 
 def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
-    """The class that `table` ("module:Class" by name) has for `name`, or the one at "module:Class" itself."""
+    """The class for `name`: from `table` (name -> "module:Class"), or `name` itself as "module:Class"."""
     if name not in table and ":" not in name:
         known = ", ".join(sorted(table))
         raise DriverError(f"{kind} driver {name!r} is unknown; there are {known}, and module:Class")

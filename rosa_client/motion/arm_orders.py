@@ -1,4 +1,4 @@
-"""What an arm may be ordered to do, and what it answers: the vocabulary of `chunk_player.py`."""
+"""The orders that an arm takes, and the states that it reports: the vocabulary of `chunk_player.py`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Order = Play | MoveTo | Hold | Unreadable
 
 @dataclass(frozen=True)
 class Setpoint:
-    """What the arm is to be at now: `q_rad` (dof,) and the gripper's width."""
+    """Where the arm should be now: `q_rad` (dof,) and the gripper's width."""
 
     q_rad: npt.NDArray[np.float64]
     gripper_m: float

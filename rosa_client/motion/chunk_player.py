@@ -6,7 +6,7 @@ Pure: orders and the time go in, setpoints come out. Waypoint i of a chunk is th
 within the limits whatever the targets are. With a velocity scale below 1 the chunk's own time runs slower by as much,
 so that the arm passes the same places and the gripper closes at the same one.
 
-Whatever the server or the runtime do, the arm holds by itself: when it is out of a sender's sight (`ALIVE_WITHIN_S`),
+Whatever server and runtime do, the arm holds by itself when it gets no sign of life from its sender (`ALIVE_WITHIN_S`),
 when the emergency stop is pressed, when its driver reports a fault, and before it would leave its workspace.
 """
 
@@ -36,8 +36,8 @@ Array = npt.NDArray[np.float64]
 
 ALIVE_WITHIN_S = 0.1  # an arm that moves holds when its sender was silent for this long
 SILENT = f"no sign of life from the runtime for {ALIVE_WITHIN_S:g} s"
-GUARD_M = 0.002  # places on the way are looked at before, in steps; the way itself may leave the box by this
-OFF_RAD = 0.02  # an arm that comes back from a fault this far from its setpoint holds where it is
+GUARD_M = 0.002  # the path is checked in steps beforehand; between them it may leave the box by this much
+OFF_RAD = 0.02  # an arm that recovers from a fault this far from its setpoint holds where it is
 
 
 class ChunkPlayer:
@@ -66,7 +66,7 @@ class ChunkPlayer:
         self._anchor_s = (0.0, 0.0)  # a moment, and the chunk's time then
 
     def reset(self, q_rad: npt.ArrayLike, gripper_m: float) -> None:
-        """Hold at `q_rad` (dof,), where the arm does stand."""
+        """Hold at `q_rad` (dof,), where the arm really stands."""
         self._filter.reset(q_rad)
         self._gripper_m = gripper_m
         self._leeway_m = GUARD_M + max(0.0, self._limits.depth_m(q_rad))
@@ -123,7 +123,7 @@ class ChunkPlayer:
         return self._refused
 
     def alive(self, now_s: float, number: OrderId) -> None:
-        """A sign of life; only one of the sender of the last order, and about that order, counts."""
+        """A sign of life. It counts only for the newest order and from its sender."""
         if number == self.last:
             self._alive_s = max(self._alive_s, now_s)
 
@@ -149,7 +149,7 @@ class ChunkPlayer:
             self.fail(fault)
         if not self._driver_fault:
             return
-        # It may sag or be moved by hand meanwhile; the first setpoint after that must not be the old one.
+        # It may sag or be moved by hand meanwhile; then the first setpoint must not be the old one.
         if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
             why = self.cut_short
             self.reset(q_rad, self._gripper_m)
@@ -227,7 +227,7 @@ class ChunkPlayer:
     # -- each period ------------------------------------------------------------------------------------------------
 
     def _watch(self, now_s: float) -> None:
-        """Nothing moves out of the sender's sight, not even the rest of a way whose time has ended."""
+        """Stop all motion when the sender is silent, also the rest of a chunk whose time has ended."""
         if self._stopping or now_s - self._alive_s < ALIVE_WITHIN_S:
             return
         if self.state is PlayerState.HOLDING:
@@ -238,28 +238,31 @@ class ChunkPlayer:
     def _follow(self, now_s: float) -> None:
         slots = min(self._chunk_s(now_s), self._end_s) / self._step_s
         ended = slots >= self._end_s / self._step_s - 1e-6
-        if ended:  # the last waypoint of the part that was to be executed stays the target
+        if ended:  # the last executed waypoint stays the target
             self.state = PlayerState.HOLDING
         index = min(max(0, int(slots + (-1e-6 if ended else 1e-6))), len(self._waypoints) - 1)
         q_rad = self._waypoints[index, :-1]
         if (
             self._filter.scale < 1.0 and not ended
-        ):  # a slot lasts longer then; in steps the arm would stop in each
+        ):  # each waypoint then lasts longer; without interpolation the arm would stop at each
             before = self._waypoints[index - 1, :-1] if index else self._from_rad
             q_rad = before + (slots - index) * (q_rad - before)
         self._target = Setpoint(q_rad, self._clip_gripper(float(self._waypoints[index, -1])))
 
     def _keep_inside(self) -> None:
-        """The order was checked before, along straight lines; the ramp cuts corners, and an arm that began outside its
-        workspace may only come in."""
+        """Stop before the ramp leaves the workspace.
+
+        The order was checked along straight lines, but the ramp cuts corners, and an arm that began outside may only
+        come in.
+        """
         ahead = self._filter.ahead(self._target.q_rad)
         depth_m = self._limits.depth_m(ahead)
         if depth_m > self._leeway_m:
-            self._cut(f"the way leaves the workspace: {self._limits.place(ahead)}")
+            self._cut(f"the path leaves the workspace: {self._limits.place(ahead)}")
         self._leeway_m = max(GUARD_M, min(self._leeway_m, depth_m + GUARD_M))
 
     def _chunk_s(self, now_s: float) -> float:
-        """The chunk's own time, which runs slower than the clock when the arm is slowed."""
+        """The chunk's own time, which runs slower than the clock when the arm is slowed down."""
         moment_s, chunk_s = self._anchor_s
         return chunk_s + (now_s - moment_s) * self._filter.scale
 

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class Chain:
-    """Forward kinematics of one arm. `names` says which points `points` answers: the watched ones, flange, tool."""
+    """Forward kinematics of one arm. `names` are the points that `points` returns: the robot file's, flange, tool."""
 
     def __init__(self, spec: ChainSpec) -> None:
         self.dof = len(spec.a_m) - 1

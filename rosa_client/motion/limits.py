@@ -2,7 +2,7 @@
 
 The runtime checks a model's answer with it (`chunk_check.py`), and the arm every order again (`chunk_player.py`),
 whoever sent it. An order that is outside is refused whole. What is beyond a limit by no more than the tolerance is
-rounding: it is taken, and the setpoint filter stops at the limit itself. The workspace has no tolerance.
+rounding: it is accepted, and the setpoint filter stops at the limit itself. The workspace has no tolerance.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MotionLimits:
         return float(self._outside(self._chain.points(q_rad)).max())
 
     def place(self, q_rad: ArrayLike) -> str:
-        """Which point is how far outside the workspace at `q_rad` (dof,), in words."""
+        """Which point is outside the workspace at `q_rad` (dof,), and where, in words."""
         if self._chain is None:
             return "there is no workspace"
         return self._place_text(self._chain, self._chain.points(q_rad))
@@ -102,7 +102,7 @@ class MotionLimits:
     def _place_refusal(self, chain: Chain, corners: Array, name: str, before: int) -> Refusal | None:
         """`corners` (n, dof) are the path in joint space; `before` of them come before the first waypoint."""
         way, leads_to, share = _way(corners)
-        points = chain.points(way)  # (places, watched, 3)
+        points = chain.points(way)  # (places, points, 3)
         bad = self._outside(points).max(axis=(1, 2)) > 0.0
         if not bad.any():
             return None
@@ -112,7 +112,7 @@ class MotionLimits:
         return Refusal("workspace", f"{name}: {where}, {self._place_text(chain, points[first])}")
 
     def _place_text(self, chain: Chain, points: Array) -> str:
-        """`points` (watched, 3)."""
+        """`points` (points, 3)."""
         outside = self._outside(points)
         point, axis = (int(i) for i in np.unravel_index(int(outside.argmax()), outside.shape))
         return (
@@ -122,8 +122,8 @@ class MotionLimits:
 
 
 def _way(corners: Array) -> tuple[Array, NDArray[np.intp], Array]:
-    """Places (m, dof) on the straight lines between `corners` (n, dof), the corner that each leads to, and how much of
-    the line there lies behind it (1 = at the corner). The first corner is among them."""
+    """Places (m, dof) on the straight lines between `corners` (n, dof), beginning with the first corner; for each place
+    the corner that it leads to, and the share of that line behind it (1 = at the corner)."""
     span = np.diff(corners, axis=0)
     pieces = np.ceil(np.abs(span).max(axis=1, initial=0.0) / PATH_STEP_RAD).astype(np.intp)
     pieces = np.maximum(pieces, 1)
@@ -140,7 +140,7 @@ def _way(corners: Array) -> tuple[Array, NDArray[np.intp], Array]:
     )
 
 
-# The moves that the runtime makes by itself; the straight joint-space way of each stays in the workspace.
+# The moves that the runtime makes by itself. Their straight joint-space paths must stay in the workspace.
 LEGS = (
     ("home", "clear"),
     ("safe", "clear"),
@@ -152,7 +152,7 @@ LEGS = (
 
 
 def pose_problems(spec: RobotSpec) -> list[str]:
-    """Named poses, or the ways between them, that leave the robot's own workspace."""
+    """Named poses, or the paths between them, that leave the robot's own workspace."""
     limits, poses = MotionLimits.of(spec), spec.poses
     width_m = spec.gripper.max_m
     problems = [limits.refusal([[*poses[name], width_m]], f"{name}_rad") for name in poses]

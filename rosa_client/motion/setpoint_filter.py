@@ -24,7 +24,7 @@ from rosa_contract.robot import JointLimits
 Joints = NDArray[np.float64]
 
 
-WORKING_SPEED = 0.3  # of the joints' velocity limits: what demonstrations, training and evaluation move with
+WORKING_SPEED = 0.3  # share of the velocity limits that demonstrations, training and evaluation use
 
 
 class SetpointFilter:
@@ -53,7 +53,7 @@ class SetpointFilter:
         acceleration = 2.0 * velocity / (n1 * self.dt_s)
         n2 = _periods(2.0 * acceleration / np.asarray(limits.jerk_rad_s3), self.dt_s)
         self.delay_s = 0.5 * (n1 + n2 - 2) * self.dt_s
-        self.stop_s = (n1 + n2) * self.dt_s  # the output stands still this long after a hold at the latest
+        self.stop_s = (n1 + n2) * self.dt_s  # the output stands still at most this long after a hold
         self._ramp = np.zeros((n1, limits.dof))  # the last n1 ramp points, newest at _ramp_at
         self._mean = np.zeros((n2, limits.dof))  # the last n2 averages of them
         self._ramp_at = 0
@@ -62,7 +62,7 @@ class SetpointFilter:
         self._is_reset = False
 
     def reset(self, q_rad: ArrayLike) -> None:
-        """Stand still at `q_rad` `(dof,)`; only for an arm that does stand still there."""
+        """Stand still at `q_rad` `(dof,)`; only for an arm that really stands still there."""
         q = self._checked(q_rad, "reset")
         self._ramp[:] = q
         self._mean[:] = q
@@ -71,7 +71,7 @@ class SetpointFilter:
 
     @property
     def scale(self) -> float:
-        """Share of the speed, 0..1, that the ramp moves with; may be set at any time."""
+        """Share of the working speed, 0..1; may be set at any time."""
         return self._scale
 
     @scale.setter
@@ -150,7 +150,7 @@ def _check_share(name: str, value: float) -> None:
 
 
 def _check(limits: JointLimits) -> None:
-    """Limits that come from a robot file have been checked by its loader; these may come from anywhere."""
+    """The loader has checked the limits of a robot file; these may come from anywhere."""
     sizes = {name: len(getattr(limits, name)) for name in JointLimits.__dataclass_fields__}
     if len(set(sizes.values())) != 1:
         raise ValueError(f"joint limits: expected one value per joint in each list, got lengths {sizes}")

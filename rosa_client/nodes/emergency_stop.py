@@ -71,9 +71,8 @@ class EmergencyStopPort:
             )
 
     def _on_press(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._submit(
-            lambda: self._press("service")
-        )  # never withdrawn: an arm that is blocked stops when it can
+        # Never withdrawn: an arm that is blocked stops as soon as it can.
+        self._submit(lambda: self._press("service"))
         problem = self._in_loop(lambda: None)[1]
         response.success = not problem
         response.message = problem or "latched; release it with release_emergency_stop"

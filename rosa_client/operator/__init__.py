@@ -1,1 +1,1 @@
-"""The operator's side, pure: what is known of each robot, what may be decided about it, and how both are drawn."""
+"""The operator's side, pure: what is known of each robot, which decisions it offers, and how both are drawn."""

@@ -33,13 +33,13 @@ def format_bases(places: dict[str, Base]) -> str:
 
 
 class Bases:
-    """A place for every robot; one that was given stays."""
+    """A place for every robot. A place that was given to a robot stays its own."""
 
     def __init__(self, known: dict[str, Base]) -> None:
         self._places = dict(known)
 
     def of(self, namespace: str) -> Base:
-        """The place of a robot; one that nobody placed stands beside the last."""
+        """The place of a robot. A robot without a configured place stands beside the last one."""
         if namespace not in self._places:
             taken = [base.y_m for base in self._places.values()]
             self._places[namespace] = Base(y_m=max(taken) + SPACING_M if taken else 0.0)

@@ -1,4 +1,4 @@
-"""What may be clicked about a robot, and what a click means. The robot has the last word: it checks every decision.
+"""What an operator can click for a robot, and what a click means. The robot checks every decision itself.
 
 A control's name carries the number of its alert, so a click on a menu that was opened for an alert that is settled
 by now reaches the robot as an answer to that alert, and is refused there instead of being taken for the next one.
@@ -24,7 +24,7 @@ ONLY_CHOICE_WHEN_STOPPED = "abort"
 
 @dataclass(frozen=True)
 class Choice:
-    """One thing to click: the control's name, what stands on it, and how it is coloured."""
+    """One button: the control's name, its label, and its colour."""
 
     key: str
     title: str
@@ -41,7 +41,7 @@ class Click:
 
 
 def choices(view: RobotView) -> list[Choice]:
-    """What may be decided now, the emergency stop not among them: that one is always there."""
+    """The decisions that are possible now, apart from the emergency stop, which is always offered."""
     offered = []
     if view.stopped:
         offered.append(Choice(RELEASE, "release the emergency stop", CAREFUL))
@@ -59,7 +59,7 @@ def choices(view: RobotView) -> list[Choice]:
 
 
 def parse_click(key: str) -> Click:
-    """The meaning of a control's name. Raises `ValueError` for a name that the panel never gave."""
+    """The meaning of a control's name. Raises `ValueError` for an unknown name."""
     if key in (STOP, RELEASE):
         return Click(key)
     kind, _, rest = key.partition("/")

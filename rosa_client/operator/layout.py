@@ -1,4 +1,4 @@
-"""Where everything stands around a robot, as plain shapes: lengths in m, colours as red, green, blue, opacity to 1.
+"""The layout around a robot as plain shapes: lengths in m; colours as red, green, blue, opacity, each up to 1.
 
 Two kinds. The *board* above the robot holds what a person clicks and why: it faces the viewer, and is sent again only
 when it changes. The *scene* holds what changes all the time: state, lights, path, zone, notices.
@@ -33,10 +33,10 @@ LETTER_M, SMALL_M = 0.07, 0.05
 LINE_M = 1.15  # height of a line in letter heights
 LETTERS_PER_LINE = 44
 MOST_LINES = 6
-IN_FRONT_M = -0.03  # towards the viewer: a board's x axis points away from him
+IN_FRONT_M = -0.03  # towards the viewer: a board's x axis points away from them
 LIGHTS_AT = (-0.25, 0.55, 0.10)
 NOTICES_AT = (-0.25, -0.55, 0.35)
-SPACING_M = 1.6  # between robots whose places nobody gave
+SPACING_M = 1.6  # between robots without a configured place
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Button:
-    """A thing to click and what is drawn for it, relative to its board."""
+    """A button and its shapes, relative to its board."""
 
     key: str
     title: str
@@ -80,7 +80,7 @@ class Button:
 
 @dataclass(frozen=True)
 class Board:
-    """What stands above a robot: buttons, the same as a menu, and the words that explain them."""
+    """The board above a robot: buttons, the same choices as a menu, and the text that explains them."""
 
     name: str
     title: str
@@ -97,7 +97,7 @@ def plain(text: str) -> str:
 
 
 def wrap(text: str) -> str:
-    """Broken into lines that a board can hold, and no more of them than that."""
+    """`text` broken into lines that fit a board, shortened when there would be too many."""
     short = textwrap.shorten(plain(text), MOST_LINES * LETTERS_PER_LINE, placeholder=" ...")
     return "\n".join(textwrap.wrap(short, LETTERS_PER_LINE))
 
@@ -140,7 +140,7 @@ def scene(
     now_s: float,
     zone: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> list[Shape]:
-    """What is drawn of one robot besides its board. `zone`: least and greatest corner of its workspace, base frame."""
+    """What is drawn for one robot besides its board. `zone`: lowest and highest corner of its workspace, base frame."""
     shapes = [_state(view, base, now_s), *_lights(view, base, now_s)]
     if zone is not None:
         shapes.append(_zone(view, base, zone))
@@ -201,7 +201,7 @@ def _lights(view: RobotView, base: Base, now_s: float) -> list[Shape]:
 
 def _zone(view: RobotView, base: Base, zone: tuple[Sequence[float], Sequence[float]]) -> Shape:
     """The twelve edges of a box."""
-    ends = list(zip(*zone, strict=True))  # per axis: least and greatest
+    ends = list(zip(*zone, strict=True))  # per axis: lowest and highest
     points = []
     for axis in range(3):
         a, b = (other for other in range(3) if other != axis)

@@ -9,7 +9,7 @@ from typing import Any
 from rosa_client.operator.robot_view import RobotView
 
 IN_TIME, CLOSE, MISSING, UNKNOWN = "in time", "close", "missing", "unknown"
-CLOSE_SHARE = 0.8  # a p99 above this share of the deadline leaves no room
+CLOSE_SHARE = 0.8  # a p99 above this share of the deadline counts as close
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Light:
 
 
 def lights(view: RobotView, now_s: float) -> list[Light]:
-    """The server's light, then one per component; all grey when the robot is silent: old news is no news."""
+    """The server's light, then one per component; all grey while the robot is silent."""
     if view.status is None:
         return []
     silent = view.silent_for_s(now_s) > 0

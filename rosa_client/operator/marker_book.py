@@ -1,4 +1,4 @@
-"""The bookkeeping of an interactive marker server: what changed, under which number, and what a menu entry meant.
+"""The bookkeeping of an interactive marker server: what changed, update numbers, and the meaning of menu entries.
 
 Protocol, as RViz 2's client has it (ros-visualization/interactive_markers, branch rolling): an update's number is one
 more than the one before it, or the client starts anew; the service answers with the number of the last update and all
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Content = TypeVar("Content", bound=Hashable)
-KEPT_ENTRIES = 1000  # meanings of menu entries that are remembered
+KEPT_ENTRIES = 1000  # menu entries that are remembered
 
 
 @dataclass(frozen=True)
 class Update(Generic[Content]):
-    """What clients are told: markers to add or replace, and names of those that are gone."""
+    """An update for clients: markers to add or replace, and names of those to remove."""
 
     number: int
     changed: dict[str, Content]
@@ -29,14 +29,14 @@ class MarkerBook(Generic[Content]):
     """Markers by name, and the number of the last update.
 
     A marker is sent again only when its content changed: RViz closes an open menu and rebuilds every button of a marker
-    that is replaced, so what changes all the time does not belong into an interactive marker.
+    that is replaced, so what changes all the time does not belong in an interactive marker.
     """
 
     number: int = 0
     markers: dict[str, Content] = field(default_factory=dict)
 
     def change(self, now: Mapping[str, Content]) -> Update[Content] | None:
-        """Make `now` the present markers; what to tell the clients, or None when nothing changed."""
+        """Make `now` the present markers; returns the update for clients, or None when nothing changed."""
         changed = {name: content for name, content in now.items() if self.markers.get(name) != content}
         erased = [name for name in self.markers if name not in now]
         if not changed and not erased:
@@ -48,7 +48,7 @@ class MarkerBook(Generic[Content]):
 
 @dataclass
 class MenuEntries:
-    """Numbers for menu entries, each given once and for one meaning, so that a late click means what was read.
+    """Numbers for menu entries, each given once and for one meaning, so that a late click means what the operator read.
 
     `fixed` entries mean the same in every menu and are never forgotten: an emergency stop must not be.
     """
@@ -73,7 +73,7 @@ class MenuEntries:
         return self._numbers[meaning]
 
     def meaning(self, marker: str, number: int) -> str:
-        """The key behind a number. Raises `ValueError` when this marker's menu never had it, or it is long gone."""
+        """The key behind a number. Raises `ValueError` when the entry is unknown or too old."""
         if 1 <= number <= len(self.fixed):
             return self.fixed[number - 1]
         owner, key = self._meanings.get(number, ("", ""))

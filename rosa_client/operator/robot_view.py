@@ -17,19 +17,19 @@ import numpy.typing as npt
 
 from rosa_contract.errors import ContractError
 
-SILENT_S = 1.0  # RobotStatus comes at 10 Hz; ten missing in a row are no accident
+SILENT_S = 1.0  # RobotStatus comes at 10 Hz; ten missing in a row are not chance
 ALERT_SETTLES_S = 1.0  # alert and status are different topics: either may arrive first
 NOTICE_S = 10.0
 OUTCOME_S = 15.0
 KEPT_AUDITS = 50
 KEPT_NOTICES = 3
 WAITING = ("waiting_for_human", "clearing")
-# What a task does when all is well; every other decision is worth a person's look.
+# Decisions of a task that goes well; every other one is shown to the operator.
 ROUTINE = frozenset({"start", "execute", "send", "plan", "discard", "clear", "done"})
 
 
 class OperatorError(ContractError):
-    """A robot that could not be asked; the text says what was seen instead."""
+    """A robot could not be reached; the text says what was found instead."""
 
 
 class Chain(Protocol):
@@ -81,7 +81,7 @@ class RobotView:
     alert: AlertView | None = None
     audits: deque[AuditView] = field(default_factory=lambda: deque(maxlen=KEPT_AUDITS))
     path_m: npt.NDArray[np.float64] | None = None  # (n, 3) tool positions of the chunk that plays, base frame
-    outcome: str = ""  # what became of the last click
+    outcome: str = ""  # the result of the last click
     outcome_good: bool = True
     _outcome_until_s: float = -math.inf
     _notices: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=KEPT_NOTICES))
@@ -103,11 +103,11 @@ class RobotView:
         return max(self.audits, key=lambda entry: entry.when_s, default=None)
 
     def silent_for_s(self, now_s: float) -> float:
-        """How long the robot has been silent; 0 while its status comes as it should."""
+        """How long the robot has been silent, s; 0 while its status arrives."""
         return self._silent_since(self.status_s, now_s)
 
     def arm_silent_for_s(self, now_s: float) -> float:
-        """The same of the arm node, which has a status of its own."""
+        """The same for the arm node, which has a status of its own."""
         return self._silent_since(self.arm_s, now_s)
 
     def _silent_since(self, heard_s: float, now_s: float) -> float:
@@ -115,7 +115,7 @@ class RobotView:
         return age_s if age_s > SILENT_S else 0.0
 
     def notices(self, now_s: float) -> list[str]:
-        """Decisions of the last seconds that are worth a look, the newest last."""
+        """Unusual decisions of the last seconds, the newest last."""
         return [text for until_s, text in self._notices if until_s > now_s]
 
     def shown_outcome(self, now_s: float) -> str:
@@ -124,7 +124,7 @@ class RobotView:
     # -- what is heard ----------------------------------------------------------------------------------------------
 
     def hear_status(self, now_s: float, message: Any) -> None:
-        """Also drops an alert that the robot no longer waits on, as after a restart of its runtime."""
+        """Also drops an alert that the robot no longer waits for, as after a restart of its runtime."""
         self.status, self.status_s = message, now_s
         alert = self.alert
         if alert and message.state not in WAITING and now_s - alert.heard_s > ALERT_SETTLES_S:
@@ -140,7 +140,7 @@ class RobotView:
 
     def hear_arm(self, now_s: float, message: Any) -> None:
         self.arm, self.arm_s = message, now_s
-        if int(message.state) != 1:  # no longer PLAYING: its path is history
+        if int(message.state) != 1:  # no longer PLAYING
             self.path_m = None
 
     def hear_decision(self, now_s: float, message: Any) -> None:
@@ -148,7 +148,8 @@ class RobotView:
             return
         where = f" [{message.component}]" if message.component else ""
         text = f"{message.action}{where}: {message.cause}"
-        kept = [entry for entry in self._notices if entry[1] != text]  # said again: shown once, for longer
+        # A repeated notice is shown once, for longer.
+        kept = [entry for entry in self._notices if entry[1] != text]
         self._notices = deque([*kept, (now_s + NOTICE_S, text)], maxlen=KEPT_NOTICES)
 
     def hear_audit(self, now_s: float, message: Any) -> None:
@@ -157,11 +158,11 @@ class RobotView:
         self.audits.append(AuditView(when_s, *said, alert_id=int(message.alert_id)))
 
     def hear_chunk(self, now_s: float, chunk: Any, chain: Chain | None) -> None:
-        """The path of the tool through the waypoints of an action chunk; none for one that makes no sense."""
+        """The path of the tool through the waypoints of an action chunk; none for an invalid chunk."""
         self.path_m = tool_path(chunk, chain) if chain is not None else None
 
     def hear_outcome(self, now_s: float, text: str, good: bool) -> None:
-        """What became of a click."""
+        """The result of a click."""
         self.outcome, self.outcome_good = text, good
         self._outcome_until_s = now_s + OUTCOME_S
 

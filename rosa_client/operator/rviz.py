@@ -1,4 +1,4 @@
-"""The RViz 2 configuration of an operator's place, for any fleet: markers, cameras, robot models, transforms.
+"""An RViz 2 configuration for operators of any fleet: markers, cameras, robot models, transforms.
 
     python -m rosa_client.operator.rviz panda0 panda1 > configs/rviz/operator.rviz
 
@@ -60,7 +60,7 @@ def rviz_config(namespaces: Sequence[str], cameras: Sequence[str] = CAMERAS, fra
 
 
 def _shared() -> list[dict[str, Any]]:
-    """What is there once: the floor, the transforms, and the panel's two displays."""
+    """Displays for the whole cell: the floor, the transforms, and the panel's two displays."""
     return [
         _display("Grid", "Floor", {"Cell Size": 0.5, "Plane": "XY", "Plane Cell Count": 20, "Alpha": 0.4}),
         _display(
@@ -69,7 +69,7 @@ def _shared() -> list[dict[str, Any]]:
         _display(
             "InteractiveMarkers",
             "Operator",
-            # The boards carry their own words; RViz's description would cover them.
+            # RViz's descriptions would cover the text of the boards.
             {"Interactive Markers Namespace": "/operator", "Show Descriptions": False, "Show Axes": False},
         ),
         _display(
@@ -108,7 +108,7 @@ def _display(kind: str, name: str, properties: dict[str, Any], shown: bool = Tru
 
 
 def _topic(name: str, late: bool = False, reliable: bool = True, depth: int = 1) -> dict[str, Any]:
-    """`late`: what was said before RViz came is shown too."""
+    """`late`: messages from before RViz started are shown too."""
     return {
         "Depth": depth,
         "Durability Policy": "Transient Local" if late else "Volatile",

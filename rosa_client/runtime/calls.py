@@ -13,7 +13,7 @@ WINDOW = 512  # latencies kept for percentiles
 
 
 class Ending(Enum):
-    """How an answer meets its request."""
+    """How a response matches the calls."""
 
     IN_TIME = "in_time"
     LATE = "late"  # its deadline had passed
@@ -29,7 +29,7 @@ class ComponentCalls:
     request_id: int | None = None  # in flight
     sent_s: float = 0.0
     deadline_s: float = 0.0
-    resend_after_s: float = 0.0  # after a negative answer: no earlier than the deadline it gave up
+    resend_after_s: float = 0.0  # after a miss: not before the deadline of the missed call
     due_s: float = 0.0  # next call of a periodic component
     consecutive_missed: int = 0
     sent: int = 0
@@ -37,7 +37,7 @@ class ComponentCalls:
     missed: int = 0
     cancelled: int = 0
     late_discarded: int = 0
-    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))  # of used results
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))  # of calls in time
     _overdue: set[int] = field(default_factory=set)
 
     @property
@@ -55,12 +55,12 @@ class ComponentCalls:
         self.deadline_s = now_s + self.component.slo_ms / 1000
         self.sent += 1
         if self.component.freq_hz is not None:
-            # Calls missed while the robot was busy are skipped, not made up for.
-            # One that a hold asks for before its turn takes that turn, and moves no later one away.
+            # Calls that fell due while the robot was busy are skipped, not caught up.
+            # A call that a hold makes early takes the place of the next one; later ones keep their times.
             self.due_s = max(min(self.due_s, now_s) + 1 / self.component.freq_hz, now_s)
 
     def answer(self, request_id: int, now_s: float) -> Ending:
-        """An answer to `request_id` arrives now, after `miss` was called for whatever is overdue.
+        """A response to `request_id` arrives now, after `miss` was called for every overdue call.
 
         Only `IN_TIME` may be used; the caller then ends the call with `succeed` or `miss`.
         """
@@ -83,7 +83,7 @@ class ComponentCalls:
         return self.request_id is not None and now_s > self.deadline_s
 
     def miss(self, now_s: float) -> CallEnded:
-        """The call in flight ends without a usable answer: overdue, or refused by the server before its deadline."""
+        """The call in flight ends without a usable response: overdue, or refused by the server before its deadline."""
         if self.request_id is None:
             raise RuntimeError(f"{self.name}: nothing is in flight, so nothing can be missed")
         if now_s > self.deadline_s:

@@ -1,4 +1,4 @@
-"""What is checked in every control period, before anything else: deadlines, the arm, the sensors, the task's time."""
+"""The checks at the start of every control period: the arm, deadlines, sensors, the task's time limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.fallbacks import FallbackAction
 
 SENSOR = "sensor:"
-ARM = "arm"  # what holds the robot when an order did not run to its end
+ARM = "arm"  # the cause that holds the robot after an order that did not run to its end
 SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
 
 
@@ -24,13 +24,13 @@ def check_deadlines(core: Mission, now_s: float) -> None:
 
 
 def check_task_time(core: Mission, now_s: float) -> None:
-    """An escalated task waits for its operator however long that takes, and that time is not the task's."""
+    """The time limit of the task. Time spent waiting for an operator does not count."""
     if core.deadline_s is not None and now_s > core.deadline_s and core.state not in NOT_TIMED:
         finish(core, "failed", "task_timeout", "the task was not done within its time", now_s)
 
 
 def check_arm(core: Mission, now_s: float) -> None:
-    """An emergency stop, a fault, an order that is not taken, and one that did not run to its end."""
+    """Emergency stop, arm fault, an order that the arm did not take, an order that did not run to its end."""
     if core.state is State.IDLE:
         return
     _check_emergency_stop(core, now_s)
@@ -59,7 +59,7 @@ def _check_emergency_stop(core: Mission, now_s: float) -> None:
 
 def _cut_short(core: Mission, now_s: float) -> None:
     why = core.inputs.arm_cut_short
-    if core.state in MOVES:  # however often: the time of the move goes on
+    if core.state in MOVES:  # however often it happens, the timeout of the move keeps running
         core.note("move_again", "arm_cut_short", f"the move to {core.leg.pose} did not end: {why}")
         core.move(core.leg, now_s)
     elif core.state is State.EXECUTING:
@@ -76,13 +76,13 @@ def _cut_short(core: Mission, now_s: float) -> None:
 
 
 def check_sensors(core: Mission, now_s: float) -> None:
-    """A robot that cannot see stops; one that stays blind calls a human."""
+    """A robot with a stale sensor stops; if that lasts, it calls a human."""
     if core.state not in SEES:
         return
     stale = core.stale(now_s)
     for name, stamp_s in stale.items():
         held = core.held_by.get(sensor_key(name))
-        if held is None:  # also when the robot itself was away for long: its sensors then have their time
+        if held is None:  # a new hold; its timeout begins now
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
             if _flaps(core, reason, now_s):
                 return
@@ -94,7 +94,7 @@ def check_sensors(core: Mission, now_s: float) -> None:
 
 
 def _flaps(core: Mission, reason: str, now_s: float) -> bool:
-    """A sensor that comes and goes, so that no chunk is carried out between two stops, calls a human too."""
+    """A sensor that comes and goes, so that no chunk is played between two stops, calls a human too."""
     if any(key.startswith(SENSOR) for key in core.held_by):
         return False  # still the same stop
     core.blind_in_a_row += 1

@@ -1,4 +1,4 @@
-"""What an operator may decide, and what follows. The first decision on an alert wins; the second is told of it."""
+"""What an operator may decide, and what follows. The first decision on an alert counts; later ones are refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.side_machines import SafetyEvent
 from rosa_client.runtime.task_machine import Event, State
 
-ALERT_NUMBERS = 999_999  # six digits can be read, and told to somebody else
+ALERT_NUMBERS = 999_999  # six digits: short enough to read out
 
 
 def first_alert(wall_s: float) -> int:
     """Number of the first alert of a runtime that starts at `wall_s`, s since 1970.
 
-    Whoever still looks at an alert of the runtime before this one must not answer this one's. Robots raise less than
-    one alert per second, so no number comes again within eleven days; 0 is none.
+    An answer to an alert of the previous runtime must not match an alert of this one. Robots raise fewer than one alert
+    per second, so no number repeats within eleven days. 0 means no alert.
     """
     return int(wall_s) % ALERT_NUMBERS + 1
 
 
 def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> Refusal | None:
-    """Why this decision cannot be accepted, and what would be; None when it can.
+    """Why this decision cannot be accepted; None when it can.
 
     Causes: missing_text, alert_settled, nothing_to_decide, unknown_alert, unknown_choice, emergency_stop.
     """
@@ -49,7 +49,7 @@ def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: f
 
 
 def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None:
-    """Do what an accepted decision says. Whatever led to the alert is counted from nothing again."""
+    """Carry out an accepted decision. All counters that can lead to an alert start again from zero."""
     alert = core.alert
     assert alert is not None
     settle(core, decided_by, choice, f"{decided_by} decided: {choice}", now_s)
@@ -70,4 +70,4 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
     else:
         core.go(Event.RESUME, now_s)
         core.begin_attempt(now_s)
-        core.hold(now_s)  # an arm that takes this order can be ordered again; one with a fault says so
+        core.hold(now_s)  # shows whether the arm takes orders again; with a fault it refuses this one

@@ -1,4 +1,4 @@
-"""What the robot's core is told and what it answers. Plain data: the shell around the core does the rest."""
+"""The inputs and commands of the robot's core. Plain data; the shell around the core carries commands out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-# -- what the core is told ------------------------------------------------------------------------------------------
+# -- inputs --------------------------------------------------------------------------------------------------------
 
 HOLDING = "holding"
 PLAYING = "playing"
@@ -22,7 +22,7 @@ OPEN = "open"
 class Inputs:
     """What the robot knows about itself at one instant. Times are this machine's monotonic clock, in s."""
 
-    # Camera or "joint_state" -> when its newest sample was taken, as far as known, else arrived; absent: none yet.
+    # Camera or "joint_state" -> when its newest sample was taken, or arrived if that is unknown; absent: none yet.
     sensor_stamp_s: Mapping[str, float]
     link_ready: bool  # the gateway has welcomed this robot
     link_reason: str = ""  # why not, in words
@@ -36,7 +36,7 @@ class Inputs:
     rates_hz: Mapping[str, float] = field(default_factory=dict)
 
 
-# -- what the core answers ------------------------------------------------------------------------------------------
+# -- commands ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The ladder of fallbacks: what stops the arm, what it does then, and when a human is called.
+"""The ladder of fallbacks: what stops the arm, what the robot then does, and when it calls a human.
 
 Sources: ROSA 3.3, "Safety and SLO violations handling" and "Task retry policy"; DESIGN "Robot-side behaviour".
 """
@@ -18,15 +18,15 @@ from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
-# Every component is asked in these. `clearing` ends with a human in any case: there safety alone is, for dangers.
+# States in which every component is called. `clearing` ends with a human in any case; there only safety is called.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
 REMEMBERED = 64  # settled alerts
 
 
 def violate(core: Mission, missed: Sequence[tuple[ComponentCalls, str]], cause: str, now_s: float) -> None:
-    """Calls that ended without a usable answer: the worst fallback runs, too many in a row reach the limit.
+    """Calls that ended without a usable response: the most severe fallback runs, or the limit's policy.
 
-    Nothing is worse than calling a human here; any other fallback gives way to the limit's last step.
+    The policy of the limit comes before any fallback except calling a human, which is the most severe one.
     """
     limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
     worst_first = sorted(missed, key=lambda one: fallback(one[0].component.fallback), reverse=True)
@@ -48,9 +48,10 @@ def unsafe(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     core.unsafe_in_a_row += 1
     action = max(fallback(calls.component.fallback), FallbackAction.STOP_AND_RESEND)
     if core.state is State.CLEARING and core.must_stand:
-        action = FallbackAction.STOP_AND_CALL_HUMAN  # who was to be called at the safe pose is called here
+        action = FallbackAction.STOP_AND_CALL_HUMAN  # here, instead of at the safe pose
     limit = core.task.safety_and_slo_violation.max_consecutive_safety_replan
-    counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN  # which is worse
+    # Calling a human is more severe than any policy of the limit.
+    counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN
     if counts and core.unsafe_in_a_row >= limit:
         reason = f"unsafe {limit} times in a row"
         _violation_limit(core, Cause("max_consecutive_safety_replan", reason, calls.name), now_s)
@@ -62,7 +63,7 @@ def unsafe(core: Mission, calls: ComponentCalls, now_s: float) -> None:
 def fall_back(
     core: Mission, calls: ComponentCalls, action: FallbackAction, cause: str, reason: str, now_s: float
 ) -> None:
-    """Do what the component's fallback says. On the way to a human only what calls one at once counts."""
+    """Run the component's fallback. In `clearing` only a fallback that calls a human at once counts."""
     calls_human = action is FallbackAction.STOP_AND_CALL_HUMAN
     if core.state not in SUPERVISED and not (core.state is State.CLEARING and calls_human):
         return
@@ -93,9 +94,9 @@ def stop(
     now_s: float,
     component: str = "",
 ) -> None:
-    """Hold, and stay held until `key` clears.
+    """Hold until the cause `key` clears.
 
-    A move to the safe pose goes on, as it is the more severe fallback; only a danger interrupts it.
+    A move to the safe pose goes on, since it is the more severe fallback; only a danger interrupts it.
     """
     _held(core, key, action, now_s)
     core.note(action.key, cause, reason, component)
@@ -112,12 +113,12 @@ def stop(
 
 
 def _return(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s: float) -> None:
-    """Drive to the safe pose, at once or when the danger is over, and stay held there until the component is good."""
+    """Move to the safe pose, at once or when the danger is over, and hold there until the component answers well."""
     before = core.held_by.get(calls.name)
     _held(core, calls.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
     already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
     if already or core.state is State.RETURNING:
-        return  # on the way there, or there
+        return  # already there, or on the way
     core.note(RETURN_TO_SAFE_STATE, cause, reason, calls.name)
     if core.state is State.RESETTING:
         core.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
@@ -128,7 +129,7 @@ def _return(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s
 
 
 def to_safe_pose(core: Mission, now_s: float) -> None:
-    """Begin the move there, or begin it again."""
+    """Begin the move to the safe pose, or begin it again."""
     core.unfinished_goes(UnfinishedEvent.RETURN_BEGINS)
     core.go(Event.RETURN, now_s)
     core.move(TO_SAFETY, now_s)
@@ -141,7 +142,7 @@ def _held(core: Mission, key: str, action: FallbackAction, now_s: float) -> None
 
 
 def retry(core: Mission, now_s: float) -> None:
-    """Begin another attempt: back to the initial state first, leg by leg."""
+    """Begin another attempt. The robot first moves back to its initial state, leg by leg."""
     core.counters.retries += 1
     core.failures += 1
     core.attempt += 1
@@ -155,7 +156,7 @@ def retry(core: Mission, now_s: float) -> None:
 
 
 def failed(core: Mission, now_s: float) -> None:
-    """The attempt failed: retry while the budget lasts, then what `on_max_task_retries` says."""
+    """The attempt failed: retry while retries are left, then follow `on_max_task_retries`."""
     policy = core.task.task_retry
     if core.failures >= policy.max_task_retries:
         reason = f"failed again after {policy.max_task_retries} retries"
@@ -171,14 +172,14 @@ def _violation_limit(core: Mission, why: Cause, now_s: float) -> None:
 
 
 def limit_reached(core: Mission, policy: str, why: Cause, now_s: float) -> None:
-    """What the task's `on_max_...` policy says: call a human here, or at the safe pose, or give the task up.
+    """Follow the task's `on_max_...` policy: call a human here, or at the safe pose, or give the task up.
 
-    A robot that must stand in a danger calls from where it is.
+    A robot that must stand still because of a danger calls from where it is.
     """
     if policy == ABORT:
         finish(core, "failed", why.cause, why.reason, now_s)
     elif policy == RETURN_TO_SAFE_STATE and core.must_stand:
-        stays = replace(why, reason=f"{why.reason}; the arm stays here, as safety says unsafe")
+        stays = replace(why, reason=f"{why.reason}; the arm stays here because safety says unsafe")
         escalate(core, stays, now_s)
     elif policy == RETURN_TO_SAFE_STATE:
         core.note(RETURN_TO_SAFE_STATE, why.cause, f"{why.reason}; then a human is called", why.component)
@@ -188,12 +189,12 @@ def limit_reached(core: Mission, policy: str, why: Cause, now_s: float) -> None:
 
 
 def clear_the_cell(core: Mission, event: Event, why: Cause, now_s: float) -> None:
-    """Move to the safe pose; a human is called there, or wherever the move ends."""
+    """Move to the safe pose and call a human there, or wherever the move ends."""
     core.go(event, now_s)
     _let_go_of_everything(core, now_s)
     core.call_human_for = why
     for calls in core.calls.values():
-        calls.due_s = now_s  # safety looks at this way from its beginning
+        calls.due_s = now_s  # safety watches this move from its beginning
     core.move(TO_SAFETY, now_s)
 
 
@@ -224,7 +225,7 @@ def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -
 
 
 def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> None:
-    """The open alert has its answer."""
+    """Close the open alert."""
     assert core.alert is not None
     core.settled[core.alert.alert_id] = Settled(by, choice, now_s)
     core.settled.pop(core.alert.alert_id - REMEMBERED, None)

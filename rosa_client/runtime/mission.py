@@ -1,4 +1,4 @@
-"""What the core remembers about one robot and its task, and the few verbs that change it. No decision is taken here."""
+"""The state of one robot and its task, and the few operations that change it. No decision is taken here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ JOINT_STATE = "joint_state"
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long the core waits for things that no SLO bounds. What follows each is an escalation."""
+    """How long the core waits for what no SLO bounds. Each of them leads to an escalation."""
 
     connect_s: float = 60.0  # the server's welcome, the first sensor samples, and an arm that answers
     sensor_s: float = 3.0  # a camera or the joint states that went silent or stay too old
@@ -49,7 +49,7 @@ class Timeouts:
 
 @dataclass
 class Counters:
-    """What a task's report counts."""
+    """Figures for the task's result."""
 
     rounds: int = 0  # executed action chunks
     retries: int = 0
@@ -58,7 +58,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Held:
-    """One thing that stops the arm until it clears."""
+    """A cause that holds the arm until it clears."""
 
     action: FallbackAction
     since_s: float
@@ -75,7 +75,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Settled:
-    """Who or what answered an alert."""
+    """Who or what settled an alert."""
 
     by: str
     choice: str
@@ -107,7 +107,7 @@ class Mission:
         self.unfinished = Unfinished.NOTHING
         self.leg_progress = LegProgress.ARRIVED
         self.entered_s = 0.0  # when the present state was entered
-        self.deadline_s: float | None = None  # of the whole task
+        self.deadline_s: float | None = None  # of the task; None: no limit
         self.attempt = 0
         self.counters = Counters()
         self.inputs = Inputs({}, False)
@@ -115,7 +115,7 @@ class Mission:
         # calls
         self.calls = self.new_calls()
         self.request_id = 0
-        self.fresh_after_s = 0.0  # an observation older than this shows the past
+        self.fresh_after_s = 0.0  # an older observation does not show the present scene
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
         self.verdicts: dict[str, deque[str]] = {}
@@ -123,10 +123,10 @@ class Mission:
         self.sequence = 0
         self.last_order: Order | None = None
         self.ordered_s = 0.0
-        self.unheard_since_s = 0.0  # since then the arm has orders to take, and has taken none
+        self.unheard_since_s = 0.0  # since when the arm has not taken an order that it should
         self.play_until_s = 0.0
         self.leg = TO_SAFETY  # the move under way
-        self.stay_until_s = 0.0  # how long it stays at the end of the leg, once arrived there
+        self.stay_until_s = 0.0  # until then it stays at the end of the leg
         # the ladder
         self.held_by: dict[str, Held] = {}  # sensors, components or the arm that `holding` waits for, by name
         self.unsafe_in_a_row = 0
@@ -136,7 +136,7 @@ class Mission:
         # people
         self.alert: Alert | None = None
         self.alert_id = first_alert - 1  # of the newest alert
-        self.call_human_for = Cause("", "")  # what to ask when the safe pose is reached
+        self.call_human_for = Cause("", "")  # the cause of the alert to raise at the safe pose
         self.settled: dict[int, Settled] = {}
         # The arm's fault when a person decided; it counts again once the arm has taken a new order.
         self.excused_fault = ""
@@ -150,12 +150,12 @@ class Mission:
 
     @property
     def arm_is_behind(self) -> bool:
-        """The arm has not yet taken the newest order; what it reports concerns an older one."""
+        """The arm has not yet taken the newest order, so its reports are about an older one."""
         return self.inputs.arm_sequence < self.sequence
 
     @property
     def lets_move(self) -> bool:
-        """The arm may move now; while this is so, the shell gives it a sign of life."""
+        """The arm may move now; while this is true, the shell sends it signs of life."""
         settles = self.state is State.INFERRING and isinstance(self.last_order, Play)
         return self.state in MAY_MOVE or settles
 
@@ -168,7 +168,7 @@ class Mission:
 
     @property
     def stands_in_danger(self) -> bool:
-        """It does stand for that reason; then no move goes on, not even the one to the safe pose."""
+        """It holds for that reason, so no move continues, not even the one to the safe pose."""
         return self.must_stand and SAFETY in self.held_by
 
     def stale(self, now_s: float) -> dict[str, float]:
@@ -232,18 +232,18 @@ class Mission:
         self.order(MoveTo(self.next_sequence(), leg.pose, leg.gripper), now_s)
 
     def cancel_calls(self, now_s: float) -> None:
-        """Whatever is in flight will not be used."""
+        """Cancel every call in flight."""
         for calls in self.calls.values():
             self._cancel(calls, now_s)
 
     def cancel_chain(self, now_s: float) -> None:
-        """The chunk under way and the calls made for it no longer count."""
+        """Cancel the goal-coupled calls in flight."""
         for key in GOAL_COUPLED:
             if key in self.calls:
                 self._cancel(self.calls[key], now_s)
 
     def clear(self, key: str, reason: str, cause: str = "recovered") -> None:
-        """What held the arm under this name does so no longer."""
+        """The cause `key` no longer holds the arm."""
         if self.held_by.pop(key, None) is not None:
             self.note("clear", cause, reason, key)
 
@@ -251,7 +251,7 @@ class Mission:
         self.plan, self.plan_credit = None, 1.0
 
     def begin_attempt(self, now_s: float) -> None:
-        """Everything that belonged to what was before is forgotten; every component is due."""
+        """Forget the attempt before; every component is due now."""
         self.forget_plan()
         self.cancel_calls(now_s)
         self.verdicts.clear()

@@ -1,7 +1,7 @@
-"""Until when the core has nothing to do by itself; who runs many cores need not ask each 100 times a second.
+"""Until when the core has nothing to do by itself, so that a simulation of many cores need not tick each at 100 Hz.
 
-A question to the core, no decision: a tick before `next_due_s` changes nothing, as long as the robot feels the same
-(arm, link, sensors that stay fresh). A change of these, and every answer, is a reason to tick at once.
+A query, not a decision: a tick before `next_due_s` changes nothing as long as the inputs stay the same (arm, link,
+sensors that stay fresh). Tick at once when they change, and after every response.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
 
 def next_due_s(core: Mission) -> float:
-    """The time of the next tick at the latest, s; in the past when only a newer sample of the sensors is lacking."""
+    """The time of the next tick at the latest, s; in the past when only a newer sensor sample is missing."""
     state = core.state
     if state is State.IDLE or state is State.WAITING_FOR_HUMAN:
         return inf

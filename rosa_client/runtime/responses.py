@@ -1,4 +1,4 @@
-"""What a response means that came in time: a plan, actions, a safety verdict, progress."""
+"""What to do with a response that came in time: a plan, actions, a safety verdict, progress."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
         return
     core.out.append(calls.succeed(now_s))
     if core.state is not State.INFERRING:
-        return  # a stop came first: an action decided before it is not executed after it
+        return  # a stop came first; actions inferred before it are not executed after it
     took_ms = calls.latencies_ms[-1]
     core.counters.rounds += 1
     core.counters.system1_ms.append(took_ms)
@@ -75,7 +75,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
 def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:
     """ROSA 3.3, "Task retry policy": done ends the task, failed resets the robot and retries it.
 
-    Neither happens while something holds the robot: the reset would move it before that is good again.
+    Neither happens while something holds the robot, since the reset would move it.
     """
     seen = core.verdicts.setdefault(calls.name, deque(maxlen=calls.component.confirmations))
     seen.append(verdict)

@@ -1,6 +1,6 @@
-"""The way back to the initial state: which moves a reset of the robot makes, one after another.
+"""The way back to the initial state: the moves of a reset, one after another.
 
-Up and clear of everything first; what is held is put down before the gripper opens for good; home comes last.
+First up and clear of everything; then put down what the gripper holds; home comes last.
 Source: ROSA 3.3, "Task retry policy": "the system resets the robot to its initial state and retries the task".
 """
 

@@ -24,7 +24,7 @@ class RobotRuntime(Mission):
     """One robot with one task description. Every method takes the time and returns commands in order."""
 
     def start(self, now_s: float, timeout_s: float = 0.0) -> list[Command]:
-        """Begin the task; `timeout_s` > 0 ends it as failed when it is not done by then."""
+        """Begin the task. With `timeout_s` > 0 it ends as failed when it is not done by then."""
         self.go(Event.START, now_s)
         self.calls = self.new_calls()
         self.counters = Counters()
@@ -34,7 +34,7 @@ class RobotRuntime(Mission):
         self.excused_fault = self.inputs.arm_fault
         self.begin_attempt(now_s)
         self.note("start", "task_started", f"{self.name}: attempt 1")
-        self.hold(now_s)  # the task begins when the arm has taken this order
+        self.hold(now_s)  # the task begins once the arm has taken this order
         return self.take()
 
     def cancel(self, now_s: float, reason: str) -> list[Command]:
@@ -55,7 +55,7 @@ class RobotRuntime(Mission):
         return self.take()
 
     def answer(self, now_s: float, response: Response) -> list[Command]:
-        """A response arrived. After its deadline it is discarded, whatever it says."""
+        """A response arrived. After its deadline it is discarded."""
         checks.check_deadlines(self, now_s)
         for calls in self.calls.values():
             ending = calls.answer(response.request_id, now_s)

@@ -1,4 +1,4 @@
-"""What each state does in a control period by itself: wait, send, watch a chunk or a move come to its end."""
+"""What each state does in a control period: wait, send, watch a chunk or a move end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASK_ARM_EVERY_S = 1.0
 
 
 def step(core: Mission, now_s: float) -> None:
-    """One period of the present state; a state that is left at once, such as `connecting`, costs no period."""
+    """One period of the present state. A state that is left at once, such as `connecting`, takes no extra period."""
     for _ in range(4):
         before = core.state
         if before in STEPS:
@@ -43,11 +43,11 @@ def connecting(core: Mission, now_s: float) -> None:
         reason = f"not ready within {core.timeouts.connect_s:g} s: {missing}"
         escalate(core, Cause("not_ready", reason), now_s)
     elif core.arm_is_behind and now_s - core.ordered_s > ASK_ARM_EVERY_S:
-        core.hold(now_s)  # an order given before the arm listened is lost
+        core.hold(now_s)  # an order sent before the arm node subscribed is lost
 
 
 def _not_ready(core: Mission, now_s: float) -> str:
-    """What a task still waits for before it begins, in words; empty when all is there."""
+    """What the task still waits for before it begins, in words; empty when it can begin."""
     silent = [name for name in core.sensors if name not in core.inputs.sensor_stamp_s]
     if not core.inputs.link_ready:
         return core.inputs.link_reason or "the server has not welcomed this robot"
@@ -59,7 +59,7 @@ def _not_ready(core: Mission, now_s: float) -> str:
 
 
 def inferring(core: Mission, now_s: float) -> None:
-    # The observation must show where the arm came to rest, also from an order that it has not taken yet.
+    # The observation must show the arm at rest, also after an order that it has not taken yet.
     if core.arm_is_behind or core.inputs.arm_state != HOLDING:
         if now_s - core.entered_s > core.timeouts.move_s:
             reason = f"the arm does not come to rest within {core.timeouts.move_s:g} s after its chunk"
@@ -105,8 +105,10 @@ def holding(core: Mission, now_s: float) -> None:
 
 
 def _clear(core: Mission, now_s: float) -> None:
-    """Sensors clear by being fresh, the arm by having obeyed, goal-coupled calls by being due again. Other components
-    clear by a good answer (`responses.py`)."""
+    """Sensors clear when they are fresh, the arm when it has obeyed, goal-coupled components when they are due again.
+
+    Other components clear with a good response (`responses.py`).
+    """
     stale = core.stale(now_s)
     for name in core.sensors:
         if name not in stale:
@@ -119,7 +121,7 @@ def _clear(core: Mission, now_s: float) -> None:
 
 
 def moving(core: Mission, now_s: float) -> None:
-    """A leg of a move; the time of the leg goes on however often the arm cuts it short."""
+    """One leg of a move. Its timeout keeps running however often the arm cuts the leg short."""
     at_rest = not core.arm_is_behind and core.inputs.arm_state == HOLDING
     if core.leg_progress is LegProgress.UNDER_WAY and at_rest:
         core.leg_goes(LegEvent.AT_REST)
@@ -152,7 +154,7 @@ def _arrived(core: Mission, now_s: float) -> None:
 
 
 def send_obligations(core: Mission, now_s: float) -> None:
-    """Periodic components, whatever System 1 and 2 do."""
+    """Call the periodic components that are due, whatever System 1 and 2 do."""
     for calls in core.calls.values():
         due = calls.component.freq_hz is not None and (now_s >= calls.due_s or calls.name in core.held_by)
         if due and is_asked(core.state, calls.name):
@@ -160,14 +162,14 @@ def send_obligations(core: Mission, now_s: float) -> None:
 
 
 def is_asked(state: State, component: str) -> bool:
-    """Progress means nothing while the robot is being reset; on the way to a human only danger counts."""
+    """Whether a periodic component is called: no progress while resetting, and only safety in `clearing`."""
     if state is State.CLEARING:
         return component == SAFETY
     return state in SUPERVISED and not (state is State.RESETTING and component == MONITOR)
 
 
 def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> None:
-    """Unless one is in flight, or what the cameras show is old."""
+    """Send, unless a call is in flight or the newest observation is too old."""
     if calls.in_flight or now_s < calls.resend_after_s:
         return
     if calls.sent and now_s < calls.sent_s + least_gap_s(core, calls):
@@ -181,11 +183,13 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
 
 
 def least_gap_s(core: Mission, calls: ComponentCalls) -> float:
-    """Goal-coupled calls keep to the schedule's rate, or other robots' deadlines break (ROSA 4.3). Periodic ones have
-    their own rate, and are asked at once what a hold waits for."""
+    """Goal-coupled calls keep to the schedule's rate, or other robots would miss deadlines (ROSA 4.3).
+
+    Periodic ones have their own rate, except that a hold calls its component at once.
+    """
     rate_hz = core.inputs.rates_hz.get(calls.name, 0.0) if calls.name in GOAL_COUPLED else 0.0
     gap_s = 1 / rate_hz if rate_hz > 0 else 0.0
-    return min(gap_s, core.timeouts.connect_s)  # no number from outside makes a robot wait for ever
+    return min(gap_s, core.timeouts.connect_s)  # no rate from the server makes a robot wait for ever
 
 
 STEPS: Mapping[State, Callable[[Mission, float], None]] = {

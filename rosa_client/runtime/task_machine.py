@@ -88,8 +88,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (_S.CLEARING, _E.FINISH): _S.IDLE,
 }
 
-NOT_TIMED = frozenset(
-    {State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING}
-)  # does not count as the task's time
+# Time in these does not count as the task's.
+NOT_TIMED = frozenset({State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING})
 MOVES = frozenset({State.RETURNING, State.RESETTING, State.CLEARING})  # to a named pose
 MAY_MOVE = MOVES | {State.EXECUTING}

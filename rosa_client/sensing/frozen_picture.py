@@ -1,9 +1,8 @@
-"""Does a camera repeat one picture with fresh stamps? Then its bytes stay the same while the arm moves.
+"""Detects a frozen camera: the bytes of its pictures stay the same while the arm moves, whatever their stamps say.
 
-The noise of a real sensor makes every picture different, whatever is in view, so a camera that does not see the arm
-needs no setting of its own (the drivers of simulated and recorded cameras give their pictures a little noise, too). A
-still picture alone is not held against a camera, though: some cameras smooth their noise away, and a picture that was
-true when it was taken stays true until the arm has moved. After that, the same bytes again are no new sample.
+Sensor noise makes every picture different, whatever is in view, so this also works for a camera that does not see the
+arm. (The drivers of simulated and recorded cameras add a little noise.) A repeated picture alone is no evidence: some
+cameras remove noise, and a picture stays true until the arm has moved. After that, the same bytes are not a new sample.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ import numpy as np
 from rosa_contract.images import EncodedImage
 from rosa_contract.messages import Array
 
-# A joint that turned so far has moved the hand by a centimetre or more, which a picture of the arm must show; a servo's
-# own trembling is a hundred times less.
+# A joint that has turned this far has moved the hand by a centimetre or more, which a picture of the arm must show.
+# Servo noise is a hundred times smaller.
 MOVED_RAD = 0.03
-# Of a raw picture no more is hashed than rows of this size in all: 0.1 ms instead of 0.4 ms for 640x480. Noise is
-# everywhere in a picture, so a part of its rows tells as much as all of them.
+# At most this many bytes of a raw picture are hashed, in whole rows: 0.1 ms instead of 0.4 ms for 640x480. Noise is
+# everywhere in a picture, so some rows are enough.
 HASHED_BYTES = 200_000
 
 
 @dataclass
 class _Seen:
-    """What a camera showed last, and where the arm was when that came first."""
+    """The newest picture of a camera, and where the arm was when it first came."""
 
     fingerprint: int
     joints_rad: Array | None
@@ -43,7 +42,7 @@ class FrozenPictures:
     def repeated_s(self, name: str, fingerprint: int, joints_rad: Array | None, now_s: float) -> float:
         """A picture of camera `name` arrives: 0 when it is a new sample, else for how long none has been, s.
 
-        `joints_rad` (joints,) is where the arm is now; None while nobody knows, which is held against no camera.
+        `joints_rad` (joints,) is where the arm is now; None while nobody knows, which counts as moved for no camera.
         """
         seen = self._seen.get(name)
         if seen is None or seen.fingerprint != fingerprint or seen.joints_rad is None or joints_rad is None:
@@ -56,7 +55,7 @@ class FrozenPictures:
 
 
 def fingerprint(image: EncodedImage) -> int:
-    """A number that differs when the bytes do, as good as always."""
+    """A checksum of the picture's bytes, or of some rows of a large one."""
     if image.encoding != "rgb8" or len(image.data) <= HASHED_BYTES:
         return zlib.crc32(image.data)
     every = math.ceil(len(image.data) / HASHED_BYTES)

@@ -22,9 +22,8 @@ class World:
     def __init__(self, seed: int = 0) -> None:
         self.model = load_model()
         self.data = mujoco.MjData(self.model)
-        self._servo_lag_s = (
-            -self.model.actuator_biasprm[:7, 2] / self.model.actuator_gainprm[:7, 0]
-        )  # kv / kp
+        kp, kv = self.model.actuator_gainprm[:7, 0], -self.model.actuator_biasprm[:7, 2]
+        self._servo_lag_s = kv / kp
         self._cube_at = int(self.model.joint("cube").qposadr[0])
         self._cube_speed_at = int(self.model.joint("cube").dofadr[0])
         self._tool = self.model.site("TCP").id
@@ -77,7 +76,7 @@ class World:
 
     @property
     def seed(self) -> int:
-        """The seed of the cell that stands now."""
+        """The seed of the present scene."""
         return self.variation.seed
 
     @property

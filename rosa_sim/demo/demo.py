@@ -30,9 +30,9 @@ from rosa_sim.faults.table import fault as fault_called
 from rosa_sim.faults.table import listing
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST_SEED = 900_000  # far from every seed that demonstrations were collected on
+FIRST_SEED = 900_000  # far from the seeds of the demonstrations
 EPISODES, EPISODES_WITH_FAULT = 10, 2
-FAULT_AT = (3, 0.1)  # the fault comes so many s after this chunk began to play
+FAULT_AT = (3, 0.1)  # the fault begins this many s after this chunk began to play
 
 
 def main() -> int:
@@ -116,7 +116,7 @@ def main() -> int:
 
 
 class Run:
-    """Episodes as they were asked for: as they come, or each with the fault in its middle."""
+    """Runs the episodes, each with the fault in its middle if there is one."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Run:
 def _finish(
     folder: Path, episodes: list[report.Episode], shots: list[video.Shot], say: Progress, render: bool
 ) -> None:
-    """What a run leaves behind, also when it was cut short."""
+    """Write what a run leaves behind, also when it was interrupted."""
     say.line(f"\n{report.footer(episodes)}")
     if render and shots:
         path = video.render(
@@ -171,7 +171,7 @@ def _finish(
 
 
 def _bag(path: Path) -> str:
-    """What became of the recording; one that its recorder could not finish has its index from here."""
+    """A line about the recording. Also adds the index when the recorder could not."""
     from rosa_client.recording.bag import BagError, finish
 
     try:
@@ -182,7 +182,7 @@ def _bag(path: Path) -> str:
 
 
 def _timeline(bag: Path, picture: Path, say: Progress) -> Path | None:
-    """A picture of who did what when; a run is worth its summary without one."""
+    """Draw the timeline; a run without one still has its summary."""
     from rosa_client.recording.bag import BagError
     from rosa_sim import timeline
 
@@ -221,7 +221,7 @@ class Progress:
 
 
 def _shown(path: Path) -> str:
-    """Relative to where the user stands, when it is below."""
+    """Relative to the current folder, when it is inside."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

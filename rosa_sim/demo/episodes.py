@@ -1,4 +1,4 @@
-"""Runs episodes on one robot as any ROS 2 client would: lay out the scene, send the task, watch, ask for the truth."""
+"""Runs episodes on one robot as any ROS 2 client would: reset the scene, send the task, watch, query the outcome."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from rosa_sim.demo.report import Episode
 from rosa_sim.demo.video import Shot
 
 SERVICE_TIMEOUT_S = 30.0
-TURN_S = 0.1  # `on_turn` and the operator are asked at least so often
+TURN_S = 0.1  # `on_turn` and the operator are called at least this often
 SHOW_DECISION_S = 2.0  # in the video
-RESUMES = 2  # times that the stand-in operator resumes within one episode before it gives up
+RESUMES = 2  # how often the stand-in operator resumes in one episode before it aborts
 
-# Asked while an alert stands: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
+# Called while an alert is open: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
 Operator = Callable[[OperatorAlert, float, int], str]
 
 
 def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
-    """The operator of a run that nobody watches: resumes after 3 s, and gives up when that does not help."""
+    """The operator of an unattended run: resumes after 3 s, and aborts when that does not help."""
     if waited_s < 3.0:
         return ""
     return "resume" if count <= RESUMES else "abort"
@@ -51,7 +51,7 @@ def nobody(alert: OperatorAlert, waited_s: float, count: int) -> str:
 
 
 class EpisodeError(RuntimeError):
-    """The bring-up did not do its part; the text says which and for how long it was waited for."""
+    """Something did not happen in time; the text says what, and how long it was waited for."""
 
 
 class EpisodeRunner:
@@ -285,7 +285,7 @@ class EpisodeRunner:
         until_s = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > until_s:
-                raise EpisodeError(f"waited {timeout_s:g} s for {what} in vain")
+                raise EpisodeError(f"waited {timeout_s:g} s for {what}; it did not come")
             self._on_progress(f"waiting for {what}")
             self._spin()
 

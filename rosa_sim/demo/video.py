@@ -26,7 +26,7 @@ DARK_RED, DARK_AMBER, DARK_GREEN = (150, 20, 20), (150, 90, 0), (20, 100, 50)
 
 @dataclass(frozen=True)
 class Shot:
-    """One recorded instant: the state of the cell, what the robot said about itself, and what was done to it."""
+    """One recorded instant: the state of the cell, what the robot reported, and what was done to it."""
 
     time_s: float
     seed: int
@@ -77,7 +77,7 @@ def resample(shots: Sequence[Shot]) -> list[Shot]:
 
 
 def compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
-    """One frame of the video (height, width, 3) uint8 RGB: the scene, the cameras, and what was said."""
+    """One frame of the video (height, width, 3) uint8 RGB: the scene, the cameras, and the texts."""
     pictures = renderer.render(shot.seed, shot.qpos)
     picture = pictures["overview"].copy()
     for index, name in enumerate(("front", "wrist")):

@@ -1,1 +1,1 @@
-"""Every state that the robot's core can come to: an exhaustive search. `python -m rosa_sim.explore` runs it."""
+"""An exhaustive search of every state that the robot's core can reach: `python -m rosa_sim.explore`."""

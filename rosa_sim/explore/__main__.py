@@ -21,7 +21,7 @@ def main() -> int:
         description="Everything that can happen to a robot's core, exhaustively."
     )
     parser.add_argument("cells", nargs="*", help=f"which cells (default all): {', '.join(CELLS)}")
-    parser.add_argument("--problems", type=int, default=1, help="how many to tell of before a search ends")
+    parser.add_argument("--problems", type=int, default=1, help="how many to report before a search ends")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="searches at once")
     arguments = parser.parse_args()
     unknown = set(arguments.cells) - set(CELLS)
@@ -67,8 +67,8 @@ def searched(names: list[str], jobs: int, most_problems: int) -> list[Found]:
 
 
 def timed(name: str, most_problems: int) -> tuple[Found, float]:
-    """Search one cell; what was found, and how long it took in s."""
-    gc.disable()  # nothing here refers to itself, and the many keys would be looked through again and again
+    """Search one cell; returns what was found, and how long it took in s."""
+    gc.disable()  # no reference cycles here, and scanning the many keys takes long
     began_s = time.monotonic()
     return search(core_of(name), most_problems=most_problems), time.monotonic() - began_s
 

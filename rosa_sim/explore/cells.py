@@ -1,4 +1,4 @@
-"""The cells that are searched: every component has every fallback in one of them, and every policy is in one.
+"""The cells that are searched. Together they contain every fallback of every component, and every policy.
 
 Limits are small, so that each is reached: two misses in a row, two unsafe verdicts, one retry; one of each `AT_ONCE`.
 """

@@ -1,4 +1,4 @@
-"""What must hold after every event of the search. Each check says in words what it found."""
+"""What must hold after every event of the search. Each check yields a description of what is broken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAST_ORDER = {
     State.CLEARING: (MoveTo,),
 }
 
-# What the core decides -> how the only events begin that let it.
+# A decision of the core -> the beginning of the only events that may cause it.
 MEANT = {
     ("done", "monitor"): "monitor answers 'done'",
     ("retry", "monitor"): "monitor answers 'failed'",
@@ -74,7 +74,7 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
 
 
 def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
-    """What an answer says is done once, by that answer, in time; what its deadline has passed is missed."""
+    """Each answer acts once and in time; a call whose deadline has passed is missed."""
     if AFTER_DEADLINE in event:
         endings = [
             c.ending for c in after.commands if isinstance(c, CallEnded) and event.startswith(c.component)
@@ -88,11 +88,11 @@ def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
     ended = [command for command in after.commands if isinstance(command, TaskEnded)]
     over = before.core.state is not State.IDLE and after.core.state is State.IDLE
     if len(ended) != over or (over and not isinstance(after.core.last_order, Hold)):
-        yield f"is {after.core.state.value}, told {len(ended)} ends, and told the arm {after.core.last_order}"
+        yield f"is {after.core.state.value}, reported {len(ended)} ends, and last ordered {after.core.last_order}"
 
 
 def _resets(before: Situation, after: Situation) -> Iterator[str]:
-    """A reset that was interrupted begins again before anything else; and there are not more than allowed."""
+    """An interrupted reset begins again before the task goes on, and there are no more retries than allowed."""
     core = after.core
     if before.core.state is State.RESETTING and core.state in (State.HOLDING, State.RETURNING):
         after.reset_owed = True
@@ -113,7 +113,7 @@ def _stopped(after: Situation, moved: list[Play | MoveTo]) -> Iterator[str]:
 
 
 def _fell_back(before: Situation, after: Situation) -> Iterator[str]:
-    """Of the calls that were missed at once, the worst fallback was done."""
+    """When several calls were missed at once, the most severe fallback ran."""
     core, was = after.core, before.core
     missed = [c.component for c in after.commands if isinstance(c, CallEnded) and c.ending == "missed"]
     actions = {fallback(was.calls[name].component.fallback): name for name in missed}
@@ -132,21 +132,21 @@ def _fell_back(before: Situation, after: Situation) -> Iterator[str]:
 
 
 def _orders(core: Mission) -> Iterator[str]:
-    """What the arm was last told fits the state."""
+    """The newest order fits the state."""
     expected = LAST_ORDER.get(core.state)
     if expected and not isinstance(core.last_order, expected):
-        yield f"is {core.state.value}, but the arm was last told {core.last_order}"
+        yield f"is {core.state.value}, but the last order is {core.last_order}"
     if core.state in MOVES and isinstance(core.last_order, MoveTo):
         if (core.last_order.pose, core.last_order.gripper) != (core.leg.pose, core.leg.gripper):
-            yield f"goes to {core.leg}, but the arm was told {core.last_order}"
+            yield f"goes to {core.leg}, but the last order is {core.last_order}"
         if core.state is not State.RESETTING and core.last_order.pose != "safe":
-            yield f"is {core.state.value}, but the arm was told {core.last_order}"
+            yield f"is {core.state.value}, but the last order is {core.last_order}"
     if core.lets_move and core.state in AT_REST:
         yield f"gives the arm a sign of life while it is {core.state.value}"
 
 
 def _calls(before: Situation, after: Situation) -> Iterator[str]:
-    """Every call ends exactly once, and nobody waits for an answer that would not be used."""
+    """Every call ends exactly once, and no call is open whose answer would not be used."""
     open_before = {calls.request_id for calls in before.core.calls.values() if calls.in_flight}
     sent = [command.request_id for command in after.commands if isinstance(command, Send)]
     ended = [command.request_id for command in after.commands if isinstance(command, CallEnded)]
@@ -166,7 +166,7 @@ def _calls(before: Situation, after: Situation) -> Iterator[str]:
 
 
 def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
-    """What holds the robot holds it: no motion but to the safe pose."""
+    """While a cause holds the robot, it does not move except to the safe pose."""
     if core.held_by and core.state not in (State.HOLDING, State.RETURNING):
         yield f"is {core.state.value}, but held by {', '.join(core.held_by)}"
     if core.held_by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):

@@ -1,4 +1,4 @@
-"""How a day may go on: all is well again, the server is gone for good, or everything is. Each step is determined."""
+"""How things may go on: all is well again, the server is gone for good, or everything is. Steps are deterministic."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def all_is_well(situation: Situation) -> None:
 
 
 def server_is_gone(situation: Situation) -> None:
-    """The arm obeys and the sensors see, but no call is answered and the server's welcome is gone."""
+    """The arm obeys and the sensors see, but no call is answered and the server no longer welcomes the robot."""
     _go_on(situation, answered=False)
 
 
 def everything_is_gone(situation: Situation) -> None:
-    """No answer, no picture, and an arm that takes no order: all that happens is that time passes."""
+    """No answer, no picture, and an arm that takes no order: only time passes."""
     core = situation.core
     events.all_overdue(situation)
     events.chunk_ends(situation)
@@ -38,7 +38,7 @@ def everything_is_gone(situation: Situation) -> None:
 
 
 def _go_on(situation: Situation, answered: bool) -> None:
-    """The one next thing that happens when nothing is in its way."""
+    """The next thing that happens when nothing goes wrong."""
     core = situation.core
     wrong = "" if answered else UNLINKED
     calls = [calls.name for calls in core.calls.values() if calls.in_flight]
@@ -66,12 +66,12 @@ def _go_on(situation: Situation, answered: bool) -> None:
 
 
 def executes(situation: Situation) -> bool:
-    """The task is done, a human is asked, or, where nobody says when it is done, the robot works."""
+    """The task is over, a human is asked, or, without a monitor, the robot works."""
     working = MONITOR not in situation.core.calls and situation.core.state is State.EXECUTING
     return finished(situation) or working
 
 
-# Name -> the step, and when the way is at its end.
+# Name -> the step, and whether the end is reached.
 CONTINUATIONS: dict[str, tuple[Callable[[Situation], None], Callable[[Situation], bool]]] = {
     "all is well again": (all_is_well, executes),
     "the server is gone for good": (server_is_gone, finished),
@@ -80,7 +80,7 @@ CONTINUATIONS: dict[str, tuple[Callable[[Situation], None], Callable[[Situation]
 
 
 class Ends:
-    """Whether every way on comes to its end. Remembers what it has walked already."""
+    """Whether every continuation comes to an end. Remembers those that did."""
 
     def __init__(self, step: Callable[[Situation], None], end: Callable[[Situation], bool]) -> None:
         self._step = step
@@ -89,7 +89,7 @@ class Ends:
         self.longest = 0
 
     def endless(self, situation: Situation) -> list[str]:
-        """The states of a way on from `situation` that comes to no end; empty when it does."""
+        """The states of a continuation of `situation` that never ends; empty when it ends."""
         way: list[Hashable] = []
         seen: list[str] = []
         while not self._end(situation) and (key := situation.key()) not in self._ends:

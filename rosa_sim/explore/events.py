@@ -1,4 +1,4 @@
-"""Everything that can happen to a robot, one thing at a time: the alphabet of the search.
+"""Everything that can happen to a robot, one event at a time: the alphabet of the search.
 
 An event is a name and what it does to a situation. `possible` lists those that can happen in one situation and may
 change it; what must change nothing is in `harmless.py`.
@@ -154,7 +154,7 @@ def held_too_long(situation: Situation, key: str) -> None:
 
 
 def answer_well(situation: Situation, name: str) -> None:
-    """The answer that brings the task on."""
+    """Answer so that the task advances."""
     best = {SYSTEM1: 0, SYSTEM2: 0, SAFETY: 0, MONITOR: 1}.get(name, 0)
     _answer(name, outputs(name)[best])(situation)
 

@@ -18,13 +18,13 @@ from rosa_contract.messages import Output
 from rosa_sim.explore.events import outputs, response
 from rosa_sim.explore.situation import NOW_S, Situation
 
-LONG_OVER = -1  # the number of a call that no calls waits for
+LONG_OVER = -1  # a request id that no component waits for
 
-Thing = tuple[str, Callable[[Situation], bool]]  # its name, and whether nothing came of it
+Thing = tuple[str, Callable[[Situation], bool]]  # its name, and whether it had no effect
 
 
 def disturbing(situation: Situation) -> tuple[list[str], int]:
-    """Names of the harmless things that changed something or were answered wrongly, and how many were tried."""
+    """Names of harmless things that had an effect, and how many were tried."""
     things = list(harmless(situation))
     together = situation.copy()
     if all(_ignored(together, happens) for _, happens in things) and remembered(together) == remembered(
@@ -55,7 +55,7 @@ def harmless(situation: Situation) -> Iterator[Thing]:
 
 
 def remembered(situation: Situation) -> tuple[Any, ...]:
-    """Everything that the core knows, but for what only counts, tells, or belongs to answers that come late."""
+    """Everything that the core remembers, except counters, its last decision, and the book of late answers."""
     core = situation.core
     own = {name: value for name, value in vars(core).items() if name not in ("calls", "last_decision")}
     calls = [
@@ -71,7 +71,7 @@ def _disturbs(situation: Situation, happens: Callable[[Situation], bool]) -> boo
 
 
 def _ignored(situation: Situation, happens: Callable[[Situation], bool]) -> bool:
-    """Let it happen; a core that raises has not just ignored it."""
+    """Let it happen; a core that raises has not ignored it."""
     try:
         return happens(situation)
     except Exception:
@@ -79,14 +79,14 @@ def _ignored(situation: Situation, happens: Callable[[Situation], bool]) -> bool
 
 
 def _late(name: str, output: Output | None, situation: Situation) -> bool:
-    """An answer to a call that the calls knows as overdue, as if one had been missed just now."""
+    """An answer to a call that is known as overdue, as if it had been missed just now."""
     situation.core.calls[name]._overdue.add(LONG_OVER)
     told = _hear(situation.core, LONG_OVER, output)
     return told == [("discard", "late_result")]
 
 
 def _over(output: Output | None, situation: Situation) -> bool:
-    """An answer to the call that has ended last, cancelled, missed or answered before."""
+    """An answer to the last call that ended: cancelled, missed or answered before."""
     return _hear(situation.core, situation.retired, output) in ([], [("discard", "late_result")])
 
 

@@ -19,7 +19,7 @@ from rosa_sim.explore.situation import Situation
 
 @dataclass
 class Found:
-    """What a search came upon."""
+    """The result of a search."""
 
     states: int = 0
     transitions: int = 0
@@ -30,7 +30,7 @@ class Found:
 
 
 def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int = 1) -> Found:
-    """Everything that can happen to `core`, from the beginning; ends early with `most_problems`."""
+    """Search everything that can happen to `core`, from its start; ends early after `most_problems`."""
     found = Found()
     ends = {name: Ends(*way) for name, way in CONTINUATIONS.items()}
     first = Situation(core)
@@ -65,7 +65,7 @@ def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int
 
 
 def _happens(situation: Situation, event: str, happen: object, after: Situation) -> list[str]:
-    """Let it happen to `after`; whatever is raised is a problem too."""
+    """Let it happen to `after`; an exception is a problem too."""
     assert callable(happen)
     try:
         happen(after)
@@ -75,7 +75,7 @@ def _happens(situation: Situation, event: str, happen: object, after: Situation)
 
 
 def _told(text: str, key: Hashable, came_from: dict[Hashable, tuple[Hashable, str]]) -> str:
-    """The problem and the shortest way to it."""
+    """The problem and the shortest sequence of events that leads to it."""
     steps: list[str] = []
     while key in came_from and came_from[key][1]:
         key, event = came_from[key]

@@ -1,8 +1,8 @@
-"""One robot's core and what surrounds it, small enough to be searched to the end.
+"""One robot's core and its surroundings, small enough for an exhaustive search.
 
 The core is the real one (`RobotRuntime`). Time is made abstract: after every event each of its times is set to "not
 yet", and an event that needs one to have come sets that one alone. So deadlines, periods and timeouts may come in any
-order, also in orders that no clock allows: what is proven for these holds for the real ones.
+order, also in orders that no clock allows. What holds for all of these holds for the real ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Situation:
     arm_cut: bool = False  # ended its last order before time
     object_held: bool = False
     reset_owed: bool = False  # a reset was interrupted and has not begun again
-    retried: int = 0  # by the robot itself, since a person decided something
+    retried: int = 0  # retries by the robot itself since the last human decision
     retired: int = 0  # a call that has ended
     commands: list[Command] = field(default_factory=list)  # of the last event
     ticked: bool = False  # the last event came with a control period
@@ -60,7 +60,7 @@ class Situation:
     refusal: Refusal | None = None  # of the last event, when it was an operator's decision
 
     def copy(self) -> Situation:
-        """Independent of this one, but for what never changes."""
+        """Independent of this one; shares only what never changes."""
         other: Situation = _twin(self)
         other.core = _copied(self.core)
         other.commands, other.refusal = [], None
@@ -89,7 +89,7 @@ class Situation:
         self.hear(core.tick(NOW_S, inputs))
 
     def hear(self, commands: list[Command]) -> None:
-        """The shell gets the core's commands; the arm takes them later, or not."""
+        """What the shell would do with the core's commands; the arm takes orders later, or not."""
         self.commands += commands
         for command in commands:
             if isinstance(command, CallEnded):
@@ -115,7 +115,7 @@ class Situation:
     # -- what makes the search finite ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """After an event: every time is "not yet" again, and what only counts is counted from nothing."""
+        """After an event: set every time to "not yet" again, and every mere counter to zero."""
         core = self.core
         if core.state not in (State.HOLDING, State.RETURNING):
             self.reset_owed = False
@@ -181,7 +181,7 @@ def _twin(one: Any) -> Any:
 
 
 def _copied(core: RobotRuntime) -> RobotRuntime:
-    """A copy that shares only what never changes: descriptions, and frozen values."""
+    """A copy that shares only descriptions and frozen values."""
     other: RobotRuntime = _twin(core)
     other.counters, other.out = Counters(), []
     other.held_by, other.settled = dict(core.held_by), dict(core.settled)

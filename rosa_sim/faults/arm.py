@@ -1,4 +1,4 @@
-"""The arm node with a driver that fails when a switch says so: the product's own node, around a driver that lies.
+"""The arm node with a driver that fails on command: the product's own node around a faulty driver.
 
 Run like the arm node, with one more parameter: `-p control:=FILE`. `{"fault": TEXT}` in the file is what the driver
 then says it cannot move for; it ignores setpoints meanwhile, as an arm with a tripped brake does.
@@ -25,11 +25,11 @@ class FaultyArm:
     def __init__(self, inner: ArmDriver, switch: Switch) -> None:
         self._inner = inner
         self._switch = switch
-        self._fault = ""  # as last told: whoever was told that it is over decides before the arm moves again
-        self._target: tuple[Array, float] | None = None  # the last one that it went to
+        self._fault = ""  # as last reported: the arm moves only after the end of the fault was reported
+        self._target: tuple[Array, float] | None = None  # the last setpoint that was tracked
 
     def __getattr__(self, name: str) -> Any:
-        """What only some drivers have, such as the `scene` of a simulated one."""
+        """Attributes that only some drivers have, such as the `scene` of a simulated one."""
         return getattr(self._inner, name)
 
     def read(self) -> ArmState:

@@ -24,7 +24,7 @@ FAR_RAD = 4.0  # beyond every joint of every arm
 
 
 class FaultyBackend:
-    """Behaves as the backend inside it, which does run, except for what the switch `control` turns on.
+    """Runs the backend inside it, and spoils its output as the switch `control` says.
 
     `{"spoil": NAME}` with a NAME of SPOILS; `{"spoil": "slow", "seconds": 0.8}` says how slow.
     """
@@ -69,7 +69,7 @@ class FaultyBackend:
 
 
 def spoiled(output: ModelOutput, how: str) -> ModelOutput:
-    """`output` with its `actions` (horizon, joints + 1) made useless; an answer without actions stays as it is."""
+    """`output` with its `actions` (horizon, joints + 1) made unusable; an output without actions stays as it is."""
     if "actions" not in output.arrays:
         return output
     actions = np.array(output.arrays["actions"])

@@ -1,4 +1,4 @@
-"""A cell with the places at which faults can be turned on. Nothing is wrong with it until `inject.py` says so."""
+"""A cell in which faults can be switched on. It works normally until `inject.py` switches one on."""
 
 from __future__ import annotations
 
@@ -20,34 +20,29 @@ from rosa_sim.faults.table import ARM, CLOCK, LINK, SENSORS, WORKER
 from rosa_sim.ports import free_ports
 
 SERVER, PROXY = "server", "link_proxy"
-PLACES = (
-    LINK,
-    WORKER,
-    SENSORS,
-    ARM,
-    CLOCK,
-)  # that need something put in; the others are processes as they are
+# Where a fault needs something put in; the other places are processes as they are.
+PLACES = (LINK, WORKER, SENSORS, ARM, CLOCK)
 
 
 class CellError(ContractError):
-    """This cell cannot have the faults that it was asked for; the text says why."""
+    """The requested faults are not possible in this cell; the text says why."""
 
 
 @dataclass(frozen=True)
 class CellSetup:
-    """What a cell with fault places is made of: changed files, where the proxy listens, the switches."""
+    """The parts of a cell with faults: changed files, the proxy's endpoints, the switches."""
 
     robot: Robot
     factory: Factory
     spec: RobotSpec
     places: frozenset[str]
     folder: Path
-    proxy: str  # where robots reach the bad link; empty without one
-    control: str  # where it is told what to do
+    proxy: str  # where robots connect to the bad link; empty without one
+    control: str  # its control endpoint
 
     @property
     def model(self) -> str:
-        """The model of System 1, whose worker is the one that faults hit."""
+        """The model of System 1, whose worker the faults hit."""
         return next(iter(self.factory.tasks.values())).components[SYSTEM1].model
 
     def switch(self, place: str) -> Path:
@@ -55,7 +50,7 @@ class CellSetup:
 
 
 def set_up(robot: Robot, places: Collection[str], folder: Path) -> CellSetup:
-    """Write the changed files into `folder` and say what to start. Raises `CellError`, or `ConfigError`."""
+    """Write the changed files into `folder`; returns what to start. Raises `CellError` or `ConfigError`."""
     unknown = sorted(set(places) - set(PLACES))
     if unknown:
         raise CellError(f"places: expected some of {', '.join(PLACES)}, got {', '.join(unknown)}")
@@ -103,7 +98,7 @@ class FaultyCell:
         self.bringup.__exit__(*exc)
 
     def _graph(self, robot: Robot) -> list[NodeSpec]:
-        """The robot's nodes, with relay, faulty driver and clock between them where they were asked for."""
+        """The robot's nodes, with relay, faulty driver and clock where requested."""
         nodes = robot_graph(robot)
         namespace = nodes[0].namespace
         if ARM in self.setup.places:
@@ -126,7 +121,7 @@ class FaultyCell:
 
 
 def _with_faulty_model(source: Path, folder: Path, factory: Factory) -> Path:
-    """The factory file with its System 1 model inside one that can be spoiled."""
+    """The factory file with its System 1 model wrapped in one that can be spoiled."""
     document = yaml.safe_load(source.read_text())
     for name in {task.components[SYSTEM1].model for task in factory.tasks.values()}:
         inner = dict(document["models"][name])

@@ -1,4 +1,4 @@
-"""ROS time that jumps: publishes /clock from this machine's clock plus what a switch says. The machine's own is let be.
+"""ROS time that jumps: publishes /clock as this machine's clock plus an offset. The machine's own clock is not touched.
 
 `{"ahead_s": 30.0}` in the file `control` puts ROS time that far ahead of true time, a negative number behind it.
 """
@@ -20,7 +20,7 @@ RATE_HZ = 100.0
 
 
 class JumpingClock(Node):
-    """The only publisher of /clock on its ROS domain; its own pace is that of a steady clock."""
+    """The only publisher of /clock on its ROS domain; it runs at the rate of a steady clock."""
 
     def __init__(self) -> None:
         super().__init__("jumping_clock")
@@ -32,7 +32,7 @@ class JumpingClock(Node):
         self.create_timer(1 / RATE_HZ, self._tick, clock=steady)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
     def _tick(self) -> None:
         ahead_ns = round(float(self._switch.state().get("ahead_s", 0.0)) * 1e9)

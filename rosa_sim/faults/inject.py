@@ -1,4 +1,4 @@
-"""Turns faults on and off in a running cell, and says when everything is there again."""
+"""Switches faults on and off in a running cell, and reports when everything works again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIGNALS = {"worker_killed": signal.SIGKILL, "worker_stopped": signal.SIGSTOP}
 
 
 class Injector:
-    """One fault at a time. `begin` and `end` do not wait for the robot; `ready` says whether the server is whole."""
+    """One fault at a time. `begin` and `end` do not wait for the robot; `ready` says whether the server is complete."""
 
     def __init__(self, cell: FaultyCell, node: Node) -> None:
         """`node`: in the robot's namespace; it is spun by its owner."""
@@ -57,7 +57,7 @@ class Injector:
         }
 
     def begin(self, name: str) -> None:
-        """Turn a fault on. Raises `UnknownFault`, or `RuntimeError` when one is on already."""
+        """Switch a fault on. Raises `UnknownFault`, or `RuntimeError` when one is already on."""
         if self._name:
             raise RuntimeError(f"{self._name} is on; lift it before {name}")
         self._places[fault(name).place][0](name)
@@ -72,7 +72,7 @@ class Injector:
             self._shown.publish(String())
 
     def ready(self) -> bool:
-        """Whether the server has a warm worker for every model, as far as it can be asked."""
+        """Whether the server reports a warm worker for every model."""
         return self._health is None or self._health.ready()
 
     def forget_health(self) -> None:

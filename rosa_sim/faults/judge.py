@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,12 +16,12 @@ HOLDING = 0  # rosa_interfaces/ArmStatus
 IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
 STOP_WITHIN_S = 0.25  # from the decision to an arm that holds, as an observer on ROS topics sees it
 COMES_TO_REST_S = 0.5  # after the alert: the arm ramps down within its limits
-SAME_MOMENT_S = 0.1  # an answer and the order that follows from it leave the runtime together
-STILL_RAD = 2e-3  # an arm of which no joint moves further than this
-STILL_FOR_S = 0.1  # for so long stands still
+SAME_MOMENT_S = 0.1  # a response and the order that follows it leave the runtime together
+STILL_RAD = 2e-3  # an arm whose joints all move less than this
+STILL_FOR_S = 0.1  # for this long stands still
 BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before the runtime can
 CALL = "stop_and_call_human"
-SLOW = ("slo_missed", "late_result")  # a busy machine makes these by itself, now and then
+SLOW = ("slo_missed", "late_result")  # these also happen by chance on a busy machine
 MOST_SLOW = 1
 BENIGN = (
     "operator",
@@ -37,32 +38,31 @@ BENIGN = (
 class Happened:
     """One fault in one episode. Times in seconds; NaN: it did not happen."""
 
-    lasted_s: float  # from turning it on until everything that it broke was whole again
-    detected_s: float  # fault on -> first decision (or word of the arm) that names a cause of the table
+    lasted_s: float  # from switching it on until everything that it broke worked again
+    detected_s: float  # fault on -> first decision (or report of the arm) with a cause of the table
     cause: str
     action: str
     holding_s: float  # fault on -> the arm holds
-    stop_s: float  # detection -> the arm says that it holds; it may not have come to rest then
+    stop_s: float  # detection -> the arm reports that it holds; it may still be coming to rest
     alert: str  # cause of the first alert; empty: none
     alerts: int
-    misses: int  # calls that failed while it was on: no answer in time, or an error
+    misses: int  # calls that failed while the fault was on: late, or an error
     late_commands: int  # chunks played without an answer in time: must be 0
-    moved_rad: float  # greatest motion of a joint between an alert and its decision: must be nothing
+    moved_rad: float  # greatest motion of a joint between an alert and its decision: must be about 0
     played_while_waiting: int  # chunks ordered between an alert and its decision: must be 0
     outcome: str
     truth: str
     calls_seen: int
     recovered_s: float  # lifted -> the next chunk plays
     causes_seen: tuple[str, ...] = field(default=())
-    still_s: float = float(
-        "nan"
-    )  # detection -> the joints stand still; NaN: they stood, or moved on as ordered
+    # Detection -> the joints stand still; NaN: they stood before, or moved on as ordered.
+    still_s: float = math.nan
 
 
 def happened(
     fault: Fault, events: Events, on_s: float, whole_s: float, ended_s: float, outcome: str, truth: str
 ) -> Happened:
-    """Put together from the events of one episode; `on_s` fault on, `whole_s` lifted and everything there again."""
+    """What happened in one episode. `on_s`: fault on; `whole_s`: fault lifted and everything works again."""
     detected_s, cause, action = _detection(fault, events, on_s)
     holding_s = _holding(events, on_s if np.isnan(detected_s) else detected_s)
     waits = _waits(events.alerts, ended_s)
@@ -96,12 +96,12 @@ def happened(
 
 
 def broken(fault: Fault, seen: Happened) -> list[str]:
-    """The promises that were not kept, in words; none is what everybody wants."""
+    """The promises that were broken, in words."""
     return slow(fault, seen) + wrong(fault, seen)
 
 
 def slow(fault: Fault, seen: Happened) -> list[str]:
-    """Those about time. A machine with other work may break them; a test of conduct does not ask."""
+    """Promises about time. Load on the machine can break them, so tests of behaviour leave them out."""
     problems = []
     if seen.detected_s > fault.detect_s:
         problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
@@ -111,7 +111,7 @@ def slow(fault: Fault, seen: Happened) -> list[str]:
 
 
 def wrong(fault: Fault, seen: Happened) -> list[str]:
-    """Those about what was done."""
+    """Promises about behaviour."""
     problems = []
     if fault.causes and np.isnan(seen.detected_s):
         problems.append(f"not noticed: expected one of {', '.join(fault.causes)}")
@@ -142,7 +142,7 @@ def wrong(fault: Fault, seen: Happened) -> list[str]:
 
 
 def _harm(seen: Happened) -> list[str]:
-    """What a harmless fault must not do. One slow answer is the machine's doing, not the fault's."""
+    """What a harmless fault must not cause. One slow answer is the machine's fault."""
     problems = []
     if seen.misses > MOST_SLOW:
         problems.append(f"{seen.misses} calls failed, promised none")
@@ -174,7 +174,7 @@ def late_commands(events: Events) -> int:
 
 
 def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, str]:
-    """When a cause of the table was first given, by the runtime or by the arm itself."""
+    """When a cause of the table was first reported, by the runtime or by the arm."""
     found = [
         (decision.seen_s, decision.cause, decision.action)
         for decision in events.decisions
@@ -232,6 +232,6 @@ def _waits(alerts: list[Alerted], ended_s: float) -> list[tuple[float, float]]:
 
 
 def _motion(events: Events, since_s: float, until_s: float) -> float:
-    """The greatest way of any joint in this time, rad; 0 when it was too short to see two states."""
+    """The greatest motion of any joint in this time, rad; 0 when fewer than two states were seen."""
     seen = [joints for at_s, joints in events.joints if since_s < at_s < until_s]
     return float(np.ptp(np.array(seen), axis=0).max()) if len(seen) > 1 else 0.0

@@ -26,7 +26,7 @@ MOST_FLIPPED = 8  # bytes of one corrupted message
 
 
 class LinkFaultError(ValueError):
-    """A link fault that makes no sense; the text says what came and what was expected."""
+    """An invalid link fault; the text says what came and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,14 @@ class BadLink:
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._waiting: list[Parcel] = []
-        self._held: dict[tuple[str, bytes], Parcel] = {}  # reorder: waits for the next of its direction
+        self._held: dict[
+            tuple[str, bytes], Parcel
+        ] = {}  # reorder: waits for the next message of its direction
         self.fault = LinkFault()
         self.counts = {"passed": 0, "dropped": 0, "delayed": 0, "duplicated": 0, "corrupted": 0, "held": 0}
 
     def begin(self, fault: LinkFault) -> None:
-        """From now on. What an earlier fault delayed stays delayed: it is still on its way."""
+        """Set the fault from now on. Messages that an earlier fault delayed stay delayed."""
         self.fault = fault
 
     def take(self, now_s: float, direction: str, robot: bytes, frames: Sequence[Any]) -> None:
@@ -93,7 +95,7 @@ class BadLink:
         else:
             self._waiting.append(parcel)
             before = self._held.pop((direction, robot), None)
-            if before is not None:  # it leaves right behind the one that came after it
+            if before is not None:  # it leaves right after the one that came later
                 self._waiting.append(Parcel(now_s, direction, robot, before.frames))
 
     def due(self, now_s: float) -> list[Parcel]:

@@ -1,4 +1,4 @@
-"""A bad link as a process: stands between robots and a gateway, and does to messages what it is told.
+"""A bad link as a process between robots and a gateway.
 
     python -m rosa_sim.faults.proxy --listen tcp://127.0.0.1:5580 --gateway tcp://127.0.0.1:5570 --control tcp://127.0.0.1:5581
 
@@ -28,11 +28,11 @@ CONTROL_TIMEOUT_S = 2.0
 
 
 class ProxyError(RuntimeError):
-    """The proxy cannot do what it was asked; the text says why."""
+    """The proxy cannot do what was requested; the text says why."""
 
 
 class Proxy:
-    """`step()` until told to stop. One thread."""
+    """Call `step()` in a loop, from one thread."""
 
     def __init__(
         self, context: zmq.Context[Any], listen: str, gateway: str, control: str, seed: int = 0
@@ -60,7 +60,7 @@ class Proxy:
             self._poller.register(socket, zmq.POLLIN)
 
     def endpoint(self) -> str:
-        """Where robots connect to."""
+        """Where robots connect."""
         return self._robots.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0")
 
     def control_endpoint(self) -> str:
@@ -99,7 +99,7 @@ class Proxy:
         self.link.take(time.monotonic(), DOWN, self._owners[socket], socket.recv_multipart())
 
     def _send(self, parcel: Parcel) -> None:
-        """Without waiting: what cannot leave is lost, as on any link. An answer to a robot that left goes nowhere."""
+        """Send without waiting. What cannot leave is lost, as on any link; so is a message to a robot that has left."""
         with contextlib.suppress(zmq.Again):
             if parcel.direction == UP:
                 self._line(parcel.robot).send_multipart(parcel.frames, zmq.NOBLOCK)
@@ -112,7 +112,7 @@ class Proxy:
             line = self._context.socket(zmq.DEALER)
             line.setsockopt(zmq.LINGER, 0)
             line.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
-            if not robot.startswith(b"\0"):  # a name that the robot chose; others are made by the socket
+            if not robot.startswith(b"\0"):  # a name that the robot chose; others come from the socket
                 line.setsockopt(zmq.IDENTITY, robot)
             line.connect(self._gateway)
             self._poller.register(line, zmq.POLLIN)
@@ -128,13 +128,13 @@ class Proxy:
             line.close()
 
     def _told(self) -> None:
-        """A fault as JSON, such as {"kind": "drop", "probability": 0.5}; answered with what is counted so far."""
+        """A fault as JSON, such as {"kind": "drop", "probability": 0.5}; the answer has the counters so far."""
         answer: dict[str, Any]
         try:
             wanted = json.loads(self._control.recv())
             if not isinstance(wanted, dict):
                 raise LinkFaultError(f"expected a JSON object, got {type(wanted).__name__}")
-            if wanted:  # an empty one only asks
+            if wanted:  # an empty message only asks
                 self.link.begin(LinkFault(**wanted))
             answer = {"ok": True, "fault": asdict(self.link.fault), "counts": self.link.counts}
         except (ValueError, TypeError) as error:
@@ -143,7 +143,7 @@ class Proxy:
 
 
 def set_fault(control: str, fault: LinkFault | None) -> dict[str, Any]:
-    """Have the proxy at `control` begin `fault`, or only ask with None; returns its answer. Raises `ProxyError`."""
+    """Switch `fault` on at the proxy, or only query it with None; returns its answer. Raises `ProxyError`."""
     with zmq.Context.instance().socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         socket.connect(control)

@@ -1,6 +1,6 @@
-"""Stands between a robot's sensors and its runtime: passes their messages on, late, not at all, or the old ones again.
+"""A relay between a robot's sensors and its runtime: passes messages on, late, not at all, or old ones again.
 
-It takes the topics that the runtime needs and gives them below `relayed/`, where the runtime is remapped to. Messages
+It republishes the topics that the runtime needs below `relayed/`, to which the runtime is remapped. Messages
 are passed on as bytes with the stamps that they came with. The switch `control` says what is wrong:
 `{"frozen": [camera, ...]}`, `{"late": [camera, ...], "seconds": 1.0}`, `{"stale": ["joint_states"]}`,
 `{"repeats": [camera, ...]}`: the last picture again, with the stamp of the new one.
@@ -26,7 +26,7 @@ PARAMETERS = {
     "control": ("", "file that turns faults on and off"),
 }
 JOINT_STATES = "joint_states"
-STAMP_ENDS = 12  # bytes: four that say how a message is written, then seconds and nanoseconds of its header
+STAMP_ENDS = 12  # bytes: the CDR header (4), then seconds and nanoseconds of the message's stamp
 
 
 def topics(robot: RobotSpec) -> dict[str, tuple[str, Any]]:
@@ -42,12 +42,12 @@ def topics(robot: RobotSpec) -> dict[str, tuple[str, Any]]:
 
 
 def remaps(robot: RobotSpec) -> dict[str, str]:
-    """What makes a runtime node listen to the relay."""
+    """The remappings that make a runtime node listen to the relay."""
     return {topic: f"relayed/{topic}" for topic, _ in topics(robot).values()}
 
 
 class SensorFilter:
-    """The messages of one sensor. Decides what leaves; the node sends it."""
+    """The messages of one sensor: decides which are passed on. The node sends them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class SensorFilter:
             return [message[:STAMP_ENDS] + self._last[STAMP_ENDS:]] if self._last else []
         delay_s = float(state["seconds"]) if self.name in state.get("late", ()) else 0.0
         if not delay_s:
-            self._waiting.clear()  # a cable that is whole again delivers what is new
+            self._waiting.clear()  # after the fault, only new messages are passed on
         self._waiting.append((now_s + delay_s, message))
         leaving = []
         while self._waiting and self._waiting[0][0] <= now_s:
@@ -88,7 +88,7 @@ class Relay(Node):
             )
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
     def _passer(self, sensor: SensorFilter, out: Any) -> Any:
         def pass_on(message: bytes) -> None:

@@ -14,12 +14,12 @@ from rosa_sim.faults.judge import Happened, happened
 from rosa_sim.faults.table import fault
 from rosa_sim.faults.watch import Watch
 
-MENDED_WITHIN_S = 60.0  # a server that was started again loads its models
-SETTLE_S = 0.05  # lifted -> everything whole, where nothing has to start
+MENDED_WITHIN_S = 60.0  # a restarted server loads its models
+SETTLE_S = 0.05  # from lifting to working again, when nothing has to start
 
 
 class Story:
-    """Belongs to one `EpisodeRunner`, whose hooks it takes. Tell one fault after the other."""
+    """Belongs to one `EpisodeRunner`, whose hooks it uses. Runs one fault at a time."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Story:
     # -- hooks ------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        """Between two messages: is it time?"""
+        """Called between two messages: is it time?"""
         now_s = time.monotonic()
         if not self._name:
             return
@@ -99,7 +99,9 @@ class Story:
 
     def _begin(self) -> None:
         self._injector.forget_health()
-        self._on_s = time.monotonic()  # before: the robot may notice while the fault is being turned on
+        self._on_s = (
+            time.monotonic()
+        )  # taken first: the robot may notice while the fault is being switched on
         self._injector.begin(self._name)
         self._runner.fault = self._name.replace("_", " ")
         self._say(f"fault on: {self._name} ({fault(self._name).does})")
@@ -114,7 +116,7 @@ class Story:
         self._say(f"fault lifted after {self._lifted_s - self._on_s:.1f} s: {self._name}")
 
     def _whole(self, now_s: float, lifted_s: float) -> bool:
-        """Whether everything that the fault broke is there again."""
+        """Whether everything that the fault broke works again."""
         if fault(self._name).returns:
             return now_s >= lifted_s + SETTLE_S
         waited_s = now_s - lifted_s
@@ -122,7 +124,7 @@ class Story:
 
     def _operator(self, alert: OperatorAlert, waited_s: float, count: int) -> str:
         """Resumes when the fault is over and the robot is welcome at the server; gives up when that does not help."""
-        if self._on_s is None:  # called before anything was broken on purpose
+        if self._on_s is None:  # an alert before the fault was switched on
             return stand_in(alert, waited_s, count)
         if self._whole_s is None or not self._connected():
             return ""

@@ -1,4 +1,4 @@
-"""A fault is turned on and off by a small file: who injects writes it, the process that is to misbehave reads it."""
+"""A fault is switched on and off by a small file: the injector writes it, the faulty process reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Switch:
-    """What a file says now; read again only when it has changed. No file, or an empty object: nothing is wrong."""
+    """The content of the file, read again only when it has changed. No file or an empty object: no fault."""
 
     def __init__(self, path: str | Path) -> None:
         if not str(path):
@@ -32,7 +32,7 @@ class Switch:
 
 
 def turn(path: Path, **settings: Any) -> None:
-    """Replace what the file says, at once and whole; without settings, nothing is wrong any more."""
+    """Replace the content atomically; without settings, the fault is off."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(json.dumps(settings))
     temporary.replace(path)

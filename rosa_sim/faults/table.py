@@ -1,4 +1,4 @@
-"""Every fault that ships: what it does, what the robot promises, and who ends it. One table; the rest reads it.
+"""The table of all faults: what each does, and what the robot promises.
 
 Promises are those of `configs/pick_place.yaml` (System 1: 500 ms, `stop_and_resend`; three misses in a row call a
 human) and of `configs/robots/panda.yaml` (a sensor may be 500 ms old). Sources: ROSA 3.2 and 3.3.
@@ -29,33 +29,29 @@ NEVER = (math.inf, math.inf)
 
 
 class UnknownFault(ContractError):
-    """No such fault; the text lists the known ones and the nearest."""
+    """No such fault; the text lists the known ones and suggests the nearest."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """One fault. Times are seconds from the moment it is turned on."""
 
-    place: str  # where it is put in; what has to stand there for it
+    place: str  # where it is switched on
     does: str  # in words
     promise: str  # what the robot does about it, in words
     causes: tuple[
         str, ...
-    ] = ()  # the decisions that show that the robot noticed; none: there is nothing to notice
+    ] = ()  # causes of decisions that show that the robot noticed; empty: nothing to notice
     action: str = "stop_and_resend"  # the fallback that runs; empty: none
-    alert: str = ""  # the cause of the alert, where it comes to one
-    calls_within_s: tuple[float, float] = (
-        NEVER  # a human is never called before, and always when it lasts beyond
-    )
-    detect_s: float = 2.0  # noticed this soon at the latest
-    seconds: float = 1.4  # a benchmark leaves it on: two calls at least, should the first be late
-    shown_s: float = 4.0  # and a demonstration
-    still_rad: float = 2e-3  # no joint moves further while a human is waited for
-    into_s: float = 0.35  # it begins at most so long after a chunk of 0.4 s began to play
-    returns: bool = (
-        True  # what it took is there again at once when it is lifted; else somebody has to start it anew
-    )
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what the injector needs
+    alert: str = ""  # the cause of the alert, if it comes to one
+    calls_within_s: tuple[float, float] = NEVER  # no alert for a shorter fault, always one for a longer fault
+    detect_s: float = 2.0  # noticed at the latest after this
+    seconds: float = 1.4  # how long benchmarks leave it on: at least two calls, even if the first is late
+    shown_s: float = 4.0  # how long demonstrations leave it on
+    still_rad: float = 2e-3  # no joint moves further while the robot waits for a human
+    into_s: float = 0.35  # it begins at most this long after a chunk of 0.4 s began to play
+    returns: bool = True  # works again as soon as it is lifted; otherwise something must be started again
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings for the injector
 
     def escalates(self, lasted_s: float) -> str:
         """ "never", "always" or "maybe", for a fault that lasted so long."""
@@ -138,7 +134,7 @@ FAULTS: dict[str, Fault] = {
         "every call misses its deadline: the arm stops; it goes on by itself when the link is whole again in time,"
         " the third miss in a row calls a human",
         **_MISSES,
-        seconds=0.6,  # too short for three misses: `link_partition_down` is there for the call
+        seconds=0.6,  # too short for three misses; `link_partition_down` covers the alert
         shown_s=5.0,
         settings={"kind": "partition_up"},
     ),
@@ -169,8 +165,8 @@ FAULTS: dict[str, Fault] = {
         causes=("slo_missed", "server_unavailable", "server_failed", "server_expired", SLO),
         alert=SLO,
         calls_within_s=_CALLS,
-        seconds=4.0,  # beyond the three misses that call a human
-        returns=False,  # a worker whose batch does not end is killed by the gateway, and started anew
+        seconds=4.0,  # longer than the three misses that call a human
+        returns=False,  # the gateway kills a worker whose batch does not end, and starts it again
     ),
     "worker_slow": Fault(
         WORKER,
@@ -225,7 +221,7 @@ FAULTS: dict[str, Fault] = {
         SENSORS,
         "one camera gives one picture again and again, each time with a fresh stamp",
         "the same picture while the arm moves is none: the arm stops after 500 ms; 3 s later a human is called",
-        **{**_BLIND, "calls_within_s": (2.9, 4.9)},  # the fault may begin while the arm stands for a moment
+        **{**_BLIND, "calls_within_s": (2.9, 4.9)},  # the fault may begin while the arm stands still
         settings={"repeats": True},
     ),
     "camera_late": Fault(
@@ -252,7 +248,7 @@ FAULTS: dict[str, Fault] = {
         calls_within_s=(0.0, 0.5),
         detect_s=0.5,
         seconds=0.8,
-        still_rad=0.025,  # chunk_player.OFF_RAD, and what the servo gives way
+        still_rad=0.025,  # chunk_player.OFF_RAD, plus what the servo gives way
     ),
     "clock_jump": Fault(
         CLOCK,
@@ -274,7 +270,7 @@ FAULTS: dict[str, Fault] = {
         detect_s=0.5,
         seconds=1.0,
         shown_s=1.0,
-        into_s=0.15,  # later, the chunk is over before the arm could miss anybody
+        into_s=0.15,  # later than this the chunk ends before the arm can notice
     ),
     "emergency_stop": Fault(
         ARM,

@@ -1,4 +1,4 @@
-"""Sees what a robot says and does, as anybody on its topics can, with the time at which it was seen."""
+"""Records what a robot publishes, as any subscriber of its topics could, with the time of arrival."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Alerted:
 
 @dataclass(frozen=True)
 class ArmSeen:
-    """What the arm said of itself."""
+    """A status of the arm."""
 
     seen_s: float
     state: int
@@ -69,7 +69,7 @@ class Called:
 
 @dataclass
 class Events:
-    """Everything since `clear`, in the order in which it was seen."""
+    """Everything since `clear`, in order of arrival."""
 
     decisions: list[Decided] = field(default_factory=list)
     alerts: list[Alerted] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Events:
 
 
 class Watch:
-    """Subscribes on a node that somebody else spins."""
+    """Subscribes on a node that its owner spins."""
 
     def __init__(self, node: Node) -> None:
         self.events = Events()
@@ -96,7 +96,7 @@ class Watch:
         ]
 
     def clear(self) -> None:
-        """Forget what was seen; what arrives next belongs to a new story."""
+        """Forget everything; what arrives next belongs to a new story."""
         self.events = Events()
 
     def _on_decision(self, message: Decision) -> None:

@@ -14,7 +14,7 @@ def write(bags: Path | Sequence[Path], picture: Path, title: str = "") -> Path:
 
     Raises `BagError` when there is no robot in them. `title`: default the folder of the first bag.
     """
-    from rosa_sim.timeline.draw import draw  # Matplotlib takes a second to load: only for who draws
+    from rosa_sim.timeline.draw import draw  # Matplotlib takes a second to load
 
     paths = [bags] if isinstance(bags, Path) else list(bags)
     wanted = [message for path in paths for message in read(path, lambda t: t.rpartition("/")[2] in TOPICS)]

@@ -21,7 +21,7 @@ from rosa_sim.timeline.rows import Label, Row, labels, levels, rows, title
 WIDTH, MARGIN, LEFT = 960.0, 16.0, 108.0
 LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
 BETWEEN_ROWS = 14.0
-SHORTEST, APART = 1.6, 1.2  # the least width of a call, and what keeps it from the next
+SHORTEST, APART = 1.6, 1.2  # the least width of a call, and the gap to the next
 TICK_APART = 3.0  # the least distance of a deadline's tick from the next call
 DPI, MOST_PX = 150, 30_000
 TEXT, SMALL, HEADING = 9.0, 7.5, 13.0
@@ -54,7 +54,7 @@ MARKS = {
     "other": INK,
 }
 FAULT, RED, UNKNOWN, GRAY = "#f6c945", "#c1121f", "#e3d9c6", "#9aa3ad"
-UNWORDED = ("connected", "idle")  # what nobody has to read
+UNWORDED = ("connected", "idle")  # not labelled
 STOP_HATCH, SILENT_HATCH = "/////", "...."
 LEGEND = (
     (
@@ -93,7 +93,7 @@ def draw(robots: Sequence[Robot], picture: Path, name: str) -> None:
     parts = [[_Group(robot, row, scale) for robot in robots] for row in shown]
     heights = [sum(group.height for group in groups) + AXIS + BETWEEN_ROWS for groups in parts]
     height = MARGIN + 2 * TITLE + sum(heights) + LANE * len(LEGEND) + MARGIN
-    dpi = min(DPI, 72 * MOST_PX / height)  # a picture of a hundred episodes is coarser, but is one
+    dpi = min(DPI, 72 * MOST_PX / height)  # coarser for a hundred episodes
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -285,12 +285,12 @@ def _text(
 
 @cache
 def _width(text: str, size: float = TEXT) -> float:
-    """Width of `text` in points, as bold: that is the wider."""
+    """Width of `text` in points, in bold, which is wider."""
     return float(TextPath((0, 0), text, prop=FontProperties(size=size, weight="bold")).get_extents().width)
 
 
 def _cut(text: str, room: float, size: float) -> str:
-    """As much of `text` as has room."""
+    """`text`, shortened to fit."""
     while _width(text, size) > room:
         text = text[:-2].rstrip(" .;,…") + "…"
     return text

@@ -10,7 +10,7 @@ from rosa_client.recording.bag import Recorded
 from rosa_contract.fallbacks import FALLBACK_NAMES, FallbackAction
 
 TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault")
-SILENT_S = 0.6  # a status that is older than this says nothing about now; it comes at 10 Hz or more
+SILENT_S = 0.6  # an older status says nothing about now; it comes at 10 Hz or more
 SILENT = "silent"
 ARM_STATES = {0: "holding", 1: "playing", 2: "moving"}
 OUTCOMES = ("done", "failed", "aborted")
@@ -20,7 +20,7 @@ WORDS = {
     "slo_missed": "no answer in time",
     "late_result": "answer came too late",
     "invalid_actions": "unusable actions",
-    "invalid_verdict": "a verdict that nobody knows",
+    "invalid_verdict": "an unknown verdict",
     "sensor_stale": "a sensor is late",
     "sensor_silent": "a sensor is silent",
     "unsafe": "the safety check says unsafe",
@@ -33,19 +33,19 @@ WORDS = {
     "arm_cut_short": "the arm stopped by itself",
     "arm_fault": "the arm has a fault",
     "arm_silent": "the arm takes no orders",
-    "cannot_put_down": "nowhere to put down what it holds",
+    "cannot_put_down": "no place to put down what it holds",
     "emergency_stop": "the emergency stop is latched",
     "recovered": "all is good again",
     "asked_again": "it is asked again",
     "task_timeout": "its time was over",
-    "operator": "a human decided so",
-    "cancelled": "who started it ended it",
+    "operator": "a human decided it",
+    "cancelled": "its client cancelled it",
 }
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that held from `start_s` to `end_s` (s since 1970, the recorder's clock, as all times here)."""
+    """A state that lasted from `start_s` to `end_s` (s since 1970, the recorder's clock, as all times here)."""
 
     start_s: float
     end_s: float
@@ -86,7 +86,7 @@ class TaskSpan:
 
 @dataclass
 class Robot:
-    """Everything about one robot, in the order of time."""
+    """Everything about one robot, in order of time."""
 
     name: str
     calls: dict[str, list[CallBar]] = field(default_factory=dict)  # component -> its calls
@@ -100,7 +100,7 @@ class Robot:
 
 
 def robots(recorded: Iterable[Recorded]) -> list[Robot]:
-    """The robots that said something about themselves, by name. Messages may come in any order."""
+    """The robots that published their status, by name. Messages may come in any order."""
     by_robot: dict[str, dict[str, list[Recorded]]] = {}
     for entry in sorted(recorded, key=lambda entry: entry.time_s):
         namespace, _, topic = entry.topic.rpartition("/")
@@ -140,7 +140,7 @@ def _robot(name: str, topics: dict[str, list[Recorded]]) -> Robot:
 
 
 def _spans(samples: Iterable[tuple[float, str]], end_s: float, silent_s: float) -> list[Span]:
-    """Equal samples in a row as one span; where none came for `silent_s`, nobody knows, and a span says so."""
+    """Equal samples in a row as one span; where none came for `silent_s`, a span says so."""
     spans: list[Span] = []
     last_s = 0.0
     for time_s, what in [*samples, (end_s, "")]:
@@ -156,7 +156,7 @@ def _spans(samples: Iterable[tuple[float, str]], end_s: float, silent_s: float) 
 
 
 def _on(samples: Iterable[tuple[float, str]], end_s: float) -> list[Span]:
-    """When something was on: from a sample that names it to the next that names another or nothing."""
+    """When something was on: from the sample that names it to the next one that does not."""
     spans = _spans(((time_s, what or " ") for time_s, what in samples), end_s, silent_s=float("inf"))
     return [span for span in spans if span.what.strip()]
 
@@ -208,7 +208,7 @@ def _audit(entry: Recorded) -> Mark:
 
 
 def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
-    """What the arm says when it says something new; who released an emergency stop is in the audit."""
+    """New faults, cut orders and emergency stops of the arm; releases of the stop are in the audit."""
     before = {"fault": "", "cut_short": "", "stop": ""}
     for entry in entries:
         status = entry.message

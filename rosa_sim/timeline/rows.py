@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rosa_sim.timeline.lanes import Mark, Robot, Span, TaskSpan
 
-ROW_S = 24.0  # s, the most that one row shows
-LONGER = 0.15  # of that, which a row may be longer when it is the last of its episode
+ROW_S = 24.0  # s, the longest row
+LONGER = 0.15  # the last row of an episode may be longer by this share
 PAD_S = 0.5  # s, shown before a task begins and after it ended
 SAME_S = 3.0  # s, events of one kind that follow each other sooner share a label
 MOST_LEVELS = 7

@@ -1,4 +1,4 @@
-"""Arms. A driver tracks one setpoint per control period; playing chunks and keeping limits is not its business."""
+"""Arms. A driver tracks one setpoint per control period; it neither plays chunks nor keeps limits."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class ArmState:
 class ArmDriver(Protocol):
     """An arm. Called from one thread only, that of the control loop.
 
-    A fault that can pass is told in `ArmState.fault`: the loop goes on, the arm takes no order until the fault is gone.
-    A driver that raises ends the loop for good.
+    A temporary fault is reported in `ArmState.fault`: the loop goes on, and the arm takes no order until the fault is
+    gone. A driver that raises ends the loop for good.
     """
 
     def read(self) -> ArmState:
         """The newest measurement."""
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        """Be at `q_rad` (dof,) `period_s` from now. Never blocks longer than a fraction of the period."""
+        """Be at `q_rad` (dof,) `period_s` from now. Must not block longer than a fraction of the period."""
 
     def close(self) -> None:
-        """Let go of the hardware."""
+        """Release the hardware."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""An arm that is exactly where it was told to be: for replayed sensors and for tests, without physics."""
+"""An arm that is always exactly at its setpoint, without physics: for replayed sensors and for tests."""
 
 from __future__ import annotations
 

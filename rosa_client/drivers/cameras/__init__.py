@@ -1,4 +1,4 @@
-"""Cameras. A driver gives the newest frame of each of a robot's cameras; encoding and pacing are not its business."""
+"""Cameras. A driver gives the newest frame of each of a robot's cameras; it neither encodes nor paces them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CameraDriver(Protocol):
         """Focal length in pixels of an ideal pinhole; 0 when the camera is not calibrated."""
 
     def close(self) -> None:
-        """Let go of the devices."""
+        """Release the devices."""
 
 
 def create_cameras(name: str, cameras: Mapping[str, CameraSpec], node: Any, source: str) -> CameraDriver:
@@ -50,10 +50,10 @@ def create_cameras(name: str, cameras: Mapping[str, CameraSpec], node: Any, sour
 
 
 def live(rgb: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uint8]:
-    """Picture number `count`, with noise of its own in its last column.
+    """Picture number `count`, with noise in its last column.
 
-    For drivers without a sensor: a real one's noise makes every picture different, and the runtime takes a picture that
-    stays the same while the arm moves for that of a frozen camera (`rosa_client/sensing/frozen_picture.py`).
+    For drivers without a real sensor, whose noise makes every picture different: the runtime takes a picture that stays
+    the same while the arm moves for that of a frozen camera (`rosa_client/sensing/frozen_picture.py`).
     """
     noisy = rgb.copy()
     last = noisy[:, -1]

@@ -1,4 +1,4 @@
-"""Recorded pictures instead of cameras, over and over: `source`/<camera>.mp4 or the images in `source`/<camera>/."""
+"""Recorded pictures instead of cameras, in a loop: `source`/<camera>.mp4 or the images in `source`/<camera>/."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReplayCameras:
 
 
 def endless(source: Path, camera: str) -> Iterator[npt.NDArray[np.uint8]]:
-    """The pictures of `camera` as RGB, from the first again after the last. Checked at once, read one by one."""
+    """The pictures of `camera` as RGB, in a loop. The source is checked at once, pictures are read one by one."""
     video = source / f"{camera}.mp4"
     images = sorted(p for p in (source / camera).glob("*") if p.suffix.lower() in IMAGES)
     if not video.is_file() and not images:

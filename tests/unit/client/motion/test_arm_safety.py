@@ -150,7 +150,7 @@ def test_an_arm_too_slow_for_its_waypoints_stops_before_it_cuts_the_corner_out_o
     hurried = [[*FOLDED, 0.05], [*LEFT, 0.05]]
     assert player.order(4.0, OrderId(1, 2), Play(hurried, 0.02)) is None
     way = run(player, 4.0, 6.0)
-    assert "the way leaves the workspace: flange is at x = 0.95" in player.cut_short
+    assert "the path leaves the workspace: flange is at x = 0.95" in player.cut_short
     assert max(PLANAR.depth_m(q) for q in way) <= GUARD_M + 0.001
     assert player.order(10.0, OrderId(1, 3), MoveTo(RIGHT, math.nan)) is None
     run(player, 10.0, 4.0)
