@@ -10,9 +10,8 @@ import struct
 
 import zmq
 
-AGAIN_EVERY_S = (
-    2.0  # libzmq gives up for good when a key is refused; the key may be added on the server meanwhile
-)
+# libzmq gives up for good when a key is refused; the key may be added on the server meanwhile.
+AGAIN_EVERY_S = 2.0
 MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: one side has keys, the other has none
 SUCCEEDED, NO_DETAIL, PROTOCOL, AUTH = (
     int(event)
@@ -44,7 +43,7 @@ class Handshakes:
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, encrypted: bool) -> None:
         self._socket, self._endpoint, self._encrypted = socket, endpoint, encrypted
-        self._cause = ""
+        self.cause = ""  # hung_up, mismatch or refused; empty while nothing failed
         self._again_s: float | None = None
         name = f"inproc://handshakes-{next(_numbers)}"
         socket.monitor(name, SUCCEEDED | NO_DETAIL | PROTOCOL | AUTH)
@@ -60,9 +59,9 @@ class Handshakes:
             except zmq.Again:
                 break
             self._take(*struct.unpack("=hi", event))
-        if self._cause == "refused":
+        if self.cause == "refused":
             self._connect_again(now_s)
-        return f"{WORDS[self._cause][self._encrypted]} ({self._endpoint})" if self._cause else ""
+        return f"{WORDS[self.cause][self._encrypted]} ({self._endpoint})" if self.cause else ""
 
     def close(self) -> None:
         """Before the socket is closed."""
@@ -71,14 +70,14 @@ class Handshakes:
 
     def _take(self, event: int, value: int) -> None:
         if event == SUCCEEDED:
-            self._cause = ""
+            self.cause = ""
             return
         cause = "refused" if event == AUTH else "hung_up"
         if event == PROTOCOL and value == MISMATCH:
             cause = "mismatch"
         # Who hangs up first is chance, so that the same mistake shows now like this, now like that.
-        if RANK[cause] > RANK[self._cause]:
-            self._cause = cause
+        if RANK[cause] > RANK[self.cause]:
+            self.cause = cause
 
     def _connect_again(self, now_s: float) -> None:
         if self._again_s is None:

@@ -59,7 +59,7 @@ class GatewayLink(Greeting):
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         if not self.ready and (reason := self._handshakes.failure(now_s)):
-            self.lost(reason)
+            self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
             self._send(codec.encode(self.hello), now_s)
         answers: list[Response] = []

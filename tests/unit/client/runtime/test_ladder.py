@@ -264,7 +264,7 @@ def test_a_robot_in_danger_calls_its_human_from_where_it_stands(limit: int) -> N
     alert = stage.run_until(Alert)
     assert isinstance(alert, Alert)
     assert alert.cause == "max_consecutive_safety_replan"
-    assert "stays here, as safety says unsafe" in alert.reason
+    assert "stays here because safety says unsafe" in alert.reason
     assert not stage.of(MoveTo)
 
 

@@ -215,7 +215,7 @@ def test_each_task_is_an_episode_with_its_outcome() -> None:
     assert found == [(1, "pick_and_place", "done", 2.05), (2, "pick_and_place", "aborted", 2.0)]
     titles = [title(robot, row, named=False) for row in rows([robot])]
     assert titles[0] == "episode 1: pick and place, done after 2.0 s"
-    assert titles[1] == "episode 2: pick and place, aborted (a human decided so) after 2.0 s"
+    assert titles[1] == "episode 2: pick and place, aborted (a human decided it) after 2.0 s"
 
 
 def test_robots_are_kept_apart_and_messages_may_come_in_any_order() -> None:
@@ -357,7 +357,7 @@ def test_a_bag_that_was_cut_off_is_drawn_as_far_as_it_goes(tmp_path: Path) -> No
 
 def test_what_is_no_bag_or_holds_no_robot_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "no.mcap").write_text("what is this")
-    with pytest.raises(BagError, match="expected an MCAP bag"):
+    with pytest.raises(BagError, match="not an MCAP bag"):
         write(tmp_path / "no.mcap", tmp_path / "timeline.png")
     empty = record(tmp_path / "empty.mcap", [(0, "/panda/fault", String(data="link_drop"))])
     with pytest.raises(BagError, match="expected the robot_status of at least one robot"):
