@@ -10,10 +10,11 @@ WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_r
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 ARGS ?=
 FAULT ?=
+HOURS ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -60,6 +61,9 @@ faults: setup  ## every fault, 20 times each, promised against happened (about a
 
 fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
+
+soak: setup  ## virtual robots that come, leave and crash, for HOURS=1: descriptors, memory and latency stay flat
+	@$(WITH)python benchmarks/soak.py --hours $(HOURS) $(ARGS)
 
 colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
 	@$(WITH)python scripts/colcon_build.py

@@ -18,6 +18,7 @@ import zmq
 
 from rosa_client.link import GatewayLink
 from rosa_client.runtime.commands import Send
+from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
 from rosa_contract.errors import ContractError
@@ -60,8 +61,10 @@ class LiveFleet:
         started_s: float,
         habits: Habits = ANY_TIME,
         drop: Collection[tuple[str, int]] = (),
+        tokens: Path | None = None,
     ) -> None:
-        """`started_s`: what the robots' start times count from. `drop`: (robot, request) that never leave."""
+        """`started_s`: what the robots' start times count from. `drop`: (robot, request) that never leave. `tokens`:
+        folder that keeps their sessions' tokens, so that robots whose process crashed get their names again."""
         self._clock = MonotonicClock()
         self._drop = frozenset(drop)
         self._poller = zmq.Poller()
@@ -70,7 +73,8 @@ class LiveFleet:
         self._heap: list[tuple[float, int]] = []
         self.messages = 0
         for joining in robots:
-            link = GatewayLink(endpoint, Hello(joining.name, joining.task, {}, {}))
+            token = None if tokens is None else SessionToken(tokens, endpoint, joining.name)
+            link = GatewayLink(endpoint, Hello(joining.name, joining.task, {}, {}), token=token)
             start_s = started_s + joining.start_s
             phase_s = start_s + Random(joining.name).random() * max(
                 habits.control_period_s, habits.camera_period_s

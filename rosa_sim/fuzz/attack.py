@@ -87,21 +87,21 @@ class Attacker:
 
     def _messages(self, chance: random.Random) -> Steps:
         if chance.random() < 0.5:
-            yield message(hello(f"fuzz{chance.randrange(1000)}")), 1
+            yield message(hello(f"fuzz{chance.randrange(10**9)}")), 1
         for number in range(chance.randint(1, 60)):
             frames = request(number, chance) if chance.random() < 0.2 else mutated(chance)
             yield message(frames), 1
 
     def _flood(self, chance: random.Random) -> Steps:
         if chance.random() < 0.5:
-            yield message(hello(f"fuzz{chance.randrange(1000)}")), 1
+            yield message(hello(f"fuzz{chance.randrange(10**9)}")), 1
         data = message(valid(chance))
         for _ in range(chance.randint(1, 40)):
             yield data * 50, 50
 
     def _large(self, chance: random.Random) -> Steps:
         if chance.random() < 0.5:
-            yield message(hello(f"fuzz{chance.randrange(1000)}")), 1
+            yield message(hello(f"fuzz{chance.randrange(10**9)}")), 1
         sizes = [chance.choice((100_000, 1_000_000, 3_000_000)) for _ in range(chance.randint(1, 4))]
         yield message([*request(1, chance)[:1], *(bytes(size) for size in sizes)]), 1
 

@@ -100,11 +100,11 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, int, Path]]:
+def server(folder: Path, factory: str = FACTORY) -> Iterator[tuple[subprocess.Popen[bytes], str, int, Path]]:
     """`rosa serve` with an emulated model: (process, endpoint, metrics port, log file)."""
     port, metrics_port = free_ports(2)
     config, log = folder / "factory.yaml", folder / "server.log"
-    config.write_text(FACTORY.format(port=port, metrics_port=metrics_port))
+    config.write_text(factory.format(port=port, metrics_port=metrics_port))
     command = [sys.executable, "-m", "rosa_server.cli", "serve", str(config)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with log.open("wb") as out:
