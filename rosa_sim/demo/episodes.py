@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
 from rosa_client.nodes.qos import AUDITS, LATEST
-from rosa_sim.demo.report import Episode
+from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
 
 SERVICE_TIMEOUT_S = 30.0
@@ -38,11 +37,6 @@ def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
     if waited_s < 3.0:
         return ""
     return "resume" if count <= RESUMES else "abort"
-
-
-def finite(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return value if math.isfinite(value) else None
 
 
 def nobody(alert: OperatorAlert, waited_s: float, count: int) -> str:
@@ -142,23 +136,9 @@ class EpisodeRunner:
             late_results_discarded=result.late_results_discarded,
             alerts=list(self._alerts),
             decisions=list(self._decisions),
-            components=self._components(),
+            components=components_of(self.status),
             duration_s=duration_s,
         )
-
-    def _components(self) -> dict[str, dict[str, float | None]]:
-        """How each component's calls went in this task, as the robot's last status says."""
-        found = self.status.components if self.status is not None else []
-        return {
-            one.component: {
-                "p50_ms": finite(one.p50_ms),
-                "p99_ms": finite(one.p99_ms),
-                "slo_ms": one.slo_ms,
-                "in_time": one.in_time,
-                "missed": one.missed,
-            }
-            for one in found
-        }
 
     def begin(self, timeout_s: float = 0.0) -> Any:
         """Start the task; returns the goal's handle, which `end` takes."""

@@ -54,6 +54,24 @@ class Episode:
         return self.outcome == "done" and self.truth == "done"
 
 
+def components_of(status: Any) -> dict[str, dict[str, float | None]]:
+    """How each component's calls went, from a task's last RobotStatus (None: nothing is known)."""
+
+    def finite(value: float) -> float | None:  # JSON has no NaN
+        return value if math.isfinite(value) else None
+
+    return {
+        one.component: {
+            "p50_ms": finite(one.p50_ms),
+            "p99_ms": finite(one.p99_ms),
+            "slo_ms": one.slo_ms,
+            "in_time": one.in_time,
+            "missed": one.missed,
+        }
+        for one in (status.components if status is not None else [])
+    }
+
+
 def header() -> str:
     return "  ".join(name.rjust(width) for name, width in COLUMNS)
 
