@@ -81,8 +81,8 @@ class Stage:
                 self.said.append(action)
                 if isinstance(action.message, m.Welcome):
                     session = self.core.sessions.get(action.connection)
-                    assert session is not None
-                    self.tokens[session.robot_id] = action.message.token
+                    if session is not None:  # else it was told new rates, and then forgotten in the same sweep
+                        self.tokens[session.robot_id] = action.message.token
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
                 self.held.setdefault(action.worker_id, []).append(action)
