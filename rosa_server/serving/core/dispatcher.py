@@ -27,11 +27,9 @@ class Dispatcher:
         self.ledger = Ledger()
         self.draining = False
         self._agenda = Agenda()
-        profiles: dict[str, BatchProfile] = {}
+        # Each learns its own times: of one model, a replica that plans is slower than one that gives verdicts.
         self.replicas = {
-            replica.id: ReplicaState(
-                replica, queue_limit, profiles.setdefault(replica.model, BatchProfile()), self._agenda
-            )
+            replica.id: ReplicaState(replica, queue_limit, BatchProfile(), self._agenda)
             for replica in replicas
         }
         self._out: list[Action] = []
