@@ -9,37 +9,28 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rosa_contract.config import SYSTEM1, SYSTEM2, Factory
+from rosa_contract.config import SYSTEM1, Factory
 from rosa_sim.fleet.measure import Meter, Outcome
 from rosa_sim.fleet.scenario import TOGETHER, Joined, Scenario
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 from rosa_sim.fleet.systems import System
 
-LATEST_START_S = 10.0  # a random start is not spread over more than this
+SLOWEST_HZ = 0.1  # a random start is not spread over a longer round than this rate's
 Progress = Callable[[float, float], None]
 
 
 def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Joining]:
-    """Every robot of the fleet and when it is switched on: together, or at random within one System 2 cycle."""
+    """Every robot of the fleet and when it is switched on: together, or at random within one planned round."""
     rng = Random(f"start {seed}")
     found = []
     for entry in factory.robot_fleet:
-        spread_s = cycle_s(factory, system, entry.task)
+        pipeline = factory.tasks[entry.task].pipeline
+        usual_hz = 1000 / pipeline.action_period_ms
+        round_s = 1 / max(system.schedule.rates_hz.get(entry.task, {}).get(SYSTEM1, usual_hz), SLOWEST_HZ)
         for index in range(entry.num_robots):
-            start_s = 0.0 if start == TOGETHER else rng.random() * spread_s
+            start_s = 0.0 if start == TOGETHER else rng.random() * round_s
             found.append(Joining(f"{entry.task}-{index}", entry.task, start_s))
     return found
-
-
-def cycle_s(factory: Factory, system: System, task: str) -> float:
-    """The time from one System 2 call to the next as planned; without System 2 from one action to the next."""
-    pipeline = factory.tasks[task].pipeline
-    rate_hz = system.schedule.rates_hz.get(task, {}).get(SYSTEM1, 1000 / pipeline.action_period_ms)
-    rounds = 1.0
-    if SYSTEM2 in factory.tasks[task].components:
-        rounds = 1 / pipeline.system2_to_system1_call_ratio
-    periods = [1 / part.freq_hz for part in factory.tasks[task].components.values() if part.freq_hz]
-    return min(LATEST_START_S, max([rounds / max(rate_hz, 0.01), *periods]))
 
 
 def execute(
