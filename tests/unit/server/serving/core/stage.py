@@ -81,7 +81,8 @@ class Stage:
                 self.said.append(action)
                 if isinstance(action.message, m.Welcome):
                     session = self.core.sessions.get(action.connection)
-                    if session is not None:  # else it was told new rates, and then forgotten in the same sweep
+                    # One that was told new rates may have been forgotten in the same sweep.
+                    if session is not None:
                         self.tokens[session.robot_id] = action.message.token
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
