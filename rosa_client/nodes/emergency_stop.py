@@ -22,8 +22,8 @@ from rosa_client.nodes.qos import AUDITS
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
 # A reliable subscription does not match a best-effort publisher, and a best-effort one may lose a message: use both.
 BUTTONS = tuple(
-    QoSProfile(depth=10, reliability=how)
-    for how in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
+    QoSProfile(depth=10, reliability=reliability)
+    for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
 )
 RELEASE = "release_emergency_stop"  # OperatorAudit.choice
 
@@ -85,8 +85,8 @@ class EmergencyStopPort:
         refused, problem = self._in_loop(lambda: self._player.release_emergency_stop(who, why))
         response.reason = problem or (refused.reason if refused is not None else "")
         response.accepted = not response.reason
-        how = f"refused: {response.reason}" if response.reason else "released"
-        self._node.get_logger().warning(f"emergency stop {how} ({who or 'nobody'}: {why or 'no reason'})")
+        outcome = f"refused: {response.reason}" if response.reason else "released"
+        self._node.get_logger().warning(f"emergency stop {outcome} ({who or 'nobody'}: {why or 'no reason'})")
         self._audits.publish(
             OperatorAudit(
                 stamp=self._node.get_clock().now().to_msg(),

@@ -143,10 +143,10 @@ class OperatorNode(Node):
     def _on_feedback(self, message: InteractiveMarkerFeedback) -> None:
         try:
             if message.event_type == InteractiveMarkerFeedback.MENU_SELECT:
-                how = "menu"
+                control = "menu"
                 click = parse_click(self._entries.meaning(message.marker_name, message.menu_entry_id))
             elif message.event_type == InteractiveMarkerFeedback.BUTTON_CLICK:
-                how, click = "button", parse_click(message.control_name)
+                control, click = "button", parse_click(message.control_name)
             else:
                 return  # mouse movements and poses, which RViz sends along with clicks
         except ValueError as error:
@@ -157,13 +157,13 @@ class OperatorNode(Node):
         if message.marker_name == ALL_ROBOTS and click.kind == STOP:
             self._stop_all.publish(Bool(data=True))
             for feed in self._feeds.values():
-                self._ask(feed, click, by, how)
+                self._ask(feed, click, by, control)
         elif message.marker_name in self._feeds:
-            self._ask(self._feeds[message.marker_name], click, by, how)
+            self._ask(self._feeds[message.marker_name], click, by, control)
         else:
             self.get_logger().error(f"{message.client_id}: no robot {message.marker_name!r} here")
 
-    def _ask(self, feed: RobotFeed, click: Click, by: str, how: str) -> None:
+    def _ask(self, feed: RobotFeed, click: Click, by: str, control: str) -> None:
         what = click.choice or click.kind
         view = feed.view
         view.hear_outcome(time.monotonic(), f"{what} by {by}: asked", True)
@@ -177,7 +177,7 @@ class OperatorNode(Node):
             else:  # a separate call: rclpy allows one severity per line of code
                 self.get_logger().warning(text)
 
-        feed.ask(click, by, f"clicked in the panel ({how})", answered)
+        feed.ask(click, by, f"clicked in the panel ({control})", answered)
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def marker(shape: Shape, frame: str) -> Marker:
     Its stamp stays zero: RViz then takes the newest transform instead of waiting for one of that time.
     """
     message = Marker(header=Header(frame_id=frame), ns=shape.group, id=shape.number, type=KINDS[shape.kind])
-    message.pose = _pose(shape.at)
+    message.pose = _pose(shape.position)
     message.scale = Vector3(x=shape.size[0], y=shape.size[1], z=shape.size[2])
     message.color = _colour(shape.colour)
     message.text = shape.text
@@ -50,7 +50,7 @@ def interactive_marker(board: Board, frame: str, entry: Callable[[str], int]) ->
     """
     message = InteractiveMarker(header=Header(frame_id=frame), name=board.name, scale=1.0)
     message.description = board.title[:39]
-    message.pose = _pose(board.at)
+    message.pose = _pose(board.position)
     if board.words:
         message.controls.append(_control("words", InteractiveMarkerControl.MENU, board.words, board.title))
     for button in board.buttons:
@@ -72,9 +72,9 @@ def _control(name: str, mode: int, shapes: tuple[Shape, ...], text: str) -> Inte
     return control
 
 
-def _pose(at: tuple[float, float, float]) -> Pose:
+def _pose(position: tuple[float, float, float]) -> Pose:
     pose = Pose()
-    pose.position.x, pose.position.y, pose.position.z = at
+    pose.position.x, pose.position.y, pose.position.z = position
     pose.orientation.w = 1.0
     return pose
 

@@ -78,14 +78,14 @@ class Sensors:
             return self._width_m
 
     def _on_joints(self, message: JointState) -> None:
-        at = dict(zip(message.name, message.position, strict=False))
-        missing = [name for name in self._robot.joints if not math.isfinite(at.get(name, math.nan))]
+        positions = dict(zip(message.name, message.position, strict=False))
+        missing = [name for name in self._robot.joints if not math.isfinite(positions.get(name, math.nan))]
         if missing:  # not stored, so it grows stale and the arm stops, as for a silent sensor
             self._warn(
                 f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0
             )
             return
-        fingers = [value for name, value in at.items() if FINGER in name and math.isfinite(value)]
+        fingers = [value for name, value in positions.items() if FINGER in name and math.isfinite(value)]
         width = sum(fingers) * (2 if len(fingers) == 1 else 1)
         if not fingers:
             self._warn(
@@ -96,7 +96,7 @@ class Sensors:
         with self._lock:
             self._width_m = width if fingers else None
             self._state = {
-                "joint_position": np.array([at[name] for name in self._robot.joints], np.float32),
+                "joint_position": np.array([positions[name] for name in self._robot.joints], np.float32),
                 "gripper_width": np.array([width], np.float32),
             }
             self._times.arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))

@@ -62,7 +62,7 @@ class Shape:
     group: str
     number: int
     kind: str
-    at: Point
+    position: Point
     size: Point
     colour: Colour
     text: str = ""
@@ -84,7 +84,7 @@ class Board:
 
     name: str
     title: str
-    at: Point
+    position: Point
     words: tuple[Shape, ...]
     buttons: tuple[Button, ...]
 
@@ -121,9 +121,9 @@ def board(view: RobotView, base: Base) -> Board:
 def stop_all_board(bases: Sequence[Base]) -> Board:
     """One button for all robots, beside the first of their row."""
     first = min(bases, key=lambda base: base.y_m)
-    at = (first.x_m, first.y_m - SPACING_M, first.z_m + BOARD_Z_M)
+    position = (first.x_m, first.y_m - SPACING_M, first.z_m + BOARD_Z_M)
     button = _button(Choice(STOP, "EMERGENCY STOP: ALL", STOP), 0)
-    return Board("/", "all robots", at, (), (button,))
+    return Board("/", "all robots", position, (), (button,))
 
 
 def _button(choice: Choice, row: int) -> Button:
@@ -182,8 +182,8 @@ def _state(view: RobotView, base: Base, now_s: float) -> Shape:
     text = "\n".join(wrap(line) for line in lines)
     words_on_board = board(view, base).words
     below_m = (len(choices(view)) + 1) * ROW_M + sum(_height_m(w.text, LETTER_M) for w in words_on_board)
-    at = base.place((0, 0, BOARD_Z_M + below_m + _height_m(text, LETTER_M) / 2))
-    return _text(_group(view, "state"), 0, at, LETTER_M, colour, text)
+    position = base.place((0, 0, BOARD_Z_M + below_m + _height_m(text, LETTER_M) / 2))
+    return _text(_group(view, "state"), 0, position, LETTER_M, colour, text)
 
 
 def _lights(view: RobotView, base: Base, now_s: float) -> list[Shape]:
@@ -192,8 +192,8 @@ def _lights(view: RobotView, base: Base, now_s: float) -> list[Shape]:
         x, y, z = LIGHTS_AT
         z += 0.17 * index
         ball = (0.07, 0.07, 0.07)
-        at, above = base.place((x, y, z)), base.place((x, y, z + 0.075))
-        shapes.append(Shape(_group(view, "lights"), 2 * index, SPHERE, at, ball, LIGHT[light.level]))
+        position, above = base.place((x, y, z)), base.place((x, y, z + 0.075))
+        shapes.append(Shape(_group(view, "lights"), 2 * index, SPHERE, position, ball, LIGHT[light.level]))
         words = plain(f"{light.name}: {light.text}")
         shapes.append(_text(_group(view, "lights"), 2 * index + 1, above, SMALL_M, WHITE, words))
     return shapes
@@ -219,8 +219,8 @@ def _group(view: RobotView, part: str) -> str:
     return f"{view.namespace.strip('/')}/{part}"
 
 
-def _text(group: str, number: int, at: Point, letter_m: float, colour: Colour, text: str) -> Shape:
-    return Shape(group, number, TEXT, at, (0.0, 0.0, letter_m), colour, text)
+def _text(group: str, number: int, position: Point, letter_m: float, colour: Colour, text: str) -> Shape:
+    return Shape(group, number, TEXT, position, (0.0, 0.0, letter_m), colour, text)
 
 
 def _height_m(text: str, letter_m: float) -> float:

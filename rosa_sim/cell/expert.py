@@ -47,10 +47,10 @@ class ExpertCell:
     @property
     def held(self) -> bool:
         """The fingers are on the cube."""
-        near = (
+        at_cube = (
             np.linalg.norm((self.tool - self.cube)[:2]) < 0.022 and abs(self.tool[2] - self.cube[2]) < 0.025
         )
-        return bool(near and 0.026 < self.width < 2 * self.half + 0.019)
+        return bool(at_cube and 0.026 < self.width < 2 * self.half + 0.019)
 
     def rule(self) -> tuple[Vector, float]:
         """The next tool target `(3,)` (not yet limited in speed) and gripper width."""
@@ -83,10 +83,10 @@ class ExpertCell:
         delta = goal - self.tool
         distance = float(np.linalg.norm(delta))
         self.tool = goal.copy() if distance <= reach else self.tool + delta * (reach / distance)
-        near = (
+        at_cube = (
             np.linalg.norm((self.tool - self.cube)[:2]) < 0.022 and abs(self.tool[2] - self.cube[2]) < 0.025
         )
-        floor = 2 * self.half if near or held else 0.0
+        floor = 2 * self.half if at_cube or held else 0.0
         move = panda()["gripper"]["speed_m_s"] * STEP_S
         self.width = max(min(self.width + float(np.clip(width - self.width, -move, move)), _OPEN), floor)
         if held and self.width < 2 * self.half + 0.004:

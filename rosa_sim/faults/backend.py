@@ -57,25 +57,25 @@ class FaultyBackend:
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         outputs = self._inner.infer(batch)
         state = self._switch.state()
-        how = state.get("spoil")
-        if how is None:
+        kind = state.get("spoil")
+        if kind is None:
             return outputs
-        if how not in SPOILS:
-            raise RuntimeError(f"spoil: expected one of {', '.join(SPOILS)}, got {how!r}")
-        if how == "slow":
+        if kind not in SPOILS:
+            raise RuntimeError(f"spoil: expected one of {', '.join(SPOILS)}, got {kind!r}")
+        if kind == "slow":
             time.sleep(float(state["seconds"]))
             return outputs
-        return [spoiled(output, how) for output in outputs]
+        return [spoiled(output, kind) for output in outputs]
 
 
-def spoiled(output: ModelOutput, how: str) -> ModelOutput:
+def spoiled(output: ModelOutput, kind: str) -> ModelOutput:
     """`output` with its `actions` (horizon, joints + 1) made unusable; an output without actions stays as it is."""
     if "actions" not in output.arrays:
         return output
     actions = np.array(output.arrays["actions"])
-    if how == "nan":
+    if kind == "nan":
         actions[len(actions) // 2, 0] = np.nan
-    elif how == "wrong_shape":
+    elif kind == "wrong_shape":
         actions = actions[:, :-1]
     else:
         actions[len(actions) // 2 :, 0] += FAR_RAD

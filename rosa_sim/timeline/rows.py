@@ -90,8 +90,8 @@ def title(robot: Robot, row: Row, named: bool) -> str:
 def _episode(episode: TaskSpan) -> str:
     tries = f" in {episode.attempts} attempts" if episode.attempts > 1 else ""
     why = f" ({episode.why})" if episode.why else ""
-    how = f"{episode.outcome or 'not ended'}{why} after {episode.end_s - episode.start_s:.1f} s{tries}"
-    return f"episode {episode.number}: {episode.task.replace('_', ' ')}, {how}"
+    ending = f"{episode.outcome or 'not ended'}{why} after {episode.end_s - episode.start_s:.1f} s{tries}"
+    return f"episode {episode.number}: {episode.task.replace('_', ' ')}, {ending}"
 
 
 def _quiet(robots: Sequence[Robot], start_s: float, end_s: float) -> bool:

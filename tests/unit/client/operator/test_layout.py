@@ -32,7 +32,7 @@ ZONE = ((-0.3, -0.5, 0.0), (0.8, 0.5, 1.0))
 
 def stop_of(one: Board) -> tuple[float, ...]:
     (button,) = [button for button in one.buttons if button.key == STOP]
-    return tuple(a + b for a, b in zip(one.at, button.shapes[0].at, strict=True))
+    return tuple(a + b for a, b in zip(one.position, button.shapes[0].position, strict=True))
 
 
 def test_the_emergency_stop_is_always_there_and_never_moves() -> None:
@@ -44,7 +44,7 @@ def test_the_emergency_stop_is_always_there_and_never_moves() -> None:
 
 def test_no_button_covers_another() -> None:
     view = waiting()
-    heights = sorted(button.shapes[0].at[2] for button in board(view, HERE).buttons)
+    heights = sorted(button.shapes[0].position[2] for button in board(view, HERE).buttons)
     assert len(heights) == 5
     assert all(high - low > BUTTON_M[2] for low, high in itertools.pairwise(heights))
 
@@ -64,9 +64,9 @@ def test_the_state_stands_above_what_can_be_clicked() -> None:
     for view in (robot(), waiting(), waiting(100.0)):
         view.hear_alert(100.0, alert(1, reason="word " * 60))
         one = board(view, HERE)
-        top_m = one.at[2] + max(shape.at[2] for b in one.buttons for shape in b.shapes)
+        top_m = one.position[2] + max(shape.position[2] for b in one.buttons for shape in b.shapes)
         (state,) = [s for s in scene(view, HERE, 100.1) if s.group.endswith("/state")]
-        assert state.at[2] > top_m + BUTTON_M[2] / 2
+        assert state.position[2] > top_m + BUTTON_M[2] / 2
 
 
 def test_everything_of_a_robot_turns_and_shifts_with_its_base() -> None:
@@ -74,7 +74,9 @@ def test_everything_of_a_robot_turns_and_shifts_with_its_base() -> None:
     assert base.place((1.0, 0.0, 0.5)) == pytest.approx((1.0, 3.0, 0.6))
     view = robot()
     for here, there in zip(scene(view, HERE, 100.1, ZONE), scene(view, base, 100.1, ZONE), strict=True):
-        for point, moved in zip(here.points or [here.at], there.points or [there.at], strict=True):
+        for point, moved in zip(
+            here.points or [here.position], there.points or [there.position], strict=True
+        ):
             assert moved == pytest.approx(base.place(point))
 
 
@@ -138,7 +140,7 @@ def test_words_are_of_letters_that_rviz_can_draw() -> None:
 def test_one_button_stops_all_and_stands_beside_them() -> None:
     one = stop_all_board([Base(y_m=1.6), Base(y_m=0.0)])
     assert [button.key for button in one.buttons] == [STOP]
-    assert one.at[1] < 0.0
+    assert one.position[1] < 0.0
 
 
 def test_messages_keep_the_rules_of_rviz() -> None:
