@@ -100,15 +100,22 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def server(folder: Path, factory: str = FACTORY) -> Iterator[tuple[subprocess.Popen[bytes], str, int, Path]]:
-    """`rosa serve` with an emulated model: (process, endpoint, metrics port, log file)."""
+def server(
+    folder: Path, factory: str = FACTORY, root: Path = ROOT, descriptors: int = 0
+) -> Iterator[tuple[subprocess.Popen[bytes], str, int, Path]]:
+    """`rosa serve` with emulated models: (process, endpoint, metrics port, log file).
+
+    `root`: the checkout whose code it runs. `descriptors`: how many it may open; 0: as many as here.
+    """
     port, metrics_port = free_ports(2)
     config, log = folder / "factory.yaml", folder / "server.log"
     config.write_text(factory.format(port=port, metrics_port=metrics_port))
     command = [sys.executable, "-m", "rosa_server.cli", "serve", str(config)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if descriptors:
+        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "-", *command]
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=ROOT)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=root)
     try:
         end_s = time.monotonic() + START_S
         while b"ROSA is ready" not in log.read_bytes():
