@@ -32,7 +32,11 @@ TCP_INFO_BYTES = 136
 BYTES_RECEIVED_AT = 128  # tcpi_bytes_received of struct tcp_info, Linux 4.1 and later
 # Not ACCEPT_FAILED: without a descriptor left libzmq tells that as fast as it can try again.
 EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
-ACCEPTED = int(zmq.EVENT_ACCEPTED)
+ACCEPTED, DISCONNECTED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_DISCONNECTED)
+BROKE_RULES, LEFT = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL), int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+# Handshakes that fail, by ZeroMQ's number of the broken rule: ..._ZMTP_MECHANISM_MISMATCH and ..._ZMTP_CRYPTOGRAPHIC.
+FAILED_FOR = {0x11000002: "no_key", 0x11000001: "wrong_server_key"}
+LEFT_EARLY = "no_handshake"  # who has no key sees first that this server demands one, and leaves
 MOST_EVENTS = 256  # at once; the rest waits for the next look
 
 
@@ -44,6 +48,7 @@ class Line:
     fd: int  # libzmq's
     end: socket.socket
     counted: bool  # whether the kernel counts its bytes
+    address: str
     identity: bytes | None = None  # ZeroMQ's name of it, from its first message on
     owner: str = ""  # the robot whose key let it in
 
@@ -76,11 +81,14 @@ class Doorman:
     def __post_init__(self) -> None:
         self.connections = Connections(self.limits)
         self._monitor: zmq.Socket[bytes] | None = None
+        # Why the handshake failed whose connection ends next: libzmq tells one after the other.
+        self._failed = ""
+        self._seldom = log.Seldom()  # who has no key tries again every second
 
-    def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes]) -> None:
-        """Watch a socket that is not yet bound."""
+    def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes], keys: bool) -> None:
+        """Watch a socket that is not yet bound. `keys`: it demands them."""
         endpoint = f"inproc://doorman-{id(self)}"
-        robots.monitor(endpoint, EVENTS)
+        robots.monitor(endpoint, EVENTS | BROKE_RULES | LEFT if keys else EVENTS)
         self._monitor = context.socket(zmq.PAIR)
         self._monitor.setsockopt(zmq.LINGER, 0)
         self._monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue of events would stop libzmq's thread
@@ -97,7 +105,7 @@ class Doorman:
         if now_s < self._next_look_s:
             return
         self._next_look_s = now_s + LOOK_EVERY_S
-        self._take_events(now_s)
+        self.take_events(now_s)
         for key in self.connections.keys(welcomed=False):
             self._look(key, now_s)
         if not self._rest:
@@ -141,14 +149,26 @@ class Doorman:
 
     # -- who comes and goes ----------------------------------------------------------------------------------------
 
-    def _take_events(self, now_s: float) -> None:
+    @property
+    def monitor(self) -> zmq.Socket[bytes]:
+        """Readable when somebody came or went. With keys it is read at once: who has none leaves within 1 ms."""
         assert self._monitor is not None
+        return self._monitor
+
+    def take_events(self, now_s: float) -> None:
+        """Take note of who came and went."""
         for _ in range(MOST_EVENTS):
             try:
-                event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
+                event, _ = self.monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             kind, fd = struct.unpack("=hi", event)
+            if kind in (BROKE_RULES, LEFT):  # then `fd` is none but says why
+                self._failed = LEFT_EARLY if kind == LEFT else FAILED_FOR.get(fd, LEFT_EARLY)
+                continue
+            if kind == DISCONNECTED and self._failed:
+                self._refused(fd)
+            self._failed = ""
             self._ended(fd)  # also where its end was not told: the descriptor is another's now
             if kind == ACCEPTED:
                 self._accept(fd, now_s)
@@ -168,7 +188,7 @@ class Doorman:
         counted = tcp and sys.platform == "linux"
         key = self._next_key
         self._next_key += 1
-        line = Line(key, fd, end, counted)
+        line = Line(key, fd, end, counted, address)
         self._lines[key] = self._by_fd[fd] = line
         self._carry(self.connections.accepted(key, address, port, now_s), now_s)
 
@@ -184,6 +204,13 @@ class Doorman:
                 theirs.detach()  # libzmq closes it
         self.count("too_many_connections")
         self._say(now_s, "no_descriptors_left", "", "", {"reason": str(error)})
+
+    def _refused(self, fd: int) -> None:
+        """The handshake with this connection failed: a wrong key is told by `KeyRing`, no key at all by nobody else."""
+        line = self._by_fd.get(fd)
+        address = line.address if line is not None else "unknown: it left too soon"
+        if self._seldom.due((address, self._failed)):
+            log.warning("robot_refused", address=address, cause=self._failed)
 
     def _ended(self, fd: int) -> None:
         line = self._by_fd.pop(fd, None)
@@ -203,7 +230,7 @@ class Doorman:
             return line
         fd = int(frame.get(zmq.SRCFD))
         if fd not in self._by_fd:
-            self._take_events(now_s)
+            self.take_events(now_s)
         line = self._by_fd.get(fd)
         if line is None or line.identity is not None:  # it ended, and its descriptor may be another's
             return None

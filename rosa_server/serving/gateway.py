@@ -91,7 +91,7 @@ class Gateway:
             self._robots.setsockopt(zmq.BACKLOG, LISTEN_BACKLOG)
             # A frame above the limit is still read, up to twice over, so that its sender can be told why.
             self._robots.setsockopt(zmq.MAXMSGSIZE, 2 * self._max_bytes)
-            self._doorman.open(context, self._robots)
+            self._doorman.open(context, self._robots, keys is not None)
             self._workers.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits
             self._workers.setsockopt(zmq.RCVHWM, 0)
             for socket, endpoint in ((self._robots, robots_endpoint), (self._workers, workers_endpoint)):
@@ -102,6 +102,8 @@ class Gateway:
             raise
         for socket in (self._robots, self._workers, self._zap):
             self._poller.register(socket, zmq.POLLIN)
+        if keys is not None:
+            self._poller.register(self._doorman.monitor, zmq.POLLIN)
 
     @property
     def robots_endpoint(self) -> str:
@@ -129,6 +131,8 @@ class Gateway:
                 self._read_workers()
             elif isinstance(socket, int):
                 self._read_shm(socket)
+            elif self._keys is not None and socket is self._doorman.monitor:
+                self._doorman.take_events(self._clock.now_s())
             elif self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
 
