@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nextafter
 
+from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.messages import Hello, Message, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
@@ -101,7 +102,7 @@ class Greeting:
         if refusal.cause == HELLO_REQUIRED and self.cause not in ("", "no_answer", "silent", HELLO_REQUIRED):
             return  # a request was refused too; the reason for refusing the hello is more useful
         words = f"{refusal.cause}: {refusal.reason}"
-        if refusal.cause == "bad_message" and self.ready:
+        if refusal.cause in CODEC_CAUSES and refusal.cause != "version_mismatch" and self.ready:
             # One message was damaged on its way; its deadline passes.
             log.warning("the gateway could not read a message: %s", words)
             return

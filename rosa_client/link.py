@@ -98,7 +98,7 @@ class GatewayLink(Greeting):
                 self._token.keep(self.hello.token)
             return answer
         except VersionError as error:
-            self.lost("version", str(error))
+            self.lost(error.cause, str(error))
         except CodecError as error:
             log.warning("dropped a message from the gateway: %s", error)
         return None

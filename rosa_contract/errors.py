@@ -57,8 +57,29 @@ class ConfigError(ContractError):
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  {problem}" for problem in self.problems))
 
 
+# Why bytes are refused, and what a refusal of a message says on the wire. The words beside them are for people.
+CODEC_CAUSES = {
+    "version_mismatch": "the peer speaks another schema version",
+    "checksum_mismatch": "a header, an output or a compressed image was damaged on its way, or has no checksum",
+    "not_msgpack": "a header or an output is not msgpack",
+    "unexpected_message": "no such message type, or one that this peer does not send",
+    "wrong_frame_count": "the message has more or fewer frames than its header says",
+    "too_large": "a message, a header, an array or an image is beyond its limit",
+    "bad_field": "a field of a header is missing, of the wrong type or out of range",
+    "bad_array": "an array has a type, a shape or a number of bytes that it must not have",
+    "bad_image": "the bytes of an image are not the image that is announced",
+    "not_finite": "a number is NaN or infinite",
+}
+
+
 class CodecError(ContractError):
-    """A message cannot be encoded or decoded."""
+    """A message cannot be encoded or decoded. `cause` is one of `CODEC_CAUSES`."""
+
+    def __init__(self, cause: str, words: str) -> None:
+        if cause not in CODEC_CAUSES:
+            raise ValueError(f"cause: expected one of {', '.join(CODEC_CAUSES)}, got {cause!r}")
+        self.cause = cause
+        super().__init__(words)
 
 
 class VersionError(CodecError):
@@ -67,6 +88,7 @@ class VersionError(CodecError):
     def __init__(self, theirs: object, ours: int) -> None:
         self.theirs = theirs
         self.ours = ours
-        super().__init__(
-            f"schema version: the peer speaks {theirs!r}, this side speaks {ours}; update the older one"
+        words = (
+            f"schema version: the peer speaks {theirs!r:.60}, this side speaks {ours}; update the older one"
         )
+        super().__init__("version_mismatch", words)

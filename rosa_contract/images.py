@@ -29,17 +29,21 @@ class EncodedImage:
 def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> EncodedImage:
     """Encode a (height, width, 3) uint8 RGB image; `quality` (1..100) counts for JPEG only."""
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
-        raise CodecError(f"image: expected uint8 (height, width, 3), got {rgb.dtype} {rgb.shape}")
+        raise CodecError(
+            "bad_image", f"image: expected uint8 (height, width, 3), got {rgb.dtype} {rgb.shape}"
+        )
     height, width = rgb.shape[:2]
     check_size(height, width)
     if encoding == "rgb8":
         return EncodedImage(encoding, height, width, np.ascontiguousarray(rgb).data.cast("B"))
     if encoding not in ENCODINGS:
-        raise CodecError(f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")
+        raise CodecError(
+            "bad_image", f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}"
+        )
     suffix, options = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, quality]) if encoding == "jpeg" else (".png", [])
     done, data = cv2.imencode(suffix, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
     if not done:
-        raise CodecError(f"image: OpenCV could not encode {width}x{height} as {encoding}")
+        raise CodecError("bad_image", f"image: OpenCV could not encode {width}x{height} as {encoding}")
     return EncodedImage(encoding, height, width, data.tobytes())
 
 
@@ -54,34 +58,37 @@ def decode_image(image: EncodedImage) -> Rgb:
     if image.encoding == "rgb8":
         if len(image.data) != image.height * image.width * 3:
             raise CodecError(
-                f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}"
+                "bad_image",
+                f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}",
             )
         return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
     real = _written_size(image.encoding, image.data)
     if real != size:
-        raise CodecError(f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}")
+        raise CodecError(
+            "bad_image", f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}"
+        )
     try:
         bgr = cv2.imdecode(
             np.frombuffer(image.data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
         )
     except cv2.error as error:
-        raise CodecError(f"{image.encoding} image: OpenCV refused it: {error.code}") from None
+        raise CodecError("bad_image", f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:
-        raise CodecError(f"{image.encoding} image: {len(image.data)} bytes do not decode")
+        raise CodecError("bad_image", f"{image.encoding} image: {len(image.data)} bytes do not decode")
     return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
 
 
 def check_size(height: int, width: int) -> None:
     """Raise `CodecError` unless both sides are within 1..MAX_SIDE_PX."""
     if not (1 <= height <= MAX_SIDE_PX and 1 <= width <= MAX_SIDE_PX):
-        raise CodecError(f"image: both sides must be 1..{MAX_SIDE_PX} px, got {width}x{height}")
+        raise CodecError("too_large", f"image: both sides must be 1..{MAX_SIDE_PX} px, got {width}x{height}")
 
 
 def _written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:
     raw = bytes(memoryview(data)[: 1 << 20])
     size = _png_size(raw) if encoding == "png" else _jpeg_size(raw)
     if size is None:
-        raise CodecError(f"{encoding} image: {len(data)} bytes that are no {encoding} file")
+        raise CodecError("bad_image", f"{encoding} image: {len(data)} bytes that are no {encoding} file")
     return size
 
 

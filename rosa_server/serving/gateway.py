@@ -12,7 +12,7 @@ import zmq
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.clock import Clock
-from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.errors import CodecError
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
@@ -204,42 +204,40 @@ class Gateway:
         try:
             if size > self._max_bytes or count > MOST_FRAMES:
                 limit = f"{MOST_FRAMES - 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
-                raise CodecError(f"message: expected at most {limit}, got {count - 1} frames, {size} bytes")
+                words = f"message: expected at most {limit}, got {count - 1} frames, {size} bytes"
+                raise CodecError("too_large", words)
             header = codec.read_robot_header(content)
             if header["t"] == "request":
                 self._core.on_request(now_s, connection, header, content)
                 return 0.0
             message = codec.decode_robot(header, content)
-            if isinstance(message, m.Hello) and self._keys is not None:
-                self._check_name(message, frames[0])
-            self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
-            if isinstance(message, m.Bye):
-                self._doorman.left(connection)
+            refusal = self._wrong_key(message, frames[0])
+            if refusal is None:
+                self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
+                if isinstance(message, m.Bye):
+                    self._doorman.left(connection)
+                return 0.0
         except CodecError as error:
-            cause = "version_mismatch" if isinstance(error, VersionError) else "bad_message"
-            self._core.refuse(connection, m.Refused(cause, str(error)))
-            return max(1.0, count / MOST_FRAMES)
-        return 0.0
+            refusal = m.Refused(error.cause, str(error))
+        self._core.refuse(connection, refusal)
+        return max(1.0, count / MOST_FRAMES)
 
     def _revoke(self, now_s: float, robots: set[str]) -> None:
         """End the connections and sessions of robots whose keys count no more."""
         for connection in self._doorman.revoke(now_s, robots):
             self._core.expel(now_s, connection, "its key was removed")
 
-    def _check_name(self, hello: m.Hello, frame: zmq.Frame) -> None:
-        """With keys, a robot has the name of its key, or it could answer for another one."""
+    def _wrong_key(self, message: m.FromRobot, frame: zmq.Frame) -> m.Refused | None:
+        """With keys, a robot must have the name of its key: otherwise it could speak for another robot."""
+        if self._keys is None or not isinstance(message, m.Hello):
+            return None
         owner = frame.get("User-Id")
-        if hello.robot_id != owner:
-            log.warning(
-                "robot_refused",
-                address=str(frame.get("Peer-Address")),
-                cause="wrong_name",
-                key_of=owner,
-                said=hello.robot_id,
-            )
-            raise CodecError(
-                f"robot_id: this connection's key belongs to {owner!r}, it said hello as {hello.robot_id!r}"
-            )
+        if message.robot_id == owner:
+            return None
+        address = str(frame.get("Peer-Address"))
+        log.warning("robot_refused", address=address, cause="wrong_key", key_of=owner, said=message.robot_id)
+        words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {message.robot_id!r}"
+        return m.Refused("wrong_key", words)
 
     def _worker_says(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
         try:
@@ -296,7 +294,13 @@ class Gateway:
         ran = answer.batch_size > 0
         queue_ms = ((call.dispatched_s if ran else answer.ended_s) - call.arrived_s) * 1000
         header = codec.response_header(
-            call.request_id, answer.status, answer.reason, queue_ms, answer.inference_ms, answer.batch_size
+            call.request_id,
+            answer.status,
+            answer.cause,
+            answer.reason,
+            queue_ms,
+            answer.inference_ms,
+            answer.batch_size,
         )
         frames = (
             [call.connection, header] if answer.output is None else [call.connection, header, answer.output]

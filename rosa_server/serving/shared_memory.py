@@ -108,7 +108,7 @@ class ShmReader:
                     raise ValueError(f"{size} bytes at {at} are outside the memory of {len(self._view)}")
                 whole[index] = self._view[at : at + size]
         except (ValueError, TypeError, IndexError, msgpack.UnpackException) as error:
-            raise CodecError(f"shared memory: {error}") from None
+            raise CodecError("bad_field", f"shared memory: {error}") from None
         return whole
 
 
@@ -134,7 +134,7 @@ def _receive(end: socket.socket) -> list[Any] | None:
     try:
         frames = msgpack.unpackb(message)
     except (ValueError, msgpack.UnpackException) as error:
-        raise CodecError(f"shared memory: {error}") from None
+        raise CodecError("not_msgpack", f"shared memory: {error}") from None
     if not isinstance(frames, list) or not frames or not all(isinstance(frame, bytes) for frame in frames):
-        raise CodecError("shared memory: expected a list of frames")
+        raise CodecError("bad_field", "shared memory: expected a list of frames")
     return frames

@@ -31,7 +31,7 @@ from rosa_server.serving.shared_memory import ShmReader
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
-Outcome = bytes | tuple[str, str]  # an encoded output, or (status, reason)
+Outcome = bytes | tuple[str, str]  # an encoded output, or (cause, reason)
 
 
 @dataclass(frozen=True)
@@ -106,28 +106,28 @@ class Worker:
             return None
         message = codec.decode(frames)
         if not isinstance(message, m.Execute | m.Drain):
-            raise CodecError(f"a gateway does not send {type(message).__name__}")
+            raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
         return message
 
     def _decode(self, frames: Sequence[Any]) -> ModelInput | tuple[str, str]:
-        """A request as the model takes it, with the cameras it needs and no others, or why it is invalid."""
+        """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid."""
         try:
             request = codec.decode(frames)
             if not isinstance(request, m.Request):
-                raise CodecError(f"expected a request, got {type(request).__name__}")
+                raise CodecError("unexpected_message", f"expected a request, got {type(request).__name__}")
             images = {}
             for camera, size in self._backend.input_spec.images.items():
                 if camera not in request.images:
-                    raise CodecError(
-                        f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}"
+                    return (
+                        "camera_missing",
+                        f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}",
                     )
                 images[camera] = decode_image(request.images[camera])
                 if images[camera].shape[:2] != tuple(size):
-                    raise CodecError(
-                        f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
-                    )
+                    words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
+                    return "wrong_image_shape", words
         except CodecError as error:
-            return m.INVALID, str(error)
+            return error.cause, str(error)
         return ModelInput(request.component, request.prompt, images, request.state)
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
@@ -163,18 +163,18 @@ class Worker:
 
 
 def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:
-    """The encoded output; `failed` for one that is not finite or cannot travel."""
+    """The encoded output, or why it cannot be sent."""
     if isinstance(answer, tuple):
         return answer
     try:
         return codec.encode_output(m.Output(answer.arrays, answer.verdict, answer.text))
     except CodecError as error:
-        return m.FAILED, f"the model's output cannot be used: {error}"
+        return "bad_output", f"the model's output cannot be used: {error}"
 
 
 def _failure(error: Exception) -> tuple[str, str]:
-    """A `ValueError` says that the input does not fit (see `Backend.infer`); anything else is the model's fault."""
-    return (m.INVALID if isinstance(error, ValueError) else m.FAILED), _short(error)
+    """A `ValueError` says that the input does not fit (see `Backend.infer`); anything else is a fault of the model."""
+    return ("input_rejected" if isinstance(error, ValueError) else "model_error"), _short(error)
 
 
 def _short(error: Exception) -> str:

@@ -181,8 +181,8 @@ def _header(frames: Frames) -> dict[str, Any]:
     try:
         header = msgpack.unpackb(frames[0], strict_map_key=False)
     except Exception:  # mutated before
-        return {"v": 1, "t": "request"}
-    return header if isinstance(header, dict) else {"v": 1, "t": "hello"}
+        return {"v": m.SCHEMA_VERSION, "t": "request"}
+    return header if isinstance(header, dict) else {"v": m.SCHEMA_VERSION, "t": "hello"}
 
 
 Mutation = Callable[[Frames, random.Random], Frames]

@@ -23,7 +23,8 @@ class Reply:
     """The final answer to a call; `output` is the worker's frame, untouched, with status ok."""
 
     call: Call
-    status: str
+    status: str  # of the response, `messages.STATUSES`
+    cause: str  # `messages.CAUSES`; empty with status ok
     reason: str
     ended_s: float
     inference_ms: float = 0.0

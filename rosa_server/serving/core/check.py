@@ -18,11 +18,15 @@ def request_fields(header: Mapping[str, Any]) -> tuple[int, str, float]:
     """(request_id, component, budget_ms) of a request header. Raises `CodecError`: it cannot be answered."""
     request_id, component, budget_ms = header.get("i"), header.get("c"), header.get("b")
     if type(request_id) is not int or not 0 <= request_id <= MAX_ID:
-        raise CodecError(f"request_id: expected a whole number from 0 to 2^63 - 1, got {request_id!r:.60}")
+        raise CodecError(
+            "bad_field", f"request_id: expected a whole number from 0 to 2^63 - 1, got {request_id!r:.60}"
+        )
     if type(component) is not str or not 0 < len(component) <= 128:
-        raise CodecError(f"component: expected 1 to 128 characters, got {component!r:.60}")
+        raise CodecError("bad_field", f"component: expected 1 to 128 characters, got {component!r:.60}")
     if type(budget_ms) not in (float, int) or not 0.0 <= budget_ms <= MAX_BUDGET_MS:  # type: ignore[operator]
-        raise CodecError(f"budget_ms: expected a number from 0 to {MAX_BUDGET_MS:g}, got {budget_ms!r:.60}")
+        raise CodecError(
+            "bad_field", f"budget_ms: expected a number from 0 to {MAX_BUDGET_MS:g}, got {budget_ms!r:.60}"
+        )
     return request_id, component, float(budget_ms)  # type: ignore[arg-type]
 
 
@@ -38,37 +42,42 @@ def largest_request(needs: Iterable[ModelNeeds]) -> int:
     return MAX_ROBOT_HEADER_BYTES + max(images, default=0)
 
 
-def misfit(header: Mapping[str, Any], frames: Sequence[Any], needs: ModelNeeds | None) -> str:
-    """Why this request does not fit the model, or an empty string. The worker checks the bytes themselves."""
+def misfit(
+    header: Mapping[str, Any], frames: Sequence[Any], needs: ModelNeeds | None
+) -> tuple[str, str] | None:
+    """(cause, reason) of a request that does not fit the model, or None. The worker checks the bytes themselves."""
     images, state = header.get("m"), header.get("s")
     if type(images) is not list or len(frames) != 1 + len(images):
         count = len(images) if isinstance(images, list) else 0
-        return f"the header lists {count} images, the message carries {len(frames) - 1}"
+        return "wrong_frame_count", f"the header lists {count} images, the message carries {len(frames) - 1}"
     if type(state) is not dict:
-        return "state: expected a map of arrays"
+        return "bad_field", "state: expected a map of arrays"
     if needs is None:
-        return ""
+        return None
     sizes = {}
     for entry, frame in zip(images, frames[1:], strict=True):
         if type(entry) is not list or len(entry) != 4 or type(entry[0]) is not str:
-            return "image: expected [camera, encoding, height, width]"
+            return "bad_field", "image: expected [camera, encoding, height, width]"
         camera, size = entry[0], needs.images.get(entry[0])
         if size is None or camera in sizes:
-            return (
+            words = (
                 f"camera {camera!r:.60}: the model takes {', '.join(needs.images) or 'no image'}, each once"
             )
+            return "unexpected_image", words
         sizes[camera] = got = (entry[2], entry[3])
         if got != tuple(size):
-            return f"camera {camera!r}: expected (height, width) {tuple(size)}, got {got!r:.60}"
+            words = f"camera {camera!r}: expected (height, width) {tuple(size)}, got {got!r:.60}"
+            return "wrong_image_shape", words
         if len(frame) > largest_image(size):
-            return f"camera {camera!r}: expected at most {largest_image(size)} bytes, got {len(frame)}"
+            words = f"camera {camera!r}: expected at most {largest_image(size)} bytes, got {len(frame)}"
+            return "too_large", words
     for camera in needs.images:
         if camera not in sizes:
-            return f"camera {camera!r} is missing; got {', '.join(sizes) or 'none'}"
+            return "camera_missing", f"camera {camera!r} is missing; got {', '.join(sizes) or 'none'}"
     for name, length in needs.state.items():
         entry = state.get(name)
         if type(entry) is not list or len(entry) != 3:
-            return f"state {name!r} is missing; expected {length} values"
+            return "state_missing", f"state {name!r} is missing; expected {length} values"
         if entry[1] != [length]:
-            return f"state {name!r}: expected shape [{length}], got {entry[1]!r:.60}"
-    return ""
+            return "wrong_state_shape", f"state {name!r}: expected shape [{length}], got {entry[1]!r:.60}"
+    return None

@@ -107,14 +107,14 @@ class ServingCore:
         if not model:
             known = ", ".join(session.models)
             words = f"task {session.task} has no component {component!r}; it has {known}"
-            self._dispatcher.end(now_s, call, m.INVALID, words)
+            self._dispatcher.end(now_s, call, "unknown_component", words)
             return
         session.newest[component] = (request_id, call.ticket)
-        reason = misfit(header, frames, self.router.needs_of(model))
-        if reason:
-            self._dispatcher.end(now_s, call, m.INVALID, reason)
+        wrong = misfit(header, frames, self.router.needs_of(model))
+        if wrong is not None:
+            self._dispatcher.end(now_s, call, *wrong)
         elif self._dispatcher.draining:
-            self._dispatcher.end(now_s, call, m.UNAVAILABLE, "the server is shutting down")
+            self._dispatcher.end(now_s, call, "shutting_down", "the server is shutting down")
         else:
             self._dispatcher.arrive(now_s, call)
 

@@ -52,16 +52,16 @@ class Dispatcher:
         """Queue an open call where it belongs, or end it and say why."""
         state = self._state_of(call)
         if call.deadline_s <= now_s:
-            self.end(now_s, call, m.EXPIRED, "its budget was spent on arrival")
+            self.end(now_s, call, "budget_spent", "its budget was spent on arrival")
         elif state is None:
-            self.end(now_s, call, m.UNAVAILABLE, "the robot has left")
+            self.end(now_s, call, "robot_left", "the robot has left")
         elif state.queue.full_for(call.key):
             waiting = f"{len(state.queue)} requests wait for {state.replica.id}"
-            self.end(now_s, call, m.OVERLOADED, f"{waiting}, the limit of queue_per_model")
+            self.end(now_s, call, "queue_full", f"{waiting}, the limit of queue_per_model")
         else:
             replaced = state.queue.put(call)
             if replaced is not None:
-                self.end(now_s, replaced, m.REPLACED, f"request {call.request_id} is fresher")
+                self.end(now_s, replaced, "fresher_request", f"request {call.request_id} is fresher")
             state.due_s = now_s
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
@@ -71,7 +71,7 @@ class Dispatcher:
                 state, call.replica = self._state_of(call), None
                 if state is not None and call in state.queue:
                     state.queue.remove(call.key)
-                    self.end(now_s, call, m.UNAVAILABLE, why)
+                    self.end(now_s, call, "robot_left", why)
 
     def requeue(self, now_s: float) -> None:
         """Calls belong to other replicas now: move those that wait."""
@@ -102,11 +102,8 @@ class Dispatcher:
         state = self.replicas[worker.replica]
         state.batcher.profile.learn(size, done.inference_ms)
         state.due_s = now_s
-        for call, (status, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
-            if status:
-                self.end(now_s, call, status, reason, done.inference_ms, size)
-            else:
-                self.end(now_s, call, m.OK, "", done.inference_ms, size, output)
+        for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
+            self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
         return True
 
     def recover(self, now_s: float, worker: WorkerState, why: str) -> None:
@@ -127,32 +124,37 @@ class Dispatcher:
         self,
         now_s: float,
         call: Call,
-        status: str,
+        cause: str,
         reason: str,
         inference_ms: float = 0.0,
         batch_size: int = 0,
         output: Any = None,
     ) -> None:
-        """Answer a call, unless it has been answered."""
+        """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
         if self.ledger.close(call):
-            self._out.append(Reply(call, status, reason, now_s, inference_ms, batch_size, output))
+            status = m.CAUSES[cause] if cause else m.OK
+            self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 
     def give_up(self, now_s: float, why: str) -> None:
         """Answer everything that is still open: the end of draining."""
         for state in self.replicas.values():
             state.queue.take(state.queue.in_order())
         for call in self.ledger:
-            self.end(now_s, call, m.UNAVAILABLE, why)
+            self.end(now_s, call, "shutting_down", why)
 
     def _again(self, now_s: float, call: Call, why: str) -> None:
         state = self._state_of(call)
         if call.attempts >= MAX_ATTEMPTS:
-            self.end(now_s, call, m.FAILED, f"{call.attempts} workers were lost with it; the last: {why}")
+            self.end(
+                now_s, call, "workers_lost", f"{call.attempts} workers were lost with it; the last: {why}"
+            )
         elif state is not None and state.queue.newer_waits(call.key):
-            self.end(now_s, call, m.REPLACED, f"its worker was lost ({why}) and a fresher request waits")
+            self.end(
+                now_s, call, "fresher_request", f"its worker was lost ({why}) and a fresher request waits"
+            )
         elif self.draining:
             self.end(
-                now_s, call, m.UNAVAILABLE, f"its worker was lost ({why}) and the server is shutting down"
+                now_s, call, "shutting_down", f"its worker was lost ({why}) and the server is shutting down"
             )
         else:
             self.accept(now_s, call)
@@ -161,11 +163,9 @@ class Dispatcher:
         live = bool(self.pool.of(state.replica.id))
         for late in state.queue.expire(now_s):
             if live:
-                self.end(now_s, late, m.EXPIRED, "its budget was spent in the queue")
+                self.end(now_s, late, "budget_spent", "its budget was spent in the queue")
             else:
-                self.end(
-                    now_s, late, m.UNAVAILABLE, f"no worker of {state.replica.id} came within its budget"
-                )
+                self.end(now_s, late, "no_worker", f"no worker of {state.replica.id} came within its budget")
 
     def _state_of(self, call: Call) -> ReplicaState | None:
         return None if call.replica is None else self.replicas[call.replica]

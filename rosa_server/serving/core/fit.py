@@ -38,8 +38,11 @@ def unfit(hello: Hello, models: Mapping[str, str], needs_of: Callable[[str], Nee
                 reason = f"{component} ({model}) needs camera {camera!r} as {wanted}; got {got}"
                 return Refused("wrong_image_shape", reason)
         for name, length in needs.state.items():
-            if hello.state.get(name) != length:
-                values = hello.state.get(name, "none")
-                reason = f"{component} ({model}) needs state {name!r} with {length} values; got {values}"
-                return Refused("state_missing", reason)
+            values = hello.state.get(name)
+            if values != length:
+                cause = "state_missing" if values is None else "wrong_state_shape"
+                words = (
+                    f"{component} ({model}) needs state {name!r} with {length} values; got {values or 'none'}"
+                )
+                return Refused(cause, words)
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -66,8 +67,10 @@ def everything(panda: Robot) -> Iterator[m.Message]:
 
 def huge_header() -> bytes:
     """A well-formed message that takes long to decode, with a key that no message has."""
-    body = msgpack.packb({"v": 1, "t": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF})[:-4]
-    return message([body + codec.zlib.crc32(body).to_bytes(4, "big")])
+    body = msgpack.packb(
+        {"v": m.SCHEMA_VERSION, "t": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF}
+    )[:-4]
+    return message([body + zlib.crc32(body).to_bytes(4, "big")])
 
 
 def empty_frames() -> bytes:

@@ -128,7 +128,7 @@ def test_the_two_printed_commands_bring_up_an_encrypted_robot_and_others_are_nam
         other = [sys.executable, "-c", ROBOT, endpoint, str(borrowed), "panda8"]
         with running(robot_box, other, tmp_path / "other.log") as said:
             until(lambda: "key belongs to 'panda0'" in said(), said, server)
-        named = [one for one in events(server(), "robot_refused") if one["cause"] == "wrong_name"]
+        named = [one for one in events(server(), "robot_refused") if one["cause"] == "wrong_key"]
         assert (named[0]["key_of"], named[0]["said"]) == ("panda0", "panda8")
         assert named[0]["address"] == robot_box.address
 

@@ -163,6 +163,7 @@ def test_with_keys_only_known_robots_get_in_and_only_under_their_own_name(tmp_pa
         with robot(server, "r1", keys=key_of("r2")) as impostor:
             answer = impostor.hello()
             assert isinstance(answer, m.Refused)
+            assert answer.cause == "wrong_key"
             assert "belongs to 'r2'" in answer.reason
         for keys_of_stranger in (None, (server_key, *zmq.curve_keypair())):
             with robot(server, "stranger", keys=keys_of_stranger) as stranger:

@@ -98,7 +98,7 @@ def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> N
     assert link.send(m.Request(5, "system1", 100.0), time.monotonic())
     heard = until(link, gateway, m.Request)
     assert isinstance(heard, m.Request)
-    gateway.say(m.Response(heard.request_id, m.EXPIRED, "too late"))
+    gateway.say(m.Response(heard.request_id, m.EXPIRED, "budget_spent", "too late"))
     answers: list[m.Response] = []
     end_s = time.monotonic() + PATIENCE_S
     while not answers and time.monotonic() < end_s:
@@ -132,8 +132,8 @@ def test_a_request_that_arrived_damaged_does_not_cost_the_connection(
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))
     settle(link, True)
-    gateway.say(m.Refused("bad_message", "header: expected a map"))
-    gateway.say(m.Response(7, m.EXPIRED, "too late"))
+    gateway.say(m.Refused("checksum_mismatch", "header: checksum mismatch"))
+    gateway.say(m.Response(7, m.EXPIRED, "budget_spent", "too late"))
     answers: list[m.Response] = []
     end_s = time.monotonic() + PATIENCE_S
     while not answers and time.monotonic() < end_s:
@@ -147,13 +147,13 @@ def test_a_robot_whose_hello_was_refused_says_why_it_is_not_connected(
     link: GatewayLink, gateway: Gateway
 ) -> None:
     until(link, gateway, m.Hello)
-    gateway.say(m.Refused("bad_message", "the key belongs to panda1"))
+    gateway.say(m.Refused("wrong_key", "the key belongs to panda1"))
     end_s = time.monotonic() + PATIENCE_S
     while "panda1" not in link.reason and time.monotonic() < end_s:
         link.poll(0.01, time.monotonic())
     assert not link.ready
-    assert link.reason == "bad_message: the key belongs to panda1"
-    assert link.cause == "bad_message"
+    assert link.reason == "wrong_key: the key belongs to panda1"
+    assert link.cause == "wrong_key"
 
 
 def hellos_while_it_works(link: GatewayLink, gateway: Gateway, from_s: float) -> int:
@@ -192,10 +192,10 @@ def test_another_schema_version_is_named_not_guessed(link: GatewayLink, gateway:
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))
     settle(link, True)
-    gateway.raw(msgpack.packb({"v": 2, "t": "welcome", "m": {}}))
+    gateway.raw(msgpack.packb({"v": 99, "t": "welcome", "m": {}}))
     settle(link, False)
-    assert "the peer speaks 2, this side speaks 1" in link.reason
-    assert link.cause == "version"
+    assert f"the peer speaks 99, this side speaks {m.SCHEMA_VERSION}" in link.reason
+    assert link.cause == "version_mismatch"
 
 
 @pytest.mark.parametrize("frames", [(b"\xc1garbage",), (b"",), (b"\x81", b"x" * 1000)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import msgpack
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from rosa_contract import codec
 from rosa_contract import messages as m
-from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.errors import CODEC_CAUSES, CodecError, VersionError
 from rosa_contract.images import EncodedImage, decode_image, encode_image
+from rosa_contract.wire.decoders import DECODERS
+from rosa_contract.wire.packing import pack
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 255, (96, 128, 3), dtype=np.uint8)
@@ -43,13 +46,13 @@ MESSAGES: list[m.Message] = [
     m.Hello("r1", "pick", {}, {}, "token"),
     m.Bye(),
     request(),
-    m.Response(7, m.OK, "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
-    m.Response(7, m.EXPIRED, "spent 3 ms too much"),
+    m.Response(7, m.OK, "", "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
+    m.Response(7, m.EXPIRED, "budget_spent", "spent 3 ms too much"),
     m.HealthQuery(),
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
     m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {"joint_position": 7}),
     m.Execute(3, [1, 2], [codec.encode(request()), codec.encode(request())]),
-    m.Executed(3, [1, 2], 12.5, [("", ""), ("failed", "NaN")], [codec.encode_output(m.Output()), b""]),
+    m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),
     m.Drain(),
 ]
 
@@ -66,6 +69,14 @@ def same(a: Any, b: Any) -> bool:
     if hasattr(a, "__dataclass_fields__"):
         return type(a) is type(b) and all(same(getattr(a, n), getattr(b, n)) for n in a.__dataclass_fields__)
     return bool(a == b)
+
+
+@contextlib.contextmanager
+def refused(cause: str, words: str | None = None) -> Iterator[None]:
+    """The contract's error for this cause."""
+    with pytest.raises(CodecError, match=words) as error:
+        yield
+    assert error.value.cause == cause
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
@@ -94,37 +105,38 @@ def test_an_image_is_a_frame_of_its_own_and_never_in_the_header() -> None:
     assert len(frames[0]) < 500
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None, True])
 def test_another_schema_version_is_named_on_both_sides(version: object) -> None:
     raw = msgpack.packb({"v": version, "t": "bye"})
-    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 1"):
+    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 2") as error:
         codec.decode([raw])
+    assert error.value.cause == "version_mismatch"
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_non_finite_numbers_are_refused_at_both_ends(value: float) -> None:
     array = np.zeros(7, np.float32)
     array[3] = value
-    with pytest.raises(CodecError, match="NaN or infinity"):
+    with refused("not_finite"):
         codec.encode(m.Request(1, "system1", 1.0, state={"joint_position": array}))
-    with pytest.raises(CodecError, match="NaN or infinity"):
+    with refused("not_finite"):
         codec.encode_output(m.Output({"actions": array}))
-    smuggled = codec._pack({"a": {"actions": ["<f4", [7], array.tobytes()]}})
-    with pytest.raises(CodecError, match="NaN or infinity"):
+    smuggled = pack({"a": {"actions": ["<f4", [7], array.tobytes()]}})
+    with refused("not_finite"):
         codec.decode_output(smuggled)
 
 
 def test_object_arrays_are_refused_at_both_ends() -> None:
-    with pytest.raises(CodecError, match="dtype must be one of"):
+    with refused("bad_array"):
         codec.encode_output(m.Output({"actions": np.array([object()])}))
-    with pytest.raises(CodecError, match="dtype must be one of"):
-        codec.decode_output(codec._pack({"a": {"actions": ["|O", [1], b"12345678"]}}))
+    with refused("bad_array"):
+        codec.decode_output(pack({"a": {"actions": ["|O", [1], b"12345678"]}}))
 
 
 def test_an_image_that_is_larger_than_announced_is_refused_before_it_is_expanded() -> None:
     huge = bytearray(encode_image(PICTURE, "png").data)
     huge[16:24] = (60_000).to_bytes(4, "big") * 2
-    with pytest.raises(CodecError, match=r"announced as .* its bytes say \(60000, 60000\)"):
+    with refused("bad_image", r"announced as .* its bytes say \(60000, 60000\)"):
         decode_image(EncodedImage("png", 96, 128, bytes(huge)))
 
 
@@ -147,15 +159,45 @@ def test_not_one_changed_bit_passes() -> None:
 def test_damage_is_called_damage_and_not_another_version() -> None:
     header = bytes(codec.encode(m.Bye())[0])
     at = header.index(b"\xa1v") + 2  # the version itself
-    with pytest.raises(CodecError, match="damaged on its way") as error:
-        codec.decode([header[:at] + b"\x02" + header[at + 1 :]])
-    assert not isinstance(error.value, VersionError)
-    with pytest.raises(CodecError, match="no checksum"):
+    with refused("checksum_mismatch"):
+        codec.decode([header[:at] + b"\x03" + header[at + 1 :]])
+    with refused("checksum_mismatch", "no checksum"):
         codec.decode([msgpack.packb({"v": m.SCHEMA_VERSION, "t": "bye"})])
 
 
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [(m.OK, "no_worker"), (m.EXPIRED, ""), (m.EXPIRED, "no_worker"), (m.FAILED, "bad luck")],
+)
+def test_a_response_has_a_cause_of_its_status_or_is_refused_at_both_ends(status: str, cause: str) -> None:
+    output = m.Output() if status == m.OK else None
+    with refused("bad_field"):
+        codec.encode(m.Response(7, status, cause, output=output))
+    frames = [codec.response_header(7, status, cause, "", 0.0, 0.0, 0)]
+    with refused("bad_field"):
+        codec.decode(frames + [codec.encode_output(m.Output())] * (status == m.OK))
+
+
+def test_every_cause_belongs_to_one_status_that_is_not_ok() -> None:
+    assert set(m.CAUSES.values()) == set(m.STATUSES) - {m.OK}
+    assert set(CODEC_CAUSES) <= set(m.CAUSES)
+    assert set(CODEC_CAUSES) <= set(m.REFUSALS)
+
+
+def test_a_cause_that_is_on_no_list_cannot_be_given() -> None:
+    with pytest.raises(ValueError, match="expected one of"):
+        m.Refused("because", "of this")
+    with pytest.raises(ValueError, match="expected one of"):
+        CodecError("because", "of this")
+    with refused("bad_field"):
+        codec.decode([pack({"v": m.SCHEMA_VERSION, "t": "refused", "c": "because", "r": ""})])
+    with refused("bad_field"):
+        fields = {"i": 3, "k": [1], "n": 1.0, "e": [["because", ""]]}
+        codec.decode([pack({"v": m.SCHEMA_VERSION, "t": "executed", **fields}), b""])
+
+
 def test_an_oversized_header_is_refused_by_its_length() -> None:
-    with pytest.raises(CodecError, match="expected at most"):
+    with refused("too_large"):
         codec.decode([b"\x81" + b"\x00" * (codec.MAX_HEADER_BYTES + 1)])
 
 
@@ -173,11 +215,11 @@ def test_an_oversized_header_is_refused_by_its_length() -> None:
 )
 def test_a_robots_header_is_bounded_in_every_way(header: dict[str, Any], words: str) -> None:
     with pytest.raises(CodecError, match=words):
-        codec.read_robot_header([codec._pack({"v": m.SCHEMA_VERSION, **header})])
+        codec.read_robot_header([pack({"v": m.SCHEMA_VERSION, **header})])
 
 
 def test_a_robots_header_of_a_thousand_levels_is_no_problem() -> None:
-    deep = codec._pack({"v": m.SCHEMA_VERSION, "t": "hello", "r": None})
+    deep = pack({"v": m.SCHEMA_VERSION, "t": "hello", "r": None})
     with pytest.raises(CodecError):
         codec.read_robot_header([deep.replace(b"\xa1r\xc0", b"\xa1r" + b"\x91" * 1000 + b"\xc0")])
 
@@ -240,7 +282,7 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
     max_leaves=12,
 )
-kinds = st.sampled_from(sorted(codec._DECODERS))
+kinds = st.sampled_from(sorted(DECODERS))
 keys = st.sampled_from(list("ribcpsmkntwoqexza"))
 
 
@@ -250,7 +292,7 @@ def test_well_formed_headers_with_absurd_fields_raise_nothing_else(
     kind: str, fields: dict[str, Any], rest: list[bytes]
 ) -> None:
     try:
-        header = codec._pack({**fields, "v": m.SCHEMA_VERSION, "t": kind})
+        header = pack({**fields, "v": m.SCHEMA_VERSION, "t": kind})
     except CodecError:
         return  # not encodable, so nobody can send it
     _only_codec_errors([header, *rest])

@@ -63,34 +63,33 @@ def run(*prompts: str, spoil: bool = False) -> m.Executed:
     return done
 
 
-def statuses(done: m.Executed) -> list[str]:
-    return [status or "ok" for status, _ in done.errors]
+def causes(done: m.Executed) -> list[str]:
+    return [cause or "ok" for cause, _ in done.errors]
 
 
 def test_a_batch_is_answered_in_order_with_encoded_outputs() -> None:
     done = run("", "")
-    assert statuses(done) == ["ok", "ok"]
+    assert causes(done) == ["ok", "ok"]
     assert codec.decode_output(done.outputs[1]).arrays["actions"].tolist() == [[1, 1], [1, 1]]
 
 
 def test_nan_from_the_model_fails_its_own_request_only() -> None:
     done = run("", "nan", "")
-    assert statuses(done) == ["ok", "failed", "ok"]
-    assert "finite" in done.errors[1][1]
+    assert causes(done) == ["ok", "bad_output", "ok"]
 
 
 def test_an_exception_fails_the_request_that_causes_it_and_no_other() -> None:
     done = run("", "raise", "misfit", "")
-    assert statuses(done) == ["ok", "failed", "invalid", "ok"]
+    assert causes(done) == ["ok", "model_error", "input_rejected", "ok"]
     assert "out of memory" in done.errors[1][1]
 
 
 def test_a_model_that_answers_too_little_fails() -> None:
-    assert statuses(run("too few")) == ["failed"]
+    assert causes(run("too few")) == ["model_error"]
 
 
 def test_a_request_that_does_not_decode_is_invalid_and_the_others_run() -> None:
-    assert statuses(run("", "", spoil=True)) == ["invalid", "ok"]
+    assert causes(run("", "", spoil=True)) == ["not_msgpack", "ok"]
 
 
 def test_drain_stops_the_loop() -> None:

@@ -66,7 +66,7 @@ class Server(RuleBasedStateMachine):
             self.stage.held.pop(worker)  # ended meanwhile: it answers nothing any more
             return
         size = len(self.stage.held[worker][0].calls)
-        errors = [("failed", "nonsense") if bad and index == 0 else ("", "") for index in range(size)]
+        errors = [("model_error", "nonsense") if bad and index == 0 else ("", "") for index in range(size)]
         self.stage.finish(worker, inference_ms, errors)
 
     @precondition(lambda self: self.lives)

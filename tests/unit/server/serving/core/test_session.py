@@ -42,7 +42,7 @@ def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
             "6x4 px (width x height); got 4x6",
         ),
         ({"state": {}}, "state_missing", "'joint_position' with 3 values"),
-        ({"state": {"joint_position": 7}}, "state_missing", "got 7"),
+        ({"state": {"joint_position": 7}}, "wrong_state_shape", "got 7"),
         ({"robot_id": "r1"}, "robot_id_taken", "its own name"),
     ],
 )

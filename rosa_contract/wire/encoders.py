@@ -1,0 +1,139 @@
+"""Message -> (header, further frames). Raises `CodecError` for whatever a peer would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError
+from rosa_contract.wire.fields import Header, finite
+from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays
+
+Parts = tuple[Header, list[Frame]]
+
+
+def encode_output(output: m.Output) -> bytes:
+    """One frame. Raises `CodecError` for a non-finite value, so that no robot ever sees one."""
+    return pack({"a": pack_arrays(output.arrays), "w": output.verdict, "x": output.text})
+
+
+def response_header(
+    request_id: int,
+    status: str,
+    cause: str,
+    reason: str,
+    queue_ms: float,
+    inference_ms: float,
+    batch_size: int,
+) -> bytes:
+    """Frame 0 of a response; frame 1, with status ok, is the worker's output frame, untouched."""
+    return pack(
+        {
+            "v": m.SCHEMA_VERSION,
+            "t": "response",
+            "i": request_id,
+            "s": status,
+            "c": cause,
+            "r": reason,
+            "q": queue_ms,
+            "n": inference_ms,
+            "z": batch_size,
+        }
+    )
+
+
+def _hello(message: m.Hello) -> Parts:
+    cameras = {name: [c.height, c.width, c.encoding] for name, c in message.cameras.items()}
+    state = dict(message.state)
+    return {"r": message.robot_id, "k": message.task, "c": cameras, "s": state, "y": message.token}, []
+
+
+def _welcome(message: m.Welcome) -> Parts:
+    rates = {name: finite(f"rate of {name}", rate) for name, rate in message.rates_hz.items()}
+    cameras = {component: list(names) for component, names in message.cameras.items()}
+    return {"m": dict(message.models), "f": rates, "g": cameras, "y": message.token}, []
+
+
+def _refused(message: m.Refused) -> Parts:
+    return {"c": message.cause, "r": message.reason}, []
+
+
+def _request(message: m.Request) -> Parts:
+    header = {
+        "i": message.request_id,
+        "c": message.component,
+        "b": finite("budget_ms", message.budget_ms),
+        "p": message.prompt,
+        "s": pack_arrays(message.state),
+        "m": [[name, i.encoding, i.height, i.width] for name, i in message.images.items()],
+        "h": [image_sum(image.encoding, image.data) for image in message.images.values()],
+    }
+    return header, [image.data for image in message.images.values()]
+
+
+def _response(message: m.Response) -> Parts:
+    if not m.fits(message.status, message.cause):
+        raise CodecError("bad_field", f"response: {message.cause!r} is no cause of status {message.status!r}")
+    header = {
+        "i": message.request_id,
+        "s": message.status,
+        "c": message.cause,
+        "r": message.reason,
+        "q": message.queue_ms,
+        "n": message.inference_ms,
+        "z": message.batch_size,
+    }
+    return header, [] if message.output is None else [encode_output(message.output)]
+
+
+def _health_report(message: m.HealthReport) -> Parts:
+    queues, workers = dict(message.queues), dict(message.workers)
+    return {"o": message.ready, "w": workers, "q": queues, "r": list(message.robots)}, []
+
+
+def _worker_ready(message: m.WorkerReady) -> Parts:
+    header = {
+        "w": message.worker_id,
+        "m": message.model,
+        "b": message.max_batch,
+        "i": {name: list(size) for name, size in message.images.items()},
+        "s": dict(message.state),
+    }
+    return header, []
+
+
+def _execute(message: m.Execute) -> Parts:
+    counts = [len(frames) for frames in message.frames]
+    header = {"i": message.batch_id, "k": list(message.tickets), "n": counts}
+    return header, [frame for frames in message.frames for frame in frames]
+
+
+def _executed(message: m.Executed) -> Parts:
+    header = {
+        "i": message.batch_id,
+        "k": list(message.tickets),
+        "n": message.inference_ms,
+        "e": [list(error) for error in message.errors],
+    }
+    return header, list(message.outputs)
+
+
+def _bare(message: object) -> Parts:
+    return {}, []
+
+
+ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
+    m.Hello: ("hello", _hello),
+    m.Welcome: ("welcome", _welcome),
+    m.Refused: ("refused", _refused),
+    m.Request: ("request", _request),
+    m.Response: ("response", _response),
+    m.Bye: ("bye", _bare),
+    m.HealthQuery: ("health_query", _bare),
+    m.HealthReport: ("health_report", _health_report),
+    m.WorkerReady: ("worker_ready", _worker_ready),
+    m.Execute: ("execute", _execute),
+    m.Executed: ("executed", _executed),
+    m.Drain: ("drain", _bare),
+}

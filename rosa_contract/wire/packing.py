@@ -1,0 +1,143 @@
+"""Bytes that can be trusted: msgpack maps that end with their checksum, and arrays of plain dtypes.
+
+Arrays travel as [dtype, shape, bytes]; non-finite numbers are refused at both ends. The checksum is CRC-32: TCP's own
+is weak, and a flipped bit in a joint angle would look like another angle. It does not protect against attackers; CURVE
+does.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from rosa_contract.errors import CodecError
+from rosa_contract.messages import Array
+
+Frame = Any  # bytes, memoryview or zmq.Frame: anything with the buffer interface
+
+MAX_HEADER_BYTES = 1 << 20
+MAX_ARRAY_BYTES = 1 << 24
+MAX_NDIM = 4
+DTYPES = ("<f4", "<f8", "<f2", "<i4", "<i8", "|u1", "|b1")
+SUM = "#"  # the last entry of every packed map: the CRC-32 of all bytes before the number itself
+SUM_BYTES = 4
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
+
+
+def pack(value: Mapping[str, Any]) -> bytes:
+    """A map as bytes that end with their checksum."""
+    content = {key: entry for key, entry in value.items() if key != SUM}
+    try:
+        # A number of this size takes exactly four bytes, and the last entry of a map is packed last.
+        packed: bytes = msgpack.packb({**content, SUM: 0xFFFFFFFF}, use_bin_type=True)[:-SUM_BYTES]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CodecError("bad_field", f"cannot encode: {error}") from None
+    return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
+
+
+def unpack(frame: Frame, what: str, most_bytes: int, most_entries: int) -> dict[str, Any]:
+    """The map in a frame of at most `most_bytes`, with at most `most_entries` in any list or map inside.
+
+    msgpack itself refuses more than 512 levels. The checksum is not compared here; `check_sum` does that.
+    """
+    data = buffer(frame)
+    if len(data) > most_bytes:
+        raise CodecError("too_large", f"{what}: expected at most {most_bytes} bytes, got {len(data)}")
+    try:
+        content = msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            max_array_len=most_entries,
+            max_map_len=most_entries,
+            max_ext_len=0,
+        )
+    except (
+        Exception
+    ) as error:  # msgpack raises a dozen unrelated types on hostile bytes; all mean the same here
+        words = f"{what}: not msgpack: {type(error).__name__}: {str(error)[:80]}"
+        raise CodecError("not_msgpack", words) from None
+    if not isinstance(content, dict):
+        raise CodecError("bad_field", f"{what}: expected a map, got {type(content).__name__}")
+    return content
+
+
+def check_sum(frame: Frame, content: Mapping[str, Any], what: str) -> None:
+    """Raise `CodecError` unless the frame that `content` was read from ends with the checksum of its bytes."""
+    data = buffer(frame)
+    expected = zlib.crc32(data[:-SUM_BYTES])
+    if content.get(SUM) != expected or data[-SUM_BYTES:] != expected.to_bytes(SUM_BYTES, "big"):
+        raise CodecError("checksum_mismatch", f"{what}: checksum mismatch")
+
+
+def image_sum(encoding: str, data: Frame) -> int:
+    """The checksum of a compressed image, which one flipped bit would spoil. 0 for a raw image: it is large, and one
+    flipped bit changes one pixel.
+    """
+    return 0 if encoding == "rgb8" else zlib.crc32(buffer(data))
+
+
+def buffer(frame: Frame) -> memoryview:
+    view = memoryview(frame)
+    return view if view.ndim == 1 and view.itemsize == 1 else view.cast("B")
+
+
+def short(value: Any) -> str:
+    """A value that a peer sent, as an error shows it: at most 60 characters, and never the whole of a large one."""
+    text = _REPR.repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# -- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def pack_arrays(arrays: Mapping[str, Array]) -> dict[str, list[Any]]:
+    packed = {}
+    for name, array in arrays.items():
+        dtype = array.dtype.newbyteorder("<").str
+        if dtype not in DTYPES:
+            words = f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {array.dtype}"
+            raise CodecError("bad_array", words)
+        if array.ndim > MAX_NDIM or array.nbytes > MAX_ARRAY_BYTES:
+            limit = f"at most {MAX_NDIM} dimensions and {MAX_ARRAY_BYTES} bytes"
+            raise CodecError("too_large", f"array {name!r}: {limit}, got {array.shape}")
+        check_finite(name, array)
+        packed[name] = [dtype, list(array.shape), array.astype(dtype, copy=False).tobytes()]
+    return packed
+
+
+def unpack_array(name: str, entry: Any) -> Array:
+    """An array from [dtype, shape, bytes]."""
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise CodecError("bad_array", f"array {name!r}: expected [dtype, shape, bytes], got {short(entry)}")
+    dtype, shape, data = entry
+    if dtype not in DTYPES:
+        words = f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {short(dtype)}"
+        raise CodecError("bad_array", words)
+    if not isinstance(shape, list) or len(shape) > MAX_NDIM or not isinstance(data, bytes):
+        words = f"array {name!r}: expected a shape of at most {MAX_NDIM} dimensions and bytes"
+        raise CodecError("bad_array", words)
+    for side in shape:
+        if not isinstance(side, int) or isinstance(side, bool) or not 0 <= side <= MAX_ARRAY_BYTES:
+            words = f"array {name!r}: shape: expected whole numbers from 0 to {MAX_ARRAY_BYTES}, got {short(shape)}"
+            raise CodecError("bad_array", words)
+    expected = math.prod(shape) * np.dtype(dtype).itemsize
+    if expected != len(data) or expected > MAX_ARRAY_BYTES:
+        raise CodecError(
+            "bad_array", f"array {name!r}: {dtype} {shape} needs {expected} bytes, got {len(data)}"
+        )
+    array = np.frombuffer(data, dtype).reshape(shape)
+    check_finite(name, array)
+    return array
+
+
+def check_finite(name: str, array: Array) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise CodecError("not_finite", f"array {name!r}: holds NaN or infinity; every number must be finite")
