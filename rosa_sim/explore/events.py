@@ -17,7 +17,7 @@ from rosa_client.runtime.runtime import CHOICES
 from rosa_client.runtime.side_machines import LegProgress
 from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
-from rosa_contract.messages import OK, Output, Response
+from rosa_contract.messages import FAILED, OK, Output, Response
 from rosa_sim.explore.situation import BLIND, FAULTY, LONG_AGO_S, NOW_S, STOPPED, UNLINKED, Situation
 
 Event = tuple[str, Callable[[Situation], None]]
@@ -172,7 +172,9 @@ def outputs(name: str) -> tuple[Output, ...]:
 
 def response(request_id: int, output: Output | None) -> Response:
     """The server's response; without an output, that it failed."""
-    return Response(request_id, OK if output is not None else "failed", "because", output=output)
+    if output is None:
+        return Response(request_id, FAILED, "model_error", "because")
+    return Response(request_id, OK, output=output)
 
 
 def _said(output: Output) -> str:

@@ -250,6 +250,7 @@ class Simulation:
                 response = Response(
                     call.request_id,
                     action.status,
+                    action.cause,
                     action.reason,
                     queue_ms,
                     action.inference_ms,

@@ -87,7 +87,7 @@ def ask(robots: Sequence[tuple[Robot, str]], number: int) -> dict[tuple[str, str
     sent_s = {}
     for one, component in robots:
         sent_s[one.name, component] = time.monotonic()
-        one.request(number, component=component, budget_ms=10_000)
+        one.request(number, component=component, budget_ms=10_000, images={})
     took = {}
     for one, component in robots:
         answer = one.answer()

@@ -169,7 +169,7 @@ class Stage:
         )
 
     def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
-        return self._note(self.core.answer(self.now_s, Response(request.request_id, status, why)))
+        return self._note(self.core.answer(self.now_s, Response(request.request_id, status, reason=why)))
 
     def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> Refusal | None:
         if alert_id is None:
