@@ -30,7 +30,6 @@ CAUSES = {
     "rounds_too_long": "robots would wait too long to reach a rate, although servers are not full",
     "slo_missed": "a latency is above its SLO (baselines without rate control only)",
     "robots_not_served": "there is no server for some robots (baselines only)",
-    "no_standby": "a server failed that no standby can replace",
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +48,9 @@ def test_streams_of_no_task_or_component_are_refused(key: str) -> None:
     document["servers"][0]["streams"] = {key: 1}
     with pytest.raises(ConfigError, match=r"servers\[0\]\.streams"):
         schedule_from(document)
+
+
+def test_the_page_lists_every_cause() -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "scheduler.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert {cause: words.replace("`", "") for cause, words in listed.items()} == CAUSES
