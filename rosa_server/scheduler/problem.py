@@ -11,7 +11,7 @@ from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory
 
 
 class StreamClass(NamedTuple):
-    """Streams that are alike: the calls of one component from the robots of one task. As text: `task/component`."""
+    """Identical streams: the calls of one component from the robots of one task. As text: `task/component`."""
 
     task: str
     component: str

@@ -154,7 +154,7 @@ def _with_stream_classes(reader: Reader, schedule: Schedule) -> Schedule:
             try:
                 streams[StreamClass.parse(str(key))] = count
             except ValueError as error:
-                reader.fail(f"servers[{index}].streams.{key}", str(error))
+                reader.fail(f"servers[{index}].streams.{key}", str(error), "wrong_type")
         servers.append(replace(server, streams=streams))
     return replace(schedule, servers=tuple(servers))
 
@@ -206,9 +206,13 @@ def _check(reader: Reader, schedule: Schedule) -> None:
             reader.fail(f"routing.{slot}", "expected a slot such as task/0", "unknown_name")
         for component, server_id in routes.items():
             if server_id not in known:
-                reader.fail(f"routing.{slot}.{component}", f"no server {server_id!r} in this schedule")
+                reader.fail(
+                    f"routing.{slot}.{component}", f"no server {server_id!r} in this schedule", "unknown_name"
+                )
             elif component not in known[server_id].components:
-                reader.fail(f"routing.{slot}.{component}", f"{server_id} does not answer {component}")
+                reader.fail(
+                    f"routing.{slot}.{component}", f"{server_id} does not answer {component}", "conflict"
+                )
 
 
 def _plain(value: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rosa_server.scheduler.commands.table import alike, counted, names, served
+from rosa_server.scheduler.commands.table import counted, identical_groups, names, served
 from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 COLOURS = {"system1": "#3b75af", "system2": "#c2722b", "safety": "#b03a3a", "monitor": "#4b8b4b"}
 OTHER, STANDBY = "#7a6a9a", "#bbbbbb"
-MOST_BOXES = 24  # beyond, neighbours that are alike share a box
+MOST_BOXES = 24  # beyond, identical neighbours share a box
 TASK, SERVER = (0.1, 2.3), (5.6, 4.3)  # left edge and width of a box
 
 
@@ -24,7 +24,7 @@ def draw(schedule: Schedule, path: str | Path) -> None:
     tasks = list(schedule.robots)
     groups = [[server] for server in schedule.servers]
     if len(groups) > MOST_BOXES:
-        groups = alike(schedule.servers)
+        groups = identical_groups(schedule.servers)
     height = max(len(groups), 2 * len(tasks))
     figure, axes = pyplot.subplots(figsize=(11, 1.2 + 0.62 * height))
     axes.set_xlim(0, 10)

@@ -170,7 +170,9 @@ def _backend(args: argparse.Namespace) -> Backend:
         name = name or models[args.model].backend
         options = dict(models[args.model].options)
     if name is None:
-        raise ConfigError("rosa profile", ["say how the model runs: --factory FILE or --backend NAME"])
+        raise ConfigError(
+            "rosa profile", ["the model's backend is missing: give --factory FILE or --backend NAME"]
+        )
     for text in args.option:
         key, separator, value = text.partition("=")
         if not separator or not key.isidentifier():
@@ -196,8 +198,8 @@ def _memory_mb(hardware: str) -> float:
     if hardware != "cpu":
         query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
         with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
-            told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
-            return float(told.split()[0]) * 1.048576  # MiB
+            printed = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
+            return float(printed.split()[0]) * 1.048576  # MiB
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
 
 

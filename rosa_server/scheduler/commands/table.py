@@ -47,7 +47,7 @@ def render(schedule: Schedule, problem: Problem) -> str:
         parts.append("PROBLEMS\n" + "\n".join(f"  - {refusal.reason}" for refusal in schedule.reasons))
     parts += [
         _rates(schedule, problem),
-        as_table([SERVER_COLUMNS, *map(_server_row, alike(schedule.servers))]),
+        as_table([SERVER_COLUMNS, *map(_server_row, identical_groups(schedule.servers))]),
     ]
     if schedule.limits:
         parts.append("What limits the rates\n" + "\n".join(f"  - {line}" for line in schedule.limits))
@@ -56,7 +56,7 @@ def render(schedule: Schedule, problem: Problem) -> str:
         rows = [
             (
                 names([name for name, _ in group]),
-                " then ".join(covers) or "nobody: its robots fall back locally",
+                " then ".join(covers) or "none: its robots fall back locally",
             )
             for covers, group in groupby(covered, key=lambda item: item[1])
         ]
@@ -75,7 +75,7 @@ def served(schedule: Schedule) -> str:
     return counted(count, "robot") if asked <= count else f"{count} of {counted(asked, 'robot')}"
 
 
-def alike(servers: Sequence[ServerPlan]) -> list[list[ServerPlan]]:
+def identical_groups(servers: Sequence[ServerPlan]) -> list[list[ServerPlan]]:
     """Neighbouring servers that differ in their names only, together."""
     return [list(group) for _, group in groupby(servers, key=lambda server: replace(server, id=""))]
 
@@ -124,7 +124,7 @@ def render_migration(migration: Migration) -> str:
     )
     if not any(step.overloads for step in migration.steps):
         gap += ", and every SLO is kept"
-    return f"To get there from the older plan ({gap}):\n" + "\n".join(lines)
+    return f"Steps from the older schedule ({gap}):\n" + "\n".join(lines)
 
 
 def _rates(schedule: Schedule, problem: Problem) -> str:

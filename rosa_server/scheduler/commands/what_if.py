@@ -67,12 +67,12 @@ def _shared(problem: Problem, fixed: dict[str, int], robots: int) -> dict[str, i
 
 def _left_out(name: str, problem: Problem, fixed: dict[str, int], robots: int | None) -> str:
     if name in fixed or robots is None:
-        return f"{name} has no robots, as asked: it is not in the plan."
+        return f"{name} has no robots, as requested, and is not in the schedule."
     free = problem.with_robots(dict.fromkeys(fixed, 0))
     own = next(cls.robots for cls in free.classes if cls.name == name)
     share = own * (robots - sum(fixed.values())) / free.robots
     return (
-        f"{name} is not in the plan: of {robots} robot{'' if robots == 1 else 's'} its share is"
+        f"{name} is not in the schedule: of {robots} robot{'' if robots == 1 else 's'} its share is"
         f" {share:.2g}, which rounds to none;"
         f" {name}=1 beside robots={robots} keeps one."
     )

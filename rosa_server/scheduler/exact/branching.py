@@ -61,7 +61,7 @@ class Search:
             for a, b in pairwise(
                 sorted(problem.classes, key=lambda c: (repr(c.goals), repr(replace(c, name="", needs=()))))
             )
-            if _alike(a, b)
+            if _identical(a, b)
         ]
 
     def starts(self) -> bool:
@@ -94,7 +94,7 @@ class Search:
         return bound > self._enough()
 
     def _halves(self, low: Rates, high: Rates) -> list[tuple[Rates, Rates]]:
-        """The box cut where it is worth most; of classes that are alike the first has the higher rate."""
+        """The box cut where it is worth most; of identical classes the first has the higher rate."""
         wide = max(
             self.problem.classes, key=lambda c: c.weight * c.robots * (high[c.name] - low[c.name])
         ).name
@@ -181,15 +181,15 @@ class Search:
         """The servers of a placement at these rates, or None where an SLO or equation (4) does not hold."""
         placed: list[PlacedServer] = []
         for mix in mixes:
-            alike = placed_servers(self.catalog, mix.mixes.kind, [mix.mixes.loads(mix.number, rates)])
-            if alike is None:
+            identical = placed_servers(self.catalog, mix.mixes.kind, [mix.mixes.loads(mix.number, rates)])
+            if identical is None:
                 return None
-            placed += alike * mix.servers
+            placed += identical * mix.servers
         latency = latencies_ms(placed)
         keeps = all(rates[c.name] <= loop_rate_hz(c, latency) * (1 + SLACK) for c in self.problem.classes)
         return placed if keeps else None
 
 
-def _alike(a: TaskClass, b: TaskClass) -> bool:
+def _identical(a: TaskClass, b: TaskClass) -> bool:
     """Whether exchanging the rates and servers of two classes changes nothing but their names."""
     return replace(a, name="", needs=a.goals) == replace(b, name="", needs=b.goals)

@@ -54,7 +54,7 @@ class ExactResult:
         return self.bound <= self.schedule.objective * (1 + self.tolerance) * (1 + 1e-12)
 
     def in_words(self) -> str:
-        """One line under a plan."""
+        """One line to print under a schedule."""
         known = "Proved within the tolerance" if self.proved else "Not proved in the time given"
         compared = "The heuristic finds no schedule."
         if self.heuristic:

@@ -2,7 +2,7 @@
 (ours).
 
 A kind of server hosts one model for one component (or, as an option, for several components). Streams of one demand are
-alike, so what a server holds is a list of `Load`. Sizes and limits are request rates; for a server of several
+identical, so what a server holds is a list of `Load`. Sizes and limits are request rates; for a server of several
 components they are utilisations. A server is feasible when its sizes add up to no more than the lowest limit among its
 loads.
 """

@@ -1,7 +1,8 @@
 """Raising action rates on a fixed placement: streams stay where they are, SLOs and equation (4) keep holding.
 
-`search/polish.py` raises the rates of a plan that was just found, `running/raising.py` those that admission lowered.
-Candidates are judged by latencies alone, several times faster than by full assessments, as a gateway may be waiting.
+`search/polish.py` raises the rates of a placement that was just found, `running/raising.py` those that admission
+lowered. Candidates are judged by latencies alone, several times faster than by full assessments: a gateway may be
+waiting.
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ def build_schedule(
     servers = []
     routed: dict[StreamClass, int] = {}
     for index, server in enumerate(placed):
-        plan = server_plan(f"gpu{index}", server)
-        servers.append(plan)
+        described = server_plan(f"gpu{index}", server)
+        servers.append(described)
         for load in server.loads:
             first = routed.get(load.stream_class, 0)
             routed[load.stream_class] = first + load.streams
             for number in range(first, first + load.streams):
-                routing[slot_name(load.task, number)][load.component] = plan.id
+                routing[slot_name(load.task, number)][load.component] = described.id
     return Schedule(
         scheduler=scheduler,
         gpu_type=problem.gpu_type,

@@ -54,7 +54,7 @@ def measured_facts(
     if high:
         source = (
             f"their p99 is over {DISTURBED:g} times that of a higher rate: the machine had other work, or many arrivals"
-            " came close together; a plan with them is careful"
+            " came close together; schedules made with them are more careful than necessary"
         )
         facts.append(Fact("points that lie too high", ", ".join(high), "measured", source))
     return tuple(facts)

@@ -87,7 +87,7 @@ def deploy(problem: Problem, catalog: Catalog, schedule: Schedule) -> Deployment
 
 
 def with_loads(deployment: Deployment, loads: Mapping[str, tuple[Load, ...]]) -> Servers | None:
-    """The servers whose loads change, assessed anew; None when one breaks an SLO."""
+    """The servers whose loads change, assessed again; None when one breaks an SLO."""
     changed = {}
     for server_id, new in loads.items():
         kept = tuple(load for load in new if load.streams > 0)
@@ -139,15 +139,15 @@ def committed(
     routing: Mapping[str, Mapping[str, str]],
 ) -> Deployment:
     """The deployment after a change. `changed` holds every server whose loads or rates are different now."""
-    plans = []
-    for plan in deployment.schedule.servers:
-        if plan.id in changed:  # a server keeps its components, also those that nobody uses any more
-            plan = replace(server_plan(plan.id, changed[plan.id]), components=plan.components)
-        plans.append(plan)
+    servers = []
+    for server in deployment.schedule.servers:
+        if server.id in changed:  # a server keeps its components, even ones that no robot uses any more
+            server = replace(server_plan(server.id, changed[server.id]), components=server.components)
+        servers.append(server)
     present = replace(problem, classes=tuple(cls for cls in problem.classes if cls.robots))
     schedule = replace(
         deployment.schedule,
-        servers=tuple(plans),
+        servers=tuple(servers),
         robots={cls.name: cls.robots for cls in present.classes},
         rates_hz=component_rates(present, rates_hz),
         routing=routing,
@@ -155,8 +155,8 @@ def committed(
         objective=present.objective(rates_hz),
         limits=(),
     )
-    servers = {**deployment.servers, **changed}
-    return Deployment(problem, deployment.catalog, schedule, servers, rates_hz, deployment.promise)
+    placed = {**deployment.servers, **changed}
+    return Deployment(problem, deployment.catalog, schedule, placed, rates_hz, deployment.promise)
 
 
 def audit(deployment: Deployment) -> list[str]:

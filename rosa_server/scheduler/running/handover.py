@@ -105,22 +105,28 @@ def check(factory: Factory, schedule: Schedule, source: str) -> Options:
     options = reader.section(Options, "options", schedule.options)
     if not schedule.feasible:
         reasons = "; ".join(refusal.reason for refusal in schedule.reasons)
-        reader.fail("feasible", f"this schedule is a refusal: {reasons}")
+        reader.fail("feasible", f"this schedule is a refusal: {reasons}", "conflict")
         reader.finish()
     cluster = factory.server_cluster
     if schedule.gpu_type != cluster.gpu_type:
         reader.fail(
-            "gpu_type", f"planned for {schedule.gpu_type!r}, server_cluster.gpu_type is {cluster.gpu_type!r}"
+            "gpu_type",
+            f"planned for {schedule.gpu_type!r}, server_cluster.gpu_type is {cluster.gpu_type!r}",
+            "conflict",
         )
     if len(schedule.servers) > cluster.num_servers:
         there = f"server_cluster.num_servers is {cluster.num_servers}"
-        reader.fail("servers", f"planned for {len(schedule.servers)} servers, {there}")
+        reader.fail("servers", f"planned for {len(schedule.servers)} servers, {there}", "conflict")
     fleet = {entry.task for entry in factory.robot_fleet}
     for task in schedule.robots:
         if task not in factory.tasks:
-            reader.fail(f"robots.{task}", f"no such task in the factory file{nearest(task, factory.tasks)}")
+            reader.fail(
+                f"robots.{task}",
+                f"no such task in the factory file{nearest(task, factory.tasks)}",
+                "unknown_name",
+            )
         elif task not in fleet:
-            reader.fail(f"robots.{task}", f"is not in robot_fleet{AGAIN}")
+            reader.fail(f"robots.{task}", f"is not in robot_fleet{AGAIN}", "unknown_name")
     _check_servers(reader, factory, schedule)
     reader.finish()
     _check_routes(reader, factory, schedule)
@@ -139,17 +145,23 @@ def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None
         where = f"servers[{index}]"
         if not server.standby and len(server.models) != 1:
             words = f"{server.id} hosts {len(server.models)} models; an active server hosts one"
-            reader.fail(f"{where}.models", words)
+            reader.fail(f"{where}.models", words, "conflict")
         for model in server.models:
             entry = factory.models.get(model)
             if model not in used:
-                reader.fail(f"{where}.models", f"no component uses {model!r}{nearest(model, used)}")
+                reader.fail(
+                    f"{where}.models", f"no component uses {model!r}{nearest(model, used)}", "unknown_name"
+                )
             elif entry is not None and entry.max_batch is not None and entry.max_batch < server.batch:
                 words = f"planned {server.batch}, models.{model}.max_batch is {entry.max_batch}"
-                reader.fail(f"{where}.batch", words)
+                reader.fail(f"{where}.batch", words, "conflict")
         for covered in server.covers:
             if covered not in known:
-                reader.fail(f"{where}.covers", f"no active server {covered!r}{nearest(covered, known)}")
+                reader.fail(
+                    f"{where}.covers",
+                    f"no active server {covered!r}{nearest(covered, known)}",
+                    "unknown_name",
+                )
 
 
 def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
@@ -158,38 +170,46 @@ def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     for slot, routes in schedule.routing.items():
         task = task_of(slot)
         if task not in counts:
-            reader.fail(f"routing.{slot}", f"no task {task!r} in robots{nearest(task, counts)}")
+            reader.fail(
+                f"routing.{slot}", f"no task {task!r} in robots{nearest(task, counts)}", "unknown_name"
+            )
             continue
         counts[task] += 1
         models = factory.models_of(task)
         for component in {*models, *routes}:
             where, server = f"routing.{slot}.{component}", servers.get(routes.get(component, ""))
             if component not in models:
-                reader.fail(where, f"task {task} has no such component{nearest(component, models)}")
+                reader.fail(
+                    where, f"task {task} has no such component{nearest(component, models)}", "unknown_name"
+                )
             elif server is None:
-                reader.fail(where, "is missing; every component of a robot needs a server")
+                reader.fail(where, "is missing; every component of a robot needs a server", "missing")
             elif server.standby or server.models != (models[component],):
-                reader.fail(where, f"{server.id} is not an active server of {models[component]}")
+                reader.fail(where, f"{server.id} is not an active server of {models[component]}", "conflict")
     for task, count in schedule.robots.items():
         if counts[task] != count:
-            reader.fail(f"robots.{task}", f"says {count}, routing has {counts[task]}")
+            reader.fail(f"robots.{task}", f"says {count}, routing has {counts[task]}", "conflict")
 
 
 def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     """Every task has the rate of each of its components, as this factory file asks for it."""
     for task in schedule.rates_hz:
         if task not in schedule.robots:
-            reader.fail(f"rates_hz.{task}", f"no task {task!r} in robots{nearest(task, schedule.robots)}")
+            reader.fail(
+                f"rates_hz.{task}",
+                f"no task {task!r} in robots{nearest(task, schedule.robots)}",
+                "unknown_name",
+            )
     for task in schedule.robots:
         rates, known = schedule.rates_hz.get(task, {}), factory.tasks[task].components
         for component in rates:
             if component not in known:
                 words = f"task {task} has no such component{nearest(component, known)}"
-                reader.fail(f"rates_hz.{task}.{component}", words)
+                reader.fail(f"rates_hz.{task}.{component}", words, "unknown_name")
         missing = [component for component in known if component not in rates]
         for component in missing:
             words = "is missing; every component of a task needs a rate"
-            reader.fail(f"rates_hz.{task}.{component}", words)
+            reader.fail(f"rates_hz.{task}.{component}", words, "missing")
         if not missing:
             _check_rates_of(reader, factory, schedule, task)
 
@@ -199,13 +219,13 @@ def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: 
     action_hz, period_ms = rates[SYSTEM1], entry.pipeline.action_period_ms
     where = f"rates_hz.{task}"
     if action_hz <= 0:
-        reader.fail(f"{where}.{SYSTEM1}", f"must be > 0, got {action_hz:g}")
+        reader.fail(f"{where}.{SYSTEM1}", f"must be > 0, got {action_hz:g}", "out_of_range")
     elif action_hz > 1000 / period_ms * (1 + TOLERANCE):
         words = f"planned {action_hz:g}, {task}.pipeline.action_period_ms {period_ms:g} allows {1000 / period_ms:g}"
-        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN, "conflict")
     elif schedule.capped and action_hz < entry.min_action_rate_hz * (1 - TOLERANCE):
         words = f"planned {action_hz:g}, {task}.min_action_rate_hz is {entry.min_action_rate_hz:g}"
-        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN)
+        reader.fail(f"{where}.{SYSTEM1}", words + AGAIN, "conflict")
     for component, part in entry.components.items():
         planned = rates[component]
         if component == SYSTEM2:
@@ -216,7 +236,7 @@ def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: 
         else:
             continue
         if not isclose(planned, asked, rel_tol=TOLERANCE):
-            reader.fail(f"{where}.{component}", f"planned {planned:g}, {source} {asked:g}{AGAIN}")
+            reader.fail(f"{where}.{component}", f"planned {planned:g}, {source} {asked:g}{AGAIN}", "conflict")
 
 
 def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> None:
@@ -231,12 +251,14 @@ def _check_promises(reader: Reader, factory: Factory, schedule: Schedule) -> Non
         for key in {**counts, **server.streams}:
             says, has = server.streams.get(key, 0), counts.get(key, 0)
             if says != has:
-                reader.fail(f"{where}.streams.{key}", f"says {says}, routing has {has}")
+                reader.fail(f"{where}.streams.{key}", f"says {says}, routing has {has}", "conflict")
         for task, component in counts:
             slo_ms = factory.tasks[task].components[component].slo_ms
             expected_ms = server.p99_ms.get(component)
             if expected_ms is None:
-                reader.fail(f"{where}.p99_ms.{component}", "is missing; every component needs a prediction")
+                reader.fail(
+                    f"{where}.p99_ms.{component}", "is missing; every component needs a prediction", "missing"
+                )
             elif not expected_ms <= slo_ms * (1 + TOLERANCE):
                 words = f"planned {expected_ms:g}, {task}.components.{component}.slo_ms is {slo_ms:g}{AGAIN}"
-                reader.fail(f"{where}.p99_ms.{component}", words)
+                reader.fail(f"{where}.p99_ms.{component}", words, "conflict")

@@ -181,7 +181,7 @@ def renamed(old: Schedule, new: Schedule, servers: int) -> Schedule:
     rest = [server for server in new.servers if server.id not in names]
     for server in sorted(
         rest, key=lambda each: each.models in hosted
-    ):  # models that nobody hosts yet cannot wait
+    ):  # models that no server hosts yet cannot wait
         if len(taken) >= servers and reusable:
             name = reusable.pop(0)  # no unused server: one of the old ones changes its model
         else:

@@ -52,7 +52,7 @@ class Relaxation:
 
 
 def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> float | None:
-    """What equation (1) cannot exceed on these servers, whoever solves it; None when nothing is feasible."""
+    """What equation (1) cannot exceed on these servers with any schedule; None when nothing is feasible."""
     pool = largest_pool(Catalog(problem, library, options), problem)
     found = None if pool is None else relax(pool, problem.min_rates_hz)
     return None if found is None else found.objective
@@ -72,15 +72,15 @@ def least_servers(catalog: Catalog, problem: Problem, kind: ServerKind) -> float
     Infinite when an SLO cannot be kept at all.
     """
     load = 0.0
-    alike: dict[tuple[str, float, float], int] = {}  # (component, rate, capacity) -> streams
+    identical: dict[tuple[str, float, float], int] = {}  # (component, rate, capacity) -> streams
     for demand in demands_of(problem, kind, {}):
         capacity = catalog.capacity_hz(kind.model, demand.component, demand.slo_ms) * (1 + SLACK)
         if capacity <= 0 or demand.rate_hz > capacity:
             return inf
         load += demand.streams * demand.rate_hz / capacity
         key = (demand.component, demand.rate_hz, capacity)
-        alike[key] = alike.get(key, 0) + demand.streams
-    whole = [ceil(n / floor(capacity / rate)) for (_, rate, capacity), n in alike.items() if rate > 0]
+        identical[key] = identical.get(key, 0) + demand.streams
+    whole = [ceil(n / floor(capacity / rate)) for (_, rate, capacity), n in identical.items() if rate > 0]
     return max(1, ceil(load * (1 - SLACK)), *whole)
 
 

@@ -113,9 +113,9 @@ def test_a_task_that_a_what_if_leaves_without_robots_is_named(capsys: pytest.Cap
     assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=1") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["robots"] == {"pick_and_place_simple": 1}
-    assert "inspect_product is not in the plan: of 1 robot its share is 0.5" in err
+    assert "inspect_product is not in the schedule: of 1 robot its share is 0.5" in err
     assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
-    assert "inspect_product has no robots, as asked" in capsys.readouterr().err
+    assert "inspect_product has no robots, as requested" in capsys.readouterr().err
 
 
 def test_options_that_would_do_nothing_together_are_refused(
@@ -181,7 +181,7 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
     ]
     assert rosa(cli_plan, *more) == 0
     printed = capsys.readouterr().out
-    assert "To get there from the older plan" in printed
+    assert "Steps from the older schedule" in printed
     assert "1. robots act at assemble_kit" in printed
     assert "load Qwen2.5-VL-3B-Instruct on gpu" in printed, "64 robots need a second safety server"
     assert rosa(cli_plan, *more, "--json") == 0

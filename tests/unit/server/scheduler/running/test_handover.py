@@ -225,9 +225,10 @@ def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
     changed = parse_factory(FACTORY.replace(was, now, 1) + fold)
     with pytest.raises(ConfigError) as caught:
         hand_over(changed, schedule_from(plan()), "plan.json", LIBRARY)
-    (problem,) = map(str, caught.value.problems)
-    assert words in problem
-    assert problem.endswith("make a new schedule with `rosa plan`")
+    (problem,) = caught.value.problems
+    assert problem.cause == ("unknown_name" if problem.path.startswith("robots") else "conflict")
+    assert words in str(problem)
+    assert problem.words.endswith("make a new schedule with `rosa plan`")
 
 
 def test_a_plan_keeps_to_the_largest_batch_of_the_factory_file() -> None:
