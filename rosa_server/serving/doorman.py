@@ -81,6 +81,7 @@ class Doorman:
     def __post_init__(self) -> None:
         self.connections = Connections(self.limits)
         self._monitor: zmq.Socket[bytes] | None = None
+        self._watched: zmq.Socket[bytes] | None = None
         # Why the handshake failed whose connection ends next: libzmq tells one after the other.
         self._failed = ""
         self._seldom = log.Seldom()  # who has no key tries again every second
@@ -88,6 +89,7 @@ class Doorman:
     def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes], keys: bool) -> None:
         """Watch a socket that is not yet bound. `keys`: it demands them."""
         endpoint = f"inproc://doorman-{id(self)}"
+        self._watched = robots
         robots.monitor(endpoint, EVENTS | BROKE_RULES | LEFT if keys else EVENTS)
         self._monitor = context.socket(zmq.PAIR)
         self._monitor.setsockopt(zmq.LINGER, 0)
@@ -95,6 +97,9 @@ class Doorman:
         self._monitor.connect(endpoint)
 
     def close(self) -> None:
+        """Before the watched socket is closed."""
+        if self._watched is not None:
+            self._watched.disable_monitor()  # or libzmq would wait for somebody to read its events
         if self._monitor is not None:
             self._monitor.close()
         for line in self._lines.values():
