@@ -20,7 +20,10 @@ Progress = Callable[[float, float], None]
 
 
 def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Joining]:
-    """Every robot of the fleet and when it is switched on: together, or at random within one planned round."""
+    """Every robot of the fleet and when its task begins: together, or at random within one planned round.
+
+    All say hello at once and in order, as robots do that stand ready: so slots say nothing about phases.
+    """
     rng = Random(f"start {seed}")
     found = []
     for entry in factory.robot_fleet:
@@ -29,7 +32,7 @@ def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Jo
         round_s = 1 / max(system.schedule.rates_hz.get(entry.task, {}).get(SYSTEM1, usual_hz), SLOWEST_HZ)
         for index in range(entry.num_robots):
             start_s = 0.0 if start == TOGETHER else rng.random() * round_s
-            found.append(Joining(f"{entry.task}-{index}", entry.task, start_s))
+            found.append(Joining(f"{entry.task}-{index}", entry.task, start_s, 0.0))
     return found
 
 

@@ -42,6 +42,7 @@ class LiveError(ContractError):
 
 @dataclass
 class _Seat:
+    number: int
     robot: VirtualRobot
     link: GatewayLink
     start_s: float
@@ -81,11 +82,13 @@ class LiveFleet:
             )
             task = factory.tasks[joining.task]
             robot = VirtualRobot(joining.name, task, ROBOT, link, observer, habits, phase_s)
-            seat = _Seat(robot, link, start_s)
+            robot.due_s = start_s
+            seat = _Seat(len(self._seats), robot, link, start_s)
             self._seats.append(seat)
             self._by_socket[link.socket] = seat
             self._poller.register(link.socket, zmq.POLLIN)
-            self._wake_at(len(self._seats) - 1, start_s)
+            hello_s = joining.start_s if joining.hello_s is None else joining.hello_s
+            self._wake_at(seat, started_s + hello_s)
 
     @property
     def welcomed(self) -> int:
@@ -95,9 +98,9 @@ class LiveFleet:
         """Let the robots work until `until_s`."""
         while (now_s := self._clock.now_s()) < until_s:
             while self._heap and self._heap[0][0] <= now_s:
-                at_s, index = heapq.heappop(self._heap)
-                if at_s == self._seats[index].wake_s:
-                    self._wake(index)
+                at_s, number = heapq.heappop(self._heap)
+                if at_s == self._seats[number].wake_s:
+                    self._wake(self._seats[number])
             next_s = self._heap[0][0] if self._heap else inf
             wait_s = min(next_s, until_s, now_s + LONGEST_POLL_S) - self._clock.now_s()
             ready = self._poller.poll(max(0, int(wait_s * 1000)))
@@ -111,18 +114,17 @@ class LiveFleet:
             self._poller.unregister(seat.link.socket)
             seat.link.close()
 
-    def _wake(self, index: int) -> None:
-        seat = self._seats[index]
+    def _wake(self, seat: _Seat) -> None:
         now_s = self._clock.now_s()
-        if not seat.started:
+        if not seat.started and now_s >= seat.start_s:
             seat.started = True
             self._serve(seat, begins=True)
             return
-        if now_s >= seat.link.next_due_s():
+        if now_s >= seat.link.next_due_s() or not seat.started:
             self._serve(seat)
             return
         self._send(seat, seat.robot.tick(now_s), now_s)
-        self._plan(index, seat)
+        self._plan(seat)
 
     def _serve(self, seat: _Seat, begins: bool = False) -> None:
         """Read what has come, say hello when it is due, and let the core know what has changed."""
@@ -134,12 +136,12 @@ class LiveFleet:
         sends: list[Send] = list(robot.start(now_s)) if begins else []
         for response in responses:
             sends += robot.receive(response, now_s)
-        if (link.ready, link.reason, link.rates_hz) != before:
+        if seat.started and (link.ready, link.reason, link.rates_hz) != before:
             sends += robot.linked(now_s)
-        elif robot.due_s <= now_s:
+        elif seat.started and robot.due_s <= now_s:
             sends += robot.tick(now_s)
         self._send(seat, sends, now_s)
-        self._plan(self._seats.index(seat), seat)
+        self._plan(seat)
 
     def _send(self, seat: _Seat, sends: Sequence[Send], now_s: float) -> None:
         for send in sends:
@@ -148,15 +150,15 @@ class LiveFleet:
                 seat.link.send(request, now_s)
                 self.messages += 1
 
-    def _plan(self, index: int, seat: _Seat) -> None:
+    def _plan(self, seat: _Seat) -> None:
         wake_s = min(seat.robot.due_s, seat.link.next_due_s())
         if wake_s != seat.wake_s:
-            self._wake_at(index, wake_s)
+            self._wake_at(seat, wake_s)
 
-    def _wake_at(self, index: int, wake_s: float) -> None:
-        self._seats[index].wake_s = wake_s
+    def _wake_at(self, seat: _Seat, wake_s: float) -> None:
+        seat.wake_s = wake_s
         if wake_s < inf:
-            heapq.heappush(self._heap, (wake_s, index))
+            heapq.heappush(self._heap, (wake_s, seat.number))
 
 
 def live_runner(scenario: Scenario, say: Say) -> Callable[[System, Factory, str, int], Outcome | str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,7 +47,7 @@ class WatchedCore(ServingCore):
 
     def __init__(self, serving: Serving) -> None:
         super().__init__(serving.factory, serving.placement, serving.admission)
-        self.busy_s: Counter[str] = Counter()
+        self.busy_s: defaultdict[str, float] = defaultdict(float)
 
     def actions(self) -> list[Action]:
         out = super().actions()

@@ -66,7 +66,7 @@ class Scenario:
     robots: tuple[int, ...] = setting("sizes of the fleet", at_least=1, at_most=100_000)
     systems: tuple[str, ...] = setting("what is compared", lambda: SYSTEMS, choices=SYSTEMS)
     start: tuple[str, ...] = setting(
-        "when robots are switched on: at random within one planned round, or together",
+        "when tasks begin: at random within one planned round, or together",
         lambda: STARTS,
         choices=STARTS,
     )

@@ -45,11 +45,12 @@ WAKE, TO_GATEWAY, TO_ROBOT, BATCH_ENDS, GATEWAY_WAKES, CALL = range(6)
 
 @dataclass(frozen=True)
 class Joining:
-    """One robot of the fleet: its task and when it is switched on."""
+    """One robot of the fleet: its task, when that begins, and when the robot says hello; usually just then."""
 
     name: str
     task: str
     start_s: float
+    hello_s: float | None = None
 
 
 @dataclass
@@ -125,7 +126,9 @@ class Simulation:
         seat = _Seat(robot, link, name.encode(), Way(self._network, rng), Way(self._network, rng))
         self._seats[seat.connection] = seat
         self.robots[name] = robot
-        self._at(joining.start_s, CALL, self._switch_on, seat)
+        if joining.hello_s is not None and joining.hello_s < joining.start_s:
+            self._at(joining.hello_s, CALL, self._wake_link, seat)
+        self._at(joining.start_s, CALL, self._begin, seat)
 
     def at(self, time_s: float, call: Callable[[float], None]) -> None:
         """Have something done at a time."""
@@ -175,7 +178,12 @@ class Simulation:
 
     # -- robots --------------------------------------------------------------------------------------------------------
 
-    def _switch_on(self, now_s: float, seat: _Seat) -> None:
+    def _wake_link(self, now_s: float, seat: _Seat) -> None:
+        if seat.link.hello_is_due(now_s):
+            self._send(now_s, seat, seat.link.hello)
+        self._requests(now_s, seat, ())
+
+    def _begin(self, now_s: float, seat: _Seat) -> None:
         if seat.link.hello_is_due(now_s):
             self._send(now_s, seat, seat.link.hello)
         self._requests(now_s, seat, seat.robot.start(now_s))

@@ -14,8 +14,8 @@ from pathlib import Path
 from rosa_contract.config import SYSTEM1, Factory, FleetEntry
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Problem, problem_from
-from rosa_server.scheduler.profiles.catalog import Options
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
@@ -42,7 +42,11 @@ class System:
 
     @property
     def refused(self) -> str:
-        return "" if self.serving is not None else "; ".join(self.schedule.reasons) or "serves no robot"
+        return (
+            ""
+            if self.serving is not None
+            else "; ".join(one.reason for one in self.schedule.reasons) or "serves no robot"
+        )
 
 
 def fleet_of(factory: Factory, robots: int, servers: int | None = None) -> Factory:

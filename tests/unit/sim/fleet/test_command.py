@@ -1,0 +1,65 @@
+"""`rosa bench fleet`: one row per system, size and start, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rosa_server.cli import main
+from rosa_sim.fleet.scenario import SHIPPED
+
+QUICK = ["--systems", "rosa,gpu_per_model", "--seconds", "5", "--seeds", "2", "--robots", "8"]
+
+
+def test_json_has_one_object_per_system_and_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "fleet", "p4", "--json", *QUICK]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["system"], row["start"]) for row in rows] == [
+        ("rosa", "random"),
+        ("rosa", "together"),
+        ("gpu_per_model", "random"),
+        ("gpu_per_model", "together"),
+    ]
+    for row in rows:
+        assert (row["scenario"], row["robots"], row["servers"], row["seeds"]) == ("p4", 8, 8, 2)
+        assert set(row["meet"]) == {"system1", "system2", "safety", "monitor"}
+        assert 0 < row["qualified_hz"] <= row["raw_hz"] <= row["limit_hz"]
+    assert [row["served"] for row in rows] == [8, 8, 2, 2]
+
+
+def test_the_table_names_its_columns_and_who_was_not_served(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "fleet", "p4", *QUICK, "--start", "random"]) == 0
+    header, ours, dedicated = capsys.readouterr().out.splitlines()
+    for word in ("system", "planned", "raw", "qualified", "limit", "GPU"):
+        assert word in header
+    assert ours.startswith("rosa ")
+    assert dedicated.endswith("2 of 8 served")
+
+
+def test_a_plan_that_is_refused_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [64]\nservers: 4\nsystems: [rosa]\n"
+    )
+    assert main(["bench", "fleet", str(path), "--seconds", "1", "--seeds", "1", "--start", "random"]) == 0
+    assert "refused: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["p4", "--robots", "8,many"], "--robots"),
+        (["p4", "--systems", "rossa"], "did you mean 'rosa'"),
+        (["p4", "--start", "later"], "--start"),
+        (["p4", "--seeds", "0"], "--seeds"),
+        (["p4", "--seconds", "-1"], "--seconds"),
+        (["p5"], "no such scenario"),
+    ],
+)
+def test_a_mistake_is_one_error_of_the_user(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "fleet", *arguments]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""What is executed is what was planned: placement, rates and batch times of every system."""
+
+from __future__ import annotations
+
+import pytest
+
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_sim.fleet.scenario import load_scenario
+from rosa_sim.fleet.systems import BASELINES, SYSTEMS, System, fleet_of, limit_hz, system_of, without_limits
+
+LIBRARY = ProfileLibrary()
+
+
+def planned(name: str, robots: int = 8, scenario: str = "p4") -> System:
+    return system_of(name, fleet_of(load_scenario(scenario).factory, robots), LIBRARY, 0.0)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_routed_component_has_a_replica_of_its_model(name: str) -> None:
+    system = planned(name)
+    assert system.serving is not None
+    placement, factory = system.serving.placement, system.serving.factory
+    for slot, routes in (placement.routes or {}).items():
+        models = factory.models_of(slot.rpartition("/")[0])
+        assert set(routes) == set(models)
+        for component, replica in routes.items():
+            assert placement.replicas[replica].model == models[component]
+    assert set(system.serving.services) == set(placement.replicas)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_baselines_hold_nobody_to_a_rate_and_rosa_does(name: str) -> None:
+    system = planned(name)
+    assert system.serving is not None
+    assert bool(system.serving.placement.rates_hz) == (name not in BASELINES)
+
+
+def test_one_gpu_per_robot_is_shared_by_its_models() -> None:
+    system = planned("gpu_per_robot")
+    assert system.serving is not None
+    replicas = system.serving.placement.replicas.values()
+    assert len({replica.server for replica in replicas}) == 8
+    assert len(replicas) == 32
+
+
+def test_a_batch_takes_what_the_profile_of_its_component_says() -> None:
+    system = planned("equal_partition")
+    assert system.serving is not None
+    routes = (system.serving.placement.routes or {})["assemble_kit/0"]
+    services = system.serving.services
+    assert services[routes["system1"]].service_s(1) == pytest.approx(0.046933)
+    assert services[routes["system2"]].service_s(1) == pytest.approx(0.2326)
+    assert services[routes["monitor"]].service_s(1) == pytest.approx(0.049327), (
+        "the same model, another component"
+    )
+
+
+def test_a_static_batch_is_padded() -> None:
+    system = planned("rosa", 64)
+    assert system.serving is not None
+    server = next(s for s in system.schedule.servers if s.components == ("system1",) and s.batch > 1)
+    service = system.serving.services[server.id]
+    assert service.service_s(1) == service.service_s(server.batch)
+
+
+def test_the_limit_is_the_round_for_few_robots_and_the_servers_for_many() -> None:
+    factory = load_scenario("p4").factory
+    round_s = 0.2 + 0.046933 + 0.1 * 0.2326
+    assert limit_hz(fleet_of(factory, 8), LIBRARY) == pytest.approx(8 / round_s, rel=1e-6)
+    assert limit_hz(fleet_of(factory, 64), LIBRARY) < 0.85 * 64 / round_s
+    assert limit_hz(fleet_of(factory, 64, servers=24), LIBRARY) == pytest.approx(64 / round_s, rel=1e-6)
+
+
+def test_the_limit_is_above_every_plan() -> None:
+    for scenario in ("p1", "p3", "p4", "mix4"):
+        for robots in (8, 64):
+            factory = fleet_of(load_scenario(scenario).factory, robots)
+            assert (
+                limit_hz(factory, LIBRARY) > planned("rosa", robots, scenario).schedule.action_throughput_hz
+            )
+
+
+def test_a_mix_keeps_its_shares_in_every_size() -> None:
+    factory = fleet_of(load_scenario("mix4").factory, 16)
+    assert [entry.num_robots for entry in factory.robot_fleet] == [4, 4, 4, 4]
+
+
+def test_without_limits_only_the_limits_are_gone() -> None:
+    factory = load_scenario("p4").factory
+    free = without_limits(factory)
+    assert free.tasks["assemble_kit"].components == factory.tasks["assemble_kit"].components
+    assert free.tasks["assemble_kit"].safety_and_slo_violation.max_consecutive_slo_violation >= 1_000_000
