@@ -26,6 +26,7 @@ from rosa_client.bringup.graph import Cell, NodeSpec, Robot, panel, recorder, ro
 from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
+from rosa_contract.say import say
 
 # Of the checkout; an installed package is started with `ros2 launch`.
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -62,6 +63,7 @@ class Bringup:
         self._told: set[str] = set()  # processes whose end was reported
         self.down: set[str] = set()  # processes that were ended on purpose
         self._last = last
+        self.unlogged = ""  # why the logs are incomplete; empty: they are not
         self._server = server
         self._logs = logs
         if logs is not None:
@@ -157,10 +159,16 @@ class Bringup:
 
     def _say(self, name: str, line: str) -> None:
         if self._logs is None:
-            print(f"[{name}] {line}", flush=True)
-        else:
-            with (self._logs / f"{name.replace('/', '_')}.log").open("a") as file:
+            say(f"[{name}] {line}")
+            return
+        path = self._logs / f"{name.replace('/', '_')}.log"
+        try:
+            with path.open("a") as file:
                 file.write(line + "\n")
+        except OSError as error:  # whoever writes must go on, so its output is read on
+            if not self.unlogged:
+                self.unlogged = f"{path}: {error.strerror or error}"
+                complain(f"logs are incomplete from here on: {self.unlogged}; everything else goes on")
 
 
 def prepare_environment() -> None:
@@ -277,7 +285,7 @@ def watch(bringup: Bringup, check_signals: Callable[[], None]) -> NoReturn:
 
 
 def complain(line: str) -> None:
-    print(f"[bringup] ERROR: {line}", file=sys.stderr, flush=True)
+    say(f"[bringup] ERROR: {line}", sys.stderr)
 
 
 if __name__ == "__main__":

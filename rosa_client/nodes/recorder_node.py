@@ -66,6 +66,11 @@ class Recorder(Node):
         text = f"{self._bag.count} messages of {recorded} topics, {size_mb:.1f} MB in {self._bag.path}"
         print(f"recorder_node: {text}", flush=True)
 
+    def give_up(self, error: OSError) -> str:
+        """Let go of a bag that cannot be written any more; returns why, and what is left."""
+        self._bag.abandon()
+        return f"recording stopped: {self._bag.path}: {error.strerror or error}; what came before is in it"
+
     def _look(self) -> None:
         while self._weaker:
             self.destroy_subscription(self._topics.pop(self._weaker.pop()))
@@ -127,12 +132,19 @@ def main() -> None:
         sys.exit(2)
     executor = SingleThreadedExecutor()
     executor.add_node(recorder)
-    while not asked_s or time.monotonic() - asked_s[0] < LINGER_S:
-        executor.spin_once(timeout_sec=0.05)
-    recorder.close()
+    full = ""
+    try:
+        while not asked_s or time.monotonic() - asked_s[0] < LINGER_S:
+            executor.spin_once(timeout_sec=0.05)
+        recorder.close()
+    except OSError as error:  # such as a full disk; the robot goes on
+        full = recorder.give_up(error)
+        print(f"recorder_node: {full}", file=sys.stderr, flush=True)
     executor.shutdown()
     recorder.destroy_node()
     rclpy.try_shutdown()
+    if full:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,11 @@ class BagWriter:
         self._writer.finish()
         self._file.close()
 
+    def abandon(self) -> None:
+        """Let go of the file as it is; `finish` gives it its index when there is room again."""
+        with suppress(OSError):  # it tries to write once more
+            self._file.close()
+
 
 @dataclass(frozen=True)
 class Recorded:

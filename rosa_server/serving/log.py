@@ -9,6 +9,8 @@ import time
 from collections.abc import Hashable
 from typing import Any
 
+from rosa_contract.say import say
+
 LOGGER = logging.getLogger("rosa.server")
 
 
@@ -57,8 +59,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class ToStandardError(logging.Handler):
+    """A line that cannot be written, as on a full disk, is lost and disturbs nobody."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record), sys.stderr)
+
+
 def to_stderr(level: int = logging.INFO) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = ToStandardError()
     handler.setFormatter(JsonLines())
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(level)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
-import sys
 from contextlib import ExitStack
 
 import zmq
@@ -13,6 +12,7 @@ import zmq
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
 from rosa_contract.errors import ContractError
+from rosa_contract.say import say
 from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
@@ -110,7 +110,8 @@ class HeadlessServer:
                 raise ServeError(self._cluster.misconfigured)
             if not announced and self.core.health().ready:
                 announced = True
-                print(f"ROSA is ready on {self.gateway.robots_endpoint}", file=sys.stdout, flush=True)
+                if not say(f"ROSA is ready on {self.gateway.robots_endpoint}"):
+                    log.warning("output_lost", what="the ready line", robots=self.gateway.robots_endpoint)
 
     def _drain(self) -> None:
         open_calls = len(self.core.ledger)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,14 @@ from rclpy.serialization import serialize_message
 from std_msgs.msg import String
 
 from rosa_client.recording.bag import BagWriter, read
-from rosa_sim.demo.demo import _bag
+from rosa_sim.demo.arguments import parse
+from rosa_sim.demo.demo import main
+from rosa_sim.demo.progress import Progress
+from rosa_sim.demo.records import Records
+
+
+def _bag(path: Path) -> str:
+    return Records(path.parent, Progress()).bag_line()
 
 
 @pytest.fixture
@@ -41,3 +50,65 @@ def test_a_recorder_that_never_wrote_leaves_no_bag_that_could_be_opened(tmp_path
     (tmp_path / "run.mcap").touch()
     assert _bag(tmp_path / "run.mcap").startswith("no bag: ")
     assert [path.name for path in tmp_path.iterdir()] == ["run.mcap"]
+
+
+def test_what_cannot_be_written_is_told_once_and_nothing_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").touch()
+    records = Records(tmp_path / "runs", Progress())
+    for _ in range(3):
+        records.summary([], {})
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert said.startswith("the run goes on, but its record is incomplete: ")
+    assert "Not a directory" in said and records.incomplete
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--seed", "-1"], "--seed: expected a whole number from 0"),
+        (["--seed", str(1 << 64)], "--seed: expected a whole number from 0"),
+        (["--timeout", "nan"], "--timeout: expected a number of seconds"),
+        (["--episodes", "0"], "--episodes: expected at least 1"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def _lacks_a_model(folder: Path) -> list[str]:
+    text = Path("configs/pick_place.yaml").read_text()
+    path = folder / "factory.yaml"
+    path.write_text(text[: text.index("  rosa/panda-task-monitor:\n    backend")])
+    return ["--config", str(path)]
+
+
+def _out_is_a_file(folder: Path) -> list[str]:
+    (folder / "file").touch()
+    return ["--out", str(folder / "file")]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (_out_is_a_file, ": Not a directory"),
+        (_lacks_a_model, "models.rosa/panda-task-monitor: is missing; add"),
+    ],
+)
+def test_nothing_starts_with_input_that_cannot_work(
+    words: Callable[[Path], list[str]],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo", *words(tmp_path)])
+    assert main() == 2
+    assert says in capsys.readouterr().err

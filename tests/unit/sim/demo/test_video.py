@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from rosa_sim.demo.demo import video
+from rosa_sim.demo import video
 from rosa_sim.demo.video import RATE_HZ, SIZE, Shot, resample, wrap
 
 
