@@ -42,7 +42,7 @@ class FrozenPictures:
     def repeated_s(self, name: str, fingerprint: int, joints_rad: Array | None, now_s: float) -> float:
         """A picture of camera `name` arrives: 0 when it is a new sample, else for how long none has been, s.
 
-        `joints_rad` (joints,) is where the arm is now; None while nobody knows, which counts as moved for no camera.
+        `joints_rad` (joints,) is where the arm is now; None while unknown: then every picture counts as new.
         """
         seen = self._seen.get(name)
         if seen is None or seen.fingerprint != fingerprint or seen.joints_rad is None or joints_rad is None:
