@@ -129,17 +129,17 @@ class OperatorClient:
     def stop_all(self, wait_s: float) -> None:
         """Stop every arm that is discovered at once, without listing robots first; arms discovered later, then."""
         topic = self.node.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
-        told = 0
+        reached = 0
 
         def tell() -> None:
-            nonlocal told
+            nonlocal reached
             listening = topic.get_subscription_count()
-            if listening > told:
+            if listening > reached:
                 topic.publish(Bool(data=True))
-            told = listening
+            reached = listening
 
         self.node.create_timer(TELL_EVERY_S, tell)
-        self.spin(lambda: told, wait_s)
+        self.spin(lambda: reached, wait_s)
 
     def must_know(self, namespace: str) -> None:
         """Raises `OperatorError` when there is no such robot, and names those that there are."""
