@@ -47,6 +47,7 @@ from rosa_client.bringup.graph import (
     robot_graph,
     robots_of,
 )
+from rosa_client.bringup.names import Names
 from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.operator.rviz import rviz_config
@@ -60,6 +61,7 @@ DEFAULTS = {
 CHOICES = {"driver": sorted(DRIVERS)}
 BOOLEAN = ["true", "false"]
 FRAME = "world"
+NAMES = Names()  # held until this process ends
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -104,6 +106,7 @@ def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     cell = given(Cell, context)
     robots = robots_of(given(Robot, context), cell)
     check_robots(robots)
+    NAMES.take([robot.namespace for robot in robots])
     rviz = LaunchConfiguration("rviz").perform(context) == "true"
     exits = Exits(roles_of(robots))
     actions: list[LaunchDescriptionEntity] = []

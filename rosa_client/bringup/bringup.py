@@ -23,6 +23,7 @@ import yaml
 
 from rosa_client.bringup.activation import activate
 from rosa_client.bringup.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.bringup.names import Names
 from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
@@ -63,6 +64,7 @@ class Bringup:
         self._told: set[str] = set()  # processes whose end was reported
         self.down: set[str] = set()  # processes that were ended on purpose
         self._last = last
+        self._names = Names()
         self.unlogged = ""  # why the logs are incomplete; empty: they are not
         self._server = server
         self._logs = logs
@@ -88,6 +90,7 @@ class Bringup:
     def stop(self) -> None:
         """End everything; safe to call twice."""
         self.supervisor.stop(listening=not self._last)
+        self._names.release()
 
     def failure(self) -> str:
         """Why no robot can work any more, and where the logs are; empty while one can."""
@@ -130,6 +133,7 @@ class Bringup:
 
     def _start(self) -> None:
         check_robots(self._robots)
+        self._names.take([robot.namespace for robot in self._robots])
         if self._server is not None:
             self.start_server()
         if self._panel is not None:

@@ -32,6 +32,7 @@ from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
 from rosa_client.nodes.emergency_stop import EmergencyStopPort
+from rosa_client.nodes.identity import announce
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import declare, run_node
@@ -60,6 +61,7 @@ class ArmNode(Node):
     def __init__(self) -> None:
         super().__init__("arm_node")
         declare(self, PARAMETERS)
+        announce(self)
         path = self.get_parameter("robot").value
         self._spec = load_robot(path)
         if problems := pose_problems(self._spec):

@@ -16,6 +16,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import Frame, create_cameras
+from rosa_client.nodes.identity import announce
 from rosa_client.nodes.shell import declare, run_node
 from rosa_contract.errors import ConfigError
 from rosa_contract.images import encode_image
@@ -36,6 +37,7 @@ class CameraNode(Node):
     def __init__(self) -> None:
         super().__init__("camera_node")
         declare(self, PARAMETERS)
+        announce(self)
         spec = load_robot(self.get_parameter("robot").value)
         driver = self.get_parameter("driver").value or spec.camera_driver
         self._driver = create_cameras(driver, spec.cameras, self, self.get_parameter("source").value)

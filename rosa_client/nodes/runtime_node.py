@@ -21,6 +21,7 @@ from rosa_client.ask import answer_within
 from rosa_client.greeting import robot_id_of
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
+from rosa_client.nodes.identity import announce
 from rosa_client.nodes.ros_body import RosBody
 from rosa_client.nodes.shell import declare, run_node
 from rosa_client.runtime.choices import first_alert
@@ -50,6 +51,7 @@ class RuntimeNode(LifecycleNode):
     def __init__(self) -> None:
         super().__init__("runtime_node")
         declare(self, PARAMETERS)
+        announce(self)
         self._body: RosBody | None = None
         self._loop: RobotLoop | None = None
         self._ended: Future | None = None
