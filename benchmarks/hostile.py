@@ -1,8 +1,8 @@
 """What one hostile peer can do to a server: tried, promised, happened.
 
-    python benchmarks/hostile.py [--before DIR]
+    python benchmarks/hostile.py [--out FILE] [--before FILE COMMIT]
 
-`--before`: the checkout of an older commit, whose server is tried as well and shown beside this one's.
+`--before`: what this script wrote in the checkout of an older commit, shown beside what happens now.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import datetime
 import json
 import os
 import platform
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -36,8 +34,8 @@ from rosa_contract.images import EncodedImage
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_sim.fuzz.honest import HELLO
 from rosa_sim.fuzz.mutate import FRONT, summed
-from rosa_sim.fuzz.run import ROOT, server
-from rosa_sim.fuzz.wire import MORE, Peer, frame, message
+from rosa_sim.fuzz.run import server
+from rosa_sim.fuzz.wire import MORE, Peer, frame, idle_connections, message
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STRANGER = "127.0.0.2"
@@ -150,12 +148,8 @@ def flood(data: bytes) -> Callable[[Place], Happened]:
 
 
 def idle(place: Place) -> Happened:
-    connections = []
-    for _ in range(IDLE):
-        with contextlib.suppress(OSError):
-            connections.append(
-                socket.create_connection(("127.0.0.1", int(place.endpoint.rsplit(":", 1)[1])), 2)
-            )
+    connections = idle_connections("127.0.0.1", int(place.endpoint.rsplit(":", 1)[1]), IDLE)
+    time.sleep(1.0)
     for worker in place.process.children():
         worker.kill()
     end_s = time.monotonic() + BOX_S
@@ -166,10 +160,11 @@ def idle(place: Place) -> Happened:
             good = newcomer.in_time()
         time.sleep(0.2)
     alive = place.process.is_running() and place.process.status() != psutil.STATUS_ZOMBIE
+    ended = "ended" if "Traceback" not in place.log.read_text() else "ended with a traceback"
     for one in connections:
         one.close()
     newcomer.socket.close()
-    words = f"server {'runs' if alive else 'ended'}; a new robot gets {good} of {ASKED} answers in time"
+    words = f"server {'runs' if alive else ended}; a new robot gets {good} of {ASKED} answers in time"
     return words, alive and good >= LEAST
 
 
@@ -281,12 +276,12 @@ TRIED: tuple[tuple[str, str, Callable[[Place], Happened], int], ...] = (
 )
 
 
-def attempt(tried: Callable[[Place], Happened], root: Path, descriptors: int) -> Happened:
-    """Against a server of its own, which runs the code in `root`."""
+def attempt(tried: Callable[[Place], Happened], descriptors: int) -> Happened:
+    """Against a server of its own."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.set(zmq.MAX_SOCKETS, ROBOTS + 100)
     with tempfile.TemporaryDirectory(prefix="rosa-hostile-") as folder:
-        with server(Path(folder), root=root, descriptors=descriptors) as (process, endpoint, _, log):
+        with server(Path(folder), descriptors=descriptors) as (process, endpoint, _, log):
             robot = Robot(endpoint, "r1", context)
             robot.hello()
             place = Place(endpoint, psutil.Process(process.pid), log, context, robot)
@@ -298,26 +293,27 @@ def attempt(tried: Callable[[Place], Happened], root: Path, descriptors: int) ->
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", type=Path, help="checkout of an older commit")
+    parser.add_argument("--out", type=Path, default=RESULTS / "hostile.json")
+    parser.add_argument("--before", nargs=2, metavar=("FILE", "COMMIT"), help="an older commit's results")
     arguments = parser.parse_args()
     more_descriptors()
-    older = ""
-    if arguments.before is not None:
-        show = ["git", "-C", str(arguments.before), "rev-parse", "--short", "HEAD"]
-        older = subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip()
+    before: dict[str, str] = {}
+    if arguments.before:
+        older = json.loads(Path(arguments.before[0]).read_text())
+        before = {row["tried"]: row["happened"] for row in older["rows"]}
     rows, held = [], 0
     for what, promise, tried, descriptors in TRIED:
         row: dict[str, Any] = {"tried": what, "promised": promise}
-        if older:
-            row[f"at {older}"] = attempt(tried, arguments.before.resolve(), descriptors)[0]
-        row["happened"], holds = attempt(tried, ROOT, descriptors)
+        if before:
+            row[f"at {arguments.before[1]}"] = before[what]
+        row["happened"], holds = attempt(tried, descriptors)
         held += holds
         row["holds"] = "yes" if holds else "**no**"
         rows.append(row)
         print(json.dumps(row), flush=True)
     result = {
         "name": "hostile peers",
-        "command": "python benchmarks/hostile.py" + (" --before DIR" if older else ""),
+        "command": "python benchmarks/hostile.py" + (" --before FILE COMMIT" if before else ""),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": datetime.date.today().isoformat(),
         "aims": [
@@ -328,7 +324,7 @@ def main() -> int:
         ],
         "rows": rows,
     }
-    (RESULTS / "hostile.json").write_text(json.dumps(result, indent=2) + "\n")
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n")
     return 0 if held == len(rows) else 1
 
 

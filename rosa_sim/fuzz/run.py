@@ -101,11 +101,11 @@ class Outcome:
 
 @contextlib.contextmanager
 def server(
-    folder: Path, factory: str = FACTORY, root: Path = ROOT, descriptors: int = 0
+    folder: Path, factory: str = FACTORY, descriptors: int = 0
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, int, Path]]:
     """`rosa serve` with emulated models: (process, endpoint, metrics port, log file).
 
-    `root`: the checkout whose code it runs. `descriptors`: how many it may open; 0: as many as here.
+    `descriptors`: how many it may open; 0: as many as here.
     """
     port, metrics_port = free_ports(2)
     config, log = folder / "factory.yaml", folder / "server.log"
@@ -113,9 +113,9 @@ def server(
     command = [sys.executable, "-m", "rosa_server.cli", "serve", str(config)]
     if descriptors:
         command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "-", *command]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=root)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=ROOT)
     try:
         end_s = time.monotonic() + START_S
         while b"ROSA is ready" not in log.read_bytes():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -34,6 +35,19 @@ def ready() -> bytes:
         for name, value in ((b"Socket-Type", b"DEALER"), (b"Identity", b""))
     )
     return frame(b"\x05READY" + properties, COMMAND)
+
+
+def idle_connections(host: str, port: int, count: int) -> list[socket.socket]:
+    """So many at once, of which none ever says anything. Those that the gateway has no room for wait in the kernel."""
+    sockets = []
+    for index in range(count):
+        if index % 50 == 49:
+            time.sleep(0.05)  # the listener's backlog is short, and what it drops comes again after seconds
+        one = socket.socket()
+        one.setblocking(False)
+        one.connect_ex((host, port))
+        sockets.append(one)
+    return sockets
 
 
 class Peer:

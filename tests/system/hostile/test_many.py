@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import zmq
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_server.serving.descriptors import more_descriptors
+from rosa_sim.fuzz.wire import idle_connections
 from tests.system.server_harness import FRONT, JOINTS, PATIENCE_S, Server, robot, serving
 
 IDLE, ROBOTS, REQUESTS = 1500, 1000, 3
@@ -29,7 +29,8 @@ def test_idle_connections_and_a_killed_worker_do_not_end_the_server(tmp_path: Pa
     more_descriptors()
     with serving(tmp_path, descriptors=1024) as server, robot(server) as panda:
         panda.join()
-        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(IDLE)]
+        idle = idle_connections("127.0.0.1", server.port, IDLE)
+        time.sleep(1.0)
         (worker,) = server.workers()
         worker.kill()
         wait_for(server, "worker_ready", 2)
