@@ -226,7 +226,8 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
     assert robots[EASY]["alert"] is None
     said, wrong = at_once(["list"], ["decide", LATE, "dance", "--why", "for fun", "--by", "dora"])
     assert f"ALERT {number}" in said.stdout
-    assert "decide: resume | retry | return_to_safe_state | abort" in said.stdout
+    assert "decide: rosa operator decide panda0 CHOICE --why" in said.stdout
+    assert "CHOICE: resume | retry | return_to_safe_state | abort" in said.stdout
     assert wrong.returncode == 1
     assert f"{LATE}: alert {number} (" in wrong.stderr, "which alert it was about"
     assert "expected one of resume" in wrong.stderr
