@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.lanes import Lanes, live_lanes, workers
+from tests.lanes import Lane, Lanes, number_of, roles, workers
 
-LOW_PRIORITY = 5  # a third of what the others get
+LOW_PRIORITY = 10
 _spread: list[bool] = []  # this process has started others and runs no test itself
 
 
@@ -24,21 +24,19 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config) -> Lanes:
-    return Lanes(len(config.getvalue("tx")), live_lanes())
+    return Lanes(len(config.getvalue("tx")))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     given: dict[str, Any] = getattr(config, "workerinput", {})
-    if given and not _has_live_files(given["workerid"]):
-        _stand_back()
-
-
-def _has_live_files(worker: str) -> bool:
-    return int(worker.removeprefix("gw")) < live_lanes()
+    if given:
+        number = number_of(given["workerid"])
+        if number < given["workercount"] and roles(given["workercount"])[number] is Lane.BESIDE:
+            _stand_back()
 
 
 def _stand_back() -> None:
-    """Leave the cores to live files; where Linux shares them out by session (autogroup), as a session of its own."""
+    """Leave the cores to the others; where Linux shares them out by session (autogroup), as a session of its own."""
     os.setsid()
     os.nice(LOW_PRIORITY)
     with contextlib.suppress(OSError):  # a kernel without it

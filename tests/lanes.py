@@ -1,11 +1,12 @@
 """Which test runs beside which: the scheduler of `make test` for pytest-xdist.
 
-Tests of real nodes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in one
-process, in its order, with its fixtures. Of the lanes:
+Tests of real processes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in
+one process, in its order, with its fixtures. The lanes:
 
-- *live* files run real robots whose deadlines are real: at most one file for two cores at a time, at normal priority.
-- *beside* files run at low priority in the processes that have no live file: they take what the others leave.
-- *alone* files measure tenths of a second or look at the whole machine: they come last, when nothing else runs.
+- *robots*: real robots whose deadlines are real. On a small machine one file at a time.
+- *servers*: servers without robots. On a small machine one file at a time, beside the robots.
+- *beside*: what only computes, at low priority: it takes what the others leave.
+- *alone*: files that measure tenths of a second or look at the whole machine. They come last, when nothing else runs.
 
 Without pytest-xdist (`pytest tests/...`) all run one after the other.
 """
@@ -13,29 +14,32 @@ Without pytest-xdist (`pytest tests/...`) all run one after the other.
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 MOST_WORKERS = 9
 
 
 class Lane(Enum):
-    LIVE = "live"
+    ROBOTS = "robots"
+    SERVERS = "servers"
     BESIDE = "beside"
     ALONE = "alone"
 
 
-# The longest prefix of a file's path decides; what is new is live until somebody knows better.
+# The longest prefix of a file's path decides; what is new has a robot until somebody knows better. The order is that in
+# which files begin.
 LANES = {
     "tests/system/packaging/": Lane.BESIDE,  # compiles
     "tests/unit/sim/explore/test_exploration.py": Lane.BESIDE,  # first, as it is long
-    "tests/system/schedule/": Lane.BESIDE,  # servers with emulated models, and nothing that moves
-    "tests/system/server_faults/": Lane.BESIDE,
-    "tests/system/server_lifecycle/": Lane.BESIDE,
     "tests/unit/": Lane.BESIDE,
-    "tests/": Lane.LIVE,
+    "tests/system/hostile/": Lane.SERVERS,
+    "tests/system/schedule/": Lane.SERVERS,
+    "tests/system/server_faults/": Lane.SERVERS,
+    "tests/system/server_lifecycle/": Lane.SERVERS,
+    "tests/": Lane.ROBOTS,
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine
@@ -57,9 +61,10 @@ def workers() -> int:
     return min(_cores() + 1, MOST_WORKERS)
 
 
-def live_lanes() -> int:
-    """How many files with real robots may run at a time."""
-    return max(1, (workers() - 1) // 2)
+def roles(processes: int) -> list[Lane]:
+    """The lane that each process is for. The first ones help with everything when no robots are left."""
+    pairs = max(1, processes // 4)
+    return [*[Lane.ROBOTS] * pairs, *[Lane.SERVERS] * pairs, *[Lane.BESIDE] * processes][:processes]
 
 
 def _cores() -> int:
@@ -69,16 +74,23 @@ def _cores() -> int:
 class Node(Protocol):
     """A process of pytest-xdist, as the scheduler sees it."""
 
+    gateway: Any  # its `id` is gw0, gw1, ...
+
     @property
     def shutting_down(self) -> bool: ...
     def send_runtest_some(self, indices: Sequence[int]) -> None: ...
     def shutdown(self) -> None: ...
 
 
+def number_of(worker: str) -> int:
+    return int(worker.removeprefix("gw"))
+
+
 class _Work:
     """What one process has to do: the rest of its file, and what was sent to it already."""
 
-    def __init__(self) -> None:
+    def __init__(self, role: Lane) -> None:
+        self.role = role
         self.queue: deque[int] = deque()
         self.sent: list[int] = []
 
@@ -89,10 +101,9 @@ AHEAD = 2  # a process begins a test only when it knows the next one, or that th
 class Lanes:
     """A scheduler of pytest-xdist (`xdist.scheduler.protocol`)."""
 
-    def __init__(self, processes: int, live: int) -> None:
+    def __init__(self, processes: int) -> None:
         self.collection: list[str] = []
-        self._processes = processes
-        self._live = live
+        self._roles = roles(processes)
         self._collected: dict[Node, list[str]] = {}
         self._work: dict[Node, _Work] = {}
         self._files: dict[str, deque[int]] = {}  # not begun yet, in their order
@@ -105,7 +116,7 @@ class Lanes:
 
     @property
     def collection_is_completed(self) -> bool:
-        return len(self._collected) >= self._processes
+        return len(self._collected) >= len(self._roles)
 
     @property
     def tests_finished(self) -> bool:
@@ -121,7 +132,13 @@ class Lanes:
     # -- what xdist tells --
 
     def add_node(self, node: Node) -> None:
-        self._work[node] = _Work()
+        """A process has started, or one that stands in for a crashed one."""
+        number = number_of(node.gateway.id)
+        if number < len(self._roles):
+            self._work[node] = _Work(self._roles[number])
+        else:
+            missing = Counter(self._roles) - Counter(self._work[other].role for other in self._staying())
+            self._work[node] = _Work(next(iter(missing), Lane.ROBOTS))
 
     def add_node_collection(self, node: Node, collection: Sequence[str]) -> None:
         self._collected[node] = list(collection)
@@ -171,32 +188,31 @@ class Lanes:
                     index = work.queue.popleft()
                     work.sent.append(index)
                     node.send_runtest_some([index])
-                elif self._may_get_more(node):
+                elif self._waits_for_alone(node):
                     break
                 else:
                     node.shutdown()
 
+    def _next_file(self, node: Node) -> str | None:
+        lanes = [*self._takes(self._work[node].role)]
+        if self._waits_for_alone(node) and self._is_last(node):
+            lanes.append(Lane.ALONE)
+        return next((file for lane in lanes for file in self._files if lane_of(file) is lane), None)
+
+    def _takes(self, role: Lane) -> Sequence[Lane]:
+        if role is Lane.ROBOTS:
+            return Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE
+        if role is Lane.SERVERS and Lane.BESIDE not in self._roles:
+            return Lane.SERVERS, Lane.BESIDE
+        return (role,)
+
     def _staying(self) -> list[Node]:
         return [node for node in self._work if not node.shutting_down]
 
-    def _waiting(self, lane: Lane) -> str | None:
-        return next((file for file in self._files if lane_of(file) is lane), None)
-
-    def _next_file(self, node: Node) -> str | None:
-        if node in self._staying()[: self._live] and (file := self._waiting(Lane.LIVE)) is not None:
-            return file
-        if (file := self._waiting(Lane.BESIDE)) is not None:
-            return file
-        if (file := self._waiting(Lane.ALONE)) is not None and self._is_last(node):
-            return file
-        return None
-
-    def _may_get_more(self, node: Node) -> bool:
-        """The first process waits for what runs alone; live files are for the first few."""
-        staying = self._staying()
-        if self._waiting(Lane.LIVE) is not None and node in staying[: self._live]:
-            return True
-        return self._waiting(Lane.ALONE) is not None and node is staying[0]
+    def _waits_for_alone(self, node: Node) -> bool:
+        """The first process takes what runs alone."""
+        first = next((one for one in self._staying() if self._work[one].role is Lane.ROBOTS), None)
+        return node is first and any(lane_of(file) is Lane.ALONE for file in self._files)
 
     def _is_last(self, node: Node) -> bool:
         """Everybody else has done everything."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.lanes import AHEAD, LANES, Lane, Lanes, lane_of
+from tests.lanes import AHEAD, LANES, Lane, Lanes, lane_of, roles
 
 ROOT = Path(__file__).parents[2]
-LIVE = [f"tests/system/cell/test_cell.py::{name}" for name in "abc"]
-LIVE_TOO = [f"tests/system/operator/test_panel.py::{name}" for name in "abc"]
+ROBOTS = [f"tests/system/cell/test_cell.py::{name}" for name in "abc"]
+ROBOTS_TOO = [f"tests/system/operator/test_panel.py::{name}" for name in "abc"]
+SERVERS = [f"tests/system/schedule/test_schedule.py::{name}" for name in "abc"]
 BESIDE = [f"tests/unit/contract/test_codec.py::{name}" for name in "abcd"]
 BESIDE_TOO = [f"tests/unit/sim/test_expert.py::{name}" for name in "ab"]
 ALONE = [f"tests/system/arm_safety/test_arm_safety.py::{name}" for name in "abc"]
-ALL = [*ALONE, *LIVE, *LIVE_TOO, *BESIDE, *BESIDE_TOO]
+ALL = [*ALONE, *SERVERS, *ROBOTS, *ROBOTS_TOO, *BESIDE, *BESIDE_TOO]
 
 
 class Process:
     """Runs a test when it knows the next one, or that there is none, as a process of xdist does."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.gateway = SimpleNamespace(id=f"gw{number}")
         self.sent: list[int] = []
         self.shutting_down = False
 
@@ -37,9 +41,9 @@ class Process:
         return self.sent[0] if len(self.sent) > (0 if self.shutting_down else 1) else None
 
 
-def begun(processes: Sequence[Process], tests: Sequence[str] = ALL, live: int = 1) -> Lanes:
-    lanes = Lanes(len(processes), live)
-    for process in processes:
+def begun(processes: Sequence[Process], tests: Sequence[str] = ALL) -> Lanes:
+    lanes = Lanes(len(processes))
+    for process in reversed(processes):  # in whatever order they are ready
         lanes.add_node(process)
         lanes.add_node_collection(process, tests)
     lanes.schedule()
@@ -67,7 +71,7 @@ def run(lanes: Lanes, processes: Sequence[Process], slow: int = 0) -> list[list[
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("slow", [0, 1])
 def test_every_test_runs_once_and_a_file_in_its_order_in_one_process(count: int, slow: int) -> None:
-    processes = [Process() for _ in range(count)]
+    processes = [Process(number) for number in range(count)]
     lanes = begun(processes)
     done = [[test for test, _ in tests] for tests in run(lanes, processes, slow)]
     assert sorted(test for tests in done for test in tests) == sorted(ALL)
@@ -83,36 +87,42 @@ def test_every_test_runs_once_and_a_file_in_its_order_in_one_process(count: int,
     assert not lanes.has_pending
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("slow", [0, 1])
-@pytest.mark.parametrize("live", [1, 2])
-def test_live_files_keep_to_their_lanes_and_nothing_runs_beside_what_runs_alone(
-    count: int, slow: int, live: int
-) -> None:
-    processes = [Process() for _ in range(count)]
-    done = run(begun(processes, live=live), processes, slow)
-    for number, tests in enumerate(done):
+def test_files_keep_to_their_lanes_and_nothing_runs_beside_what_runs_alone(count: int, slow: int) -> None:
+    processes = [Process(number) for number in range(count)]
+    done = run(begun(processes), processes, slow)
+    for role, tests in zip(roles(count), done, strict=True):
+        lanes = {lane_of(test) for test, _ in tests}
+        if role is not Lane.ROBOTS:
+            assert not lanes & {Lane.ROBOTS, Lane.ALONE}
+        if count > 2 and role is not Lane.ROBOTS:
+            assert lanes <= {role}
         for test, others in tests:
-            if lane_of(test) is Lane.LIVE:
-                assert number < live
             if lane_of(test) is Lane.ALONE:
                 assert others == []
     assert done[0][-1][0] in ALONE, "and it comes last"
 
 
+def test_two_cores_have_one_process_for_each_lane() -> None:
+    assert roles(3) == [Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE]
+    assert roles(1) == [Lane.ROBOTS]
+    assert Counter(roles(9)) == {Lane.ROBOTS: 2, Lane.SERVERS: 2, Lane.BESIDE: 5}
+
+
 def test_a_process_is_never_sent_more_than_it_needs_so_that_a_run_can_be_stopped() -> None:
-    processes = [Process(), Process()]
+    processes = [Process(0), Process(1)]
     begun(processes)
     assert [len(process.sent) for process in processes] == [AHEAD, AHEAD]
 
 
 def test_what_a_crashed_process_had_not_begun_goes_to_others() -> None:
-    crashing, other = Process(), Process()
+    crashing, other = Process(0), Process(1)
     lanes = begun([crashing, other])
     assert crashing.running is not None
     crashed_in = ALL[crashing.running]
     assert lanes.remove_node(crashing) == crashed_in
-    fresh = Process()
+    fresh = Process(2)
     lanes.add_node(fresh)
     lanes.add_node_collection(fresh, ALL)
     lanes.schedule()
@@ -121,7 +131,7 @@ def test_what_a_crashed_process_had_not_begun_goes_to_others() -> None:
 
 
 def test_a_run_that_is_stopped_sends_nothing_more() -> None:
-    processes = [Process(), Process()]
+    processes = [Process(0), Process(1)]
     lanes = begun(processes)
     for process in processes:
         process.shutdown()
@@ -129,8 +139,8 @@ def test_a_run_that_is_stopped_sends_nothing_more() -> None:
 
 
 def test_processes_that_see_different_tests_are_an_error() -> None:
-    lanes = Lanes(2, 1)
-    for process, tests in ((Process(), ALL), (Process(), ALL[1:])):
+    lanes = Lanes(2)
+    for process, tests in ((Process(0), ALL), (Process(1), ALL[1:])):
         lanes.add_node(process)
         lanes.add_node_collection(process, tests)
     with pytest.raises(RuntimeError, match="different tests, such as"):
@@ -138,13 +148,13 @@ def test_processes_that_see_different_tests_are_an_error() -> None:
 
 
 def test_no_tests_end_at_once() -> None:
-    processes = [Process(), Process()]
+    processes = [Process(0), Process(1)]
     begun(processes, [])
     assert all(process.shutting_down for process in processes)
 
 
-def test_what_is_new_is_live() -> None:
-    assert lane_of("tests/system/new/test_new.py::test") is Lane.LIVE
+def test_what_is_new_may_have_a_robot() -> None:
+    assert lane_of("tests/system/new/test_new.py::test") is Lane.ROBOTS
 
 
 def test_every_lane_names_files_that_exist() -> None:
