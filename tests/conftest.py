@@ -13,7 +13,7 @@ import pytest
 
 from tests.lanes import Lane, Lanes, number_of, roles, workers
 
-LOW_PRIORITY = 10
+LOW_PRIORITY = 5  # a third of what the others get
 _spread: list[bool] = []  # this process has started others and runs no test itself
 
 
