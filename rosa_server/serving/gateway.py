@@ -119,7 +119,7 @@ class Gateway:
         self._doorman.step(now_s)
         if self._keys is not None and now_s >= self._next_keys_s:
             self._next_keys_s = now_s + KEYS_EVERY_S
-            self._revoke(now_s, self._keys.refresh())
+            self._revoke(now_s, self._keys.revoked())
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
