@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,40 @@ class Gateway:
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
 
 
+SHARED, ROUTED = "shared", "routed"
+ADAPTIVE, PLANNED = "adaptive", "planned"
+
+
+@dataclass(frozen=True)
+class Policies:
+    """How a server carries out a schedule; each choice can be made as the paper makes it (docs/scheduler.md)."""
+
+    queues: str = setting(
+        "shared: servers with the same model and component take calls from one queue; routed: each robot has its own"
+        " server, as in the paper",
+        SHARED,
+        choices=(SHARED, ROUTED),
+    )
+    batches: str = setting(
+        "adaptive: what waits, up to the size at which robots act fastest; planned: the schedule's batch",
+        ADAPTIVE,
+        choices=(ADAPTIVE, PLANNED),
+    )
+    continuous: bool = setting(
+        "calls of a model that batches continuously are answered one by one, several at a time; false: in batches",
+        True,
+    )
+    at_once: int | None = setting(
+        "calls of such a model that run at a time on one server; default: as few as carry the load",
+        None,
+        at_least=1,
+        at_most=64,
+    )
+
+
+PUBLISHED = Policies(queues=ROUTED, batches=PLANNED, continuous=False)  # as the paper has them
+
+
 @dataclass(frozen=True)
 class Factory:
     """A whole factory description."""
@@ -155,13 +189,14 @@ class Factory:
     tasks: Mapping[str, Task]
     models: Mapping[str, Model]
     gateway: Gateway
+    policies: Policies = field(default_factory=Policies)
 
     def models_of(self, task: str) -> dict[str, str]:
         """Component name -> model name of one task."""
         return {name: component.model for name, component in self.tasks[task].components.items()}
 
 
-SECTIONS = ("server_cluster", "robot_fleet", "models", "gateway")
+SECTIONS = ("server_cluster", "robot_fleet", "models", "gateway", "policies")
 
 
 def load_factory(path: str | Path) -> Factory:
@@ -203,6 +238,7 @@ def factory_from(document: Any, source: str) -> Factory:
     gateway = reader.section(Gateway, "gateway", entries.get("gateway", {}))
     if gateway and (problem := endpoint_problem(gateway.bind, binds=True)):
         reader.fail("gateway.bind", problem, "out_of_range")
+    policies = reader.section(Policies, "policies", entries.get("policies", {}))
     tasks = {}
     for name, value in entries.items():
         if name in SECTIONS:
@@ -225,7 +261,7 @@ def factory_from(document: Any, source: str) -> Factory:
     reader.finish()
     _check_placement(reader, cluster, tasks, models)
     reader.finish()
-    return Factory(cluster, fleet, tasks, models, gateway)
+    return Factory(cluster, fleet, tasks, models, gateway, policies)
 
 
 def _check_task(reader: Reader, name: str, task: Task) -> None:

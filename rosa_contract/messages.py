@@ -183,13 +183,17 @@ class HealthReport:
 
 @dataclass(frozen=True)
 class WorkerReady:
-    """A worker has loaded and warmed up its model. `images`: camera -> (height, width); `state`: name -> length."""
+    """A worker has loaded and warmed up its model. `images`: camera -> (height, width); `state`: name -> length.
+
+    `at_once`: calls that it runs at a time, each answered by itself, where the model batches continuously; 1: none.
+    """
 
     worker_id: str
     model: str
     max_batch: int
     images: Mapping[str, tuple[int, int]]
     state: Mapping[str, int]
+    at_once: int = 1
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,10 @@ def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
         images[name] = fields.size(entry[0], entry[1])
     state = fields.lengths(header, "s", "worker_ready: state")
     max_batch = fields.whole(header.get("b"), "max_batch", 1, MAX_BATCH)
-    return m.WorkerReady(fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state)
+    at_once = fields.whole(header.get("o", 1), "at_once", 1, MAX_BATCH)
+    return m.WorkerReady(
+        fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state, at_once
+    )
 
 
 def _execute(header: Header, frames: Sequence[Frame]) -> m.Execute:

@@ -93,13 +93,15 @@ def _health_report(message: m.HealthReport) -> Parts:
 
 
 def _worker_ready(message: m.WorkerReady) -> Parts:
-    header = {
+    header: Header = {
         "w": message.worker_id,
         "m": message.model,
         "b": message.max_batch,
         "i": {name: list(size) for name, size in message.images.items()},
         "s": dict(message.state),
     }
+    if message.at_once > 1:
+        header["o"] = message.at_once
     return header, []
 
 

@@ -39,7 +39,11 @@ class ModelOutput:
 
 @runtime_checkable
 class Backend(Protocol):
-    """A model. Constructed cheaply; nothing heavy happens before `load()`."""
+    """A model. Constructed cheaply; nothing heavy happens before `load()`.
+
+    One that batches continuously by itself, as vLLM does, may have an attribute `at_once` above 1: so many calls of
+    `infer` it takes at a time, from different threads.
+    """
 
     input_spec: InputSpec
     max_batch: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import read_yaml
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
+from rosa_server.models.continuous import Shared
 from rosa_server.serving.core.batch_profile import BatchProfile
 
 
@@ -24,7 +26,8 @@ class EmulatedBackend:
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
     (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
     the request names none. Every other component answers `text` and `verdict`; the empty one means "safe" of a
-    safety component and "ongoing" of any other.
+    safety component and "ongoing" of any other. With `at_once` above 1 it batches continuously: so many calls run at a
+    time, and each gets on the slower the more there are.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class EmulatedBackend:
         max_batch: int = 32,
         memory_mb: float = 0.0,
         load_s: float = 0.0,
+        at_once: int = 1,
     ) -> None:
         self.input_spec = InputSpec(
             {name: (h, w) for name, (h, w) in (images or {}).items()}, dict(state or {})
@@ -55,6 +59,10 @@ class EmulatedBackend:
         self._shape = (horizon, dof)
         self._verdict, self._text = verdict, text
         self._load_s = load_s
+        self.at_once = at_once
+        self._shared: Shared[object] = Shared(self._mean_s)
+        self._changed = threading.Condition()
+        self._ended: list[object] = []
 
     def load(self) -> None:
         time.sleep(self._load_s)
@@ -62,21 +70,41 @@ class EmulatedBackend:
     def warm_up(self) -> None:
         """There is nothing to warm."""
 
+    def _mean_s(self, size: int) -> float:
+        if self._profile is not None:
+            return self._profile.service_s(size)
+        return (self._latency_ms + self._per_item_ms * size) / 1000
+
     def batch_ms(self, size: int) -> float:
         """How long the next batch of this size takes."""
-        if self._profile is not None:
-            mean_ms = self._profile.service_s(size) * 1000
-        else:
-            mean_ms = self._latency_ms + self._per_item_ms * size
+        mean_ms = self._mean_s(size) * 1000
         varied_ms = mean_ms + self._random.gauss(0.0, self._jitter_ms) if self._jitter_ms else mean_ms
         return max(0.0, varied_ms)
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)
-        duration_ms = self.batch_ms(len(batch))
-        if duration_ms > 0:
+        if self.at_once > 1:
+            self._run_beside_others(len(batch))
+        elif (duration_ms := self.batch_ms(len(batch))) > 0:
             time.sleep(duration_ms / 1000)
         return [self._answer(one) for one in batch]
+
+    def _run_beside_others(self, size: int) -> None:
+        """Return when this call would have ended, given all that run with it. Called in a thread of its own."""
+        me = object()
+        with self._changed:
+            alone_ms = self._mean_s(size) * 1000
+            length = self.batch_ms(size) / alone_ms if alone_ms > 0 else 0.0
+            self._shared.begin(time.perf_counter(), me, length)
+            self._changed.notify_all()
+            while me not in self._ended:
+                now_s = time.perf_counter()
+                if self._shared.next_s <= now_s:
+                    self._ended.append(self._shared.end(now_s)[0])
+                    self._changed.notify_all()
+                else:
+                    self._changed.wait(self._shared.next_s - now_s)
+            self._ended.remove(me)
 
     def _answer(self, one: ModelInput) -> ModelOutput:
         if one.component != "system1":

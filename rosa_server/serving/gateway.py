@@ -119,7 +119,7 @@ class Gateway:
         self._doorman.step(now_s)
         if self._keys is not None and now_s >= self._next_keys_s:
             self._next_keys_s = now_s + KEYS_EVERY_S
-            self._revoke(now_s, self._keys.revoked())
+            self._revoke(now_s, self._keys.refresh())
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
@@ -285,7 +285,7 @@ class Gateway:
         execute = m.Execute(batch.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
         frames = codec.encode(execute)
         shm = self._shm.get(batch.worker_id)
-        if shm is not None and shm.send(batch.buffer, frames):
+        if shm is not None and shm.send(batch.buffer, frames, batch.buffers):
             return
         self._workers.send_multipart([batch.worker_id.encode(), *frames], copy=False)
 

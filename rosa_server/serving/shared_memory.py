@@ -25,7 +25,7 @@ LEAST_BYTES = 8 << 10  # smaller frames are cheaper to send
 
 
 class ShmWriter:
-    """The gateway's end: one slot per batch that the worker may hold."""
+    """The gateway's end. The memory is split into one slot for each batch that the worker may hold."""
 
     def __init__(self, size: int = SHM_BYTES) -> None:
         self.fd = os.memfd_create("rosa-worker", os.MFD_CLOEXEC)
@@ -36,7 +36,7 @@ class ShmWriter:
         except OSError:
             os.close(self.fd)
             raise
-        self._slot_bytes = size // CREDITS
+        self._size = size
         self.socket.setblocking(False)
 
     @property
@@ -44,20 +44,21 @@ class ShmWriter:
         """What the worker inherits."""
         return self.fd, self.theirs.fileno()
 
-    def send(self, slot: int, frames: Sequence[Any]) -> bool:
-        """Send a batch; False when it does not fit and has to take the other way."""
-        return _send(self.socket, self.stow(slot, frames))
+    def send(self, slot: int, frames: Sequence[Any], slots: int = CREDITS) -> bool:
+        """Send a batch; False when it does not fit and has to take the other way. `slots`: the same in every call."""
+        return _send(self.socket, self.stow(slot, frames, slots))
 
     def receive(self) -> list[bytes] | None:
         """The next message of the worker, or None. Raises `EOFError` when the worker has ended."""
         return _receive(self.socket)
 
-    def stow(self, slot: int, frames: Sequence[Any]) -> list[Any]:
+    def stow(self, slot: int, frames: Sequence[Any], slots: int = CREDITS) -> list[Any]:
         """`frames` with the large ones emptied, and one more frame that says where they are.
 
         What does not fit into the slot stays in place and is sent.
         """
-        at, end = slot * self._slot_bytes, (slot + 1) * self._slot_bytes
+        slot_bytes = self._size // slots
+        at, end = slot * slot_bytes, (slot + 1) * slot_bytes
         left: list[Any] = []
         places: list[tuple[int, int, int]] = []
         for index, frame in enumerate(frames):

@@ -13,7 +13,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import zmq
@@ -31,6 +34,7 @@ from rosa_server.serving.shared_memory import ShmReader
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
+Done = tuple[m.Execute, float, Sequence["Outcome"]]  # a batch, its time in ms, and what came of each request
 Outcome = bytes | tuple[str, str]  # an encoded output, or (cause, reason)
 
 
@@ -63,13 +67,18 @@ class Worker:
         if self._shm is not None:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
         self.stopping = False
+        self.at_once = 1
+
+    def close(self) -> None:
+        """Nothing runs beside the loop."""
 
     def announce(self) -> None:
         """Tell the gateway that the model is warm, what it takes and how much at once."""
         needs = self._backend.input_spec
         most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
-        ready = m.WorkerReady(self._spec.worker_id, self._spec.model, most, images, dict(needs.state))
+        names = (self._spec.worker_id, self._spec.model)
+        ready = m.WorkerReady(*names, most, images, dict(needs.state), self.at_once)
         self._socket.send_multipart(codec.encode(ready))
 
     def run(self) -> None:
@@ -79,16 +88,16 @@ class Worker:
     def step(self) -> None:
         """Take one batch, decode it, infer, reply. Returns after a while when none comes."""
         message = self._take()
-        if message is None:
-            return
         if isinstance(message, m.Drain):
             self.stopping = True
-            return
-        decoded = [self._decode(frames) for frames in message.frames]
+        elif message is not None:
+            self._reply(*self._execute(message))
+
+    def _execute(self, batch: m.Execute) -> Done:
+        decoded = [self._decode(frames) for frames in batch.frames]
         started_s = time.perf_counter()
         outcomes = self._infer(decoded)
-        inference_ms = (time.perf_counter() - started_s) * 1000
-        self._reply(message, inference_ms, outcomes)
+        return batch, (time.perf_counter() - started_s) * 1000, outcomes
 
     def _take(self) -> m.Execute | m.Drain | None:
         come = self._poller.poll(POLL_MS)
@@ -97,7 +106,7 @@ class Worker:
         frames: Sequence[Any] | None = None
         if come[0][0] is self._socket:
             frames = self._socket.recv_multipart(copy=False)
-        elif self._shm is not None:
+        elif self._shm is not None and come[0][0] == self._shm.socket.fileno():
             try:
                 frames = self._shm.receive()
             except EOFError:
@@ -162,6 +171,50 @@ class Worker:
             self._socket.send_multipart(answer)
 
 
+class ContinuousWorker(Worker):
+    """For a model that batches continuously by itself: runs `at_once` batches at a time, each in a thread."""
+
+    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], at_once: int) -> None:
+        super().__init__(spec, backend, socket)
+        self.at_once = at_once
+        self._threads = ThreadPoolExecutor(at_once, "call")
+        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
+        self._poller.register(self._woken, zmq.POLLIN)
+
+    def step(self) -> None:
+        """Take a batch or hand back what has been done, whichever comes first."""
+        message = self._take()
+        if isinstance(message, m.Drain):
+            self.stopping = True
+        elif message is not None:
+            self._threads.submit(self._beside, message)
+        while not self._done.empty():
+            self._reply(*self._done.get())
+
+    def _take(self) -> m.Execute | m.Drain | None:
+        message = super()._take()
+        if message is None:
+            with suppress(BlockingIOError):  # it was not this that woke it
+                os.read(self._woken, self.at_once)
+        return message
+
+    def close(self) -> None:
+        """Wait for what runs and end the threads."""
+        self._threads.shutdown()
+        self._poller.unregister(self._woken)
+        for end in (self._woken, self._wake):
+            os.close(end)
+
+    def _beside(self, batch: m.Execute) -> None:
+        """In a thread of its own; the sockets belong to the main one."""
+        self._done.put(self._execute(batch))
+        with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken
+            os.write(self._wake, b"1")
+
+
 def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:
     """The encoded output, or why it cannot be sent."""
     if isinstance(answer, tuple):
@@ -223,10 +276,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         socket.setsockopt(zmq.LINGER, 2000)
         socket.setsockopt(zmq.RCVHWM, 0)  # bounded by this worker's credits
         socket.connect(spec.endpoint)
-        worker = Worker(spec, backend, socket)
+        at_once = getattr(backend, "at_once", 1)
+        worker = (
+            ContinuousWorker(spec, backend, socket, at_once) if at_once > 1 else Worker(spec, backend, socket)
+        )
         signal.signal(signal.SIGTERM, lambda *_: setattr(worker, "stopping", True))
         worker.announce()
         worker.run()
+        worker.close()
     backend.close()
     return 0
 

@@ -163,6 +163,7 @@ def _specs(serving: Serving, folder: Path, endpoint: str) -> list[WorkerSpec]:
                 "horizon": horizon,
                 "dof": dof,
                 "max_batch": replica.batch or LARGEST_BATCH,
+                "at_once": replica.at_once or 1,
             }
             name = f"{replica.id}/{number}"
             specs.append(WorkerSpec(name, replica.model, "emulated", endpoint, None, options))

@@ -293,8 +293,9 @@ class Simulation:
             f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
         )
         self._workers[worker.worker_id] = worker
+        most = replica.batch or LARGEST_BATCH
         self.core.on_ready(
-            self.now_s, WorkerReady(worker.worker_id, replica.model, replica.batch or LARGEST_BATCH, {}, {})
+            self.now_s, WorkerReady(worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1)
         )
 
     def _replica(self, worker: SimulatedWorker) -> Replica:
@@ -304,13 +305,28 @@ class Simulation:
         worker = self._workers.get(batch.worker_id)
         if worker is None:
             return  # it is gone, and the core has been told
+        if self._replica(worker).at_once is not None:
+            worker.shared.begin(now_s, batch, worker.varied())
+            self._running_changes(now_s, worker)
+            return
         service_s = worker.service_s(len(batch.calls))
         ends_s = worker.gpu.take(now_s, service_s, self._window)
         self._at(ends_s, BATCH_ENDS, worker, executed(batch, service_s, self._answers))
 
     def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
-        if worker.alive:
+        if not worker.alive:
+            return
+        if done is not None:
             self.core.on_executed(now_s, worker.worker_id, done)
+        elif now_s == worker.shared.next_s:
+            batch, begun_s = worker.shared.end(now_s)
+            self.core.on_executed(now_s, worker.worker_id, executed(batch, now_s - begun_s, self._answers))
+            self._running_changes(now_s, worker)
+
+    def _running_changes(self, now_s: float, worker: SimulatedWorker) -> None:
+        worker.gpu.busy(now_s, bool(worker.shared), self._window)
+        if worker.shared.next_s < inf:
+            self._at(worker.shared.next_s, BATCH_ENDS, worker, None)
 
     def _at(self, time_s: float, kind: int, subject: Any, what: Any) -> None:
         self._order += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from rosa_contract.config import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config import SYSTEM1, Factory, FleetEntry
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Problem, problem_from
@@ -86,6 +87,8 @@ def system_of(name: str, factory: Factory, library: ProfileLibrary, variation: f
     if name in BASELINES:
         placement, admission = _baseline_placement(schedule, factory), None
     else:
+        if name == PUBLISHED:
+            factory = replace(factory, policies=AS_PUBLISHED)
         placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
     if not placement.routes:
         return System(name, schedule, None)
@@ -190,7 +193,8 @@ def _component_of(placement: Placement, schedule: Schedule, replica: Replica) ->
 
 
 def _service(library: ProfileLibrary, schedule: Schedule, replica: Replica, component: str) -> BatchProfile:
-    """Time of a batch by its size, in the configuration that the schedule has chosen for this replica."""
+    """Time of a batch by its size, in the configuration that the schedule has chosen for this replica; with batches of
+    another size than planned, in whichever is fastest."""
     profile = library.get_for(replica.model, component, schedule.gpu_type)
     server = schedule.server(replica.server)
     for configuration in profile.configurations_for(component):

@@ -1,6 +1,7 @@
 """Workers whose model takes as long as its profile says, on GPUs that run one batch after another.
 
-Times are per batch size, as `rosa_server/models/emulated.py` reads them: a worker runs a batch as a whole. A profile
+Times are per batch size, as `rosa_server/models/emulated.py` reads them: a worker runs a batch as a whole, or, where
+the model batches continuously, several calls at a time of which each gets on the slower the more there are. A profile
 whose static batches are padded has one size only, which is then the time of every smaller batch, too.
 """
 
@@ -11,6 +12,7 @@ from random import Random
 
 from rosa_contract.config import SAFETY, SYSTEM1
 from rosa_contract.messages import Executed, Output
+from rosa_server.models.continuous import Shared
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
 
@@ -21,13 +23,23 @@ class Gpu:
 
     free_s: float = 0.0
     busy_s: float = 0.0  # in the window
+    _since_s: float | None = None  # running several calls at a time since then
 
     def take(self, now_s: float, service_s: float, window: tuple[float, float]) -> float:
         """Run something as soon as it is free; returns when it ends."""
         start_s = max(now_s, self.free_s)
         self.free_s = start_s + service_s
-        self.busy_s += max(0.0, min(self.free_s, window[1]) - max(start_s, window[0]))
+        self._count(start_s, self.free_s, window)
         return self.free_s
+
+    def busy(self, now_s: float, busy: bool, window: tuple[float, float]) -> None:
+        """From now on it runs something, or nothing."""
+        if self._since_s is not None:
+            self._count(self._since_s, now_s, window)
+        self._since_s = now_s if busy else None
+
+    def _count(self, from_s: float, to_s: float, window: tuple[float, float]) -> None:
+        self.busy_s += max(0.0, min(to_s, window[1]) - max(from_s, window[0]))
 
 
 @dataclass
@@ -43,12 +55,18 @@ class SimulatedWorker:
     rng: Random
     alive: bool = True
 
+    def __post_init__(self) -> None:
+        self.shared: Shared[Dispatch] = Shared(self.profile.service_s)
+
     def service_s(self, size: int) -> float:
         """How long the next batch of this size takes."""
-        mean_s = self.profile.service_s(size)
+        return self.profile.service_s(size) * self.varied()
+
+    def varied(self) -> float:
+        """How much longer than usual the next run takes, as a factor."""
         if not self.variation:
-            return mean_s
-        return mean_s * (1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0))))
+            return 1.0
+        return 1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0)))
 
 
 def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> Executed:

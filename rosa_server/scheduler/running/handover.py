@@ -6,6 +6,8 @@ which no slot is free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import isclose
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
@@ -20,6 +22,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC
 from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import Deployment, deploy
+from rosa_server.scheduler.running.policies import carried_out
 from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.admission import AdmissionControl, Admitted, NoAdmission
@@ -41,21 +44,29 @@ def hand_over(
     try:
         problem = problem_from(factory)
         deployment = deploy(problem, Catalog(problem, library, options), schedule)
+        policies = partial(carried_out, problem=problem, library=library, policies=factory.policies)
+        placement = policies(placement, schedule)
     except ConfigError as error:
         return placement, NoAdmission(
             f"there are no profiles to judge by ({'; '.join(map(str, error.problems))})"
         )
     except ValueError as error:
         return placement, NoAdmission(f"the profiles have changed since it was planned ({error})")
-    return placement, RunningSchedule(deployment, placement)
+    return placement, RunningSchedule(deployment, placement, policies)
 
 
 class RunningSchedule:
     """Admission while the server runs: no weights move (ROSA 3.4.4)."""
 
-    def __init__(self, deployment: Deployment, placement: Placement) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        placement: Placement,
+        policies: Callable[[Placement, Schedule], Placement],
+    ) -> None:
+        """`policies`: a placement as it is carried out."""
         self.deployment = deployment
-        self._placement = placement
+        self._placement, self._policies = placement, policies
 
     def admit(self, task: str) -> Admitted | Refused:
         """A slot for one more robot of a task, or what stands in the way."""
@@ -73,7 +84,8 @@ class RunningSchedule:
         return self._now()
 
     def _now(self) -> Placement:
-        return placement_of(self.deployment.schedule, self._placement)
+        schedule = self.deployment.schedule
+        return self._policies(placement_of(schedule, self._placement), schedule)
 
 
 def placement_of(schedule: Schedule, before: Placement | None = None) -> Placement:

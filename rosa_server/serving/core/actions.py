@@ -38,8 +38,10 @@ class Dispatch:
 
     worker_id: str
     batch_id: int
-    buffer: int  # 0 or 1: the half of the shared memory that no other batch of this worker uses
+    buffer: int  # the part of the shared memory that no other batch of this worker uses
+    buffers: int  # how many parts there are
     calls: Sequence[Call]
+    size: int  # requests that the worker runs together from here on: more than `calls` where it runs several at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,11 @@ class BatchProfile:
         self._seconds[batch_size] = new if old is None else old + LEARNING_RATE * (new - old)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that were measured."""
+        return tuple(sorted(self._seconds))
+
+    @property
     def known(self) -> bool:
         """False until the first measurement."""
         return bool(self._seconds)

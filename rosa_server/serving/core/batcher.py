@@ -34,6 +34,7 @@ class Batcher:
     def __init__(self, max_batch: int, profile: BatchProfile | None = None) -> None:
         self.max_batch = max_batch
         self.deadline_aware = True  # false: a free worker at once takes what waits, up to `max_batch`
+        self.waits = True  # false: it never waits for more requests
         self.profile = profile or BatchProfile()
         self._last_arrival_s = -math.inf
         self._gap_s = math.inf  # smoothed time between arrivals
@@ -56,7 +57,7 @@ class Batcher:
         count = self._largest_in_time(now_s, deadlines_s)
         if count < min(len(deadlines_s), self.max_batch) and self._loses_one(now_s, deadlines_s, count):
             return self._best_goodput(now_s, deadlines_s)
-        if count < len(deadlines_s) or count >= self.max_batch or not more_may_come:
+        if count < len(deadlines_s) or count >= self.max_batch or not (more_may_come and self.waits):
             return Run(count)
         if not self._waiting_pays(count):
             return Run(count)

@@ -57,7 +57,7 @@ class ServingCore:
 
     @property
     def queues(self) -> dict[str, RequestQueue]:
-        """The waiting calls by replica."""
+        """The waiting calls by replica, or by pool."""
         return {name: state.queue for name, state in self._dispatcher.replicas.items()}
 
     def actions(self) -> list[Action]:
@@ -100,9 +100,9 @@ class ServingCore:
             return  # delivered twice: as a fresher request it would replace itself
         model = session.models.get(component, "")
         route = session.routes.get(component)
-        replica = None if route is None else self.router.failover.now(route)
+        queue = None if route is None else self.router.failover.queue_of(route)
         call = self.ledger.open(
-            connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames, replica
+            connection, session.robot_id, component, model, request_id, now_s, budget_ms, frames, queue
         )
         if not model:
             known = ", ".join(session.models)
@@ -171,15 +171,18 @@ class ServingCore:
             self.on_lost(now_s, ready.worker_id, "it started again")
         model = self._factory.models.get(ready.model)
         cap = model.max_batch if model is not None and model.max_batch is not None else ready.max_batch
-        worker = self.pool.add(ready, replica, min(cap, ready.max_batch))
-        planned = self.router.placement.replicas[replica].batch
+        placed = self.router.placement.replicas[replica]
+        queue = self.router.failover.feeds_from(replica)
+        together = min(placed.at_once or 1, ready.at_once)
+        worker = self.pool.add(ready, replica, queue, min(cap, ready.max_batch), together)
+        planned = placed.batch
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
             self._do(Note("batch_below_plan", fields))
         self._streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
         if self.router.trim():  # slots of robots that left while this replica was down
             self._placement_changed(now_s)
-        self._dispatcher.replicas[replica].due_s = now_s
+        self._dispatcher.replicas[worker.queue].due_s = now_s
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back."""
@@ -196,7 +199,7 @@ class ServingCore:
         worker = self.pool.remove(worker_id)
         # A worker that never warmed up is in no pool, but its replica has failed all the same.
         replica = worker.replica if worker is not None else replica_name(worker_id)
-        if replica in self.router.placement.replicas and not self.pool.of(replica):
+        if replica in self.router.placement.replicas and not self.pool.serves(replica):
             self._streams_moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
         if worker is not None:
             self._dispatcher.recover(now_s, worker, why)
@@ -206,6 +209,11 @@ class ServingCore:
     def _streams_moved(self, now_s: float, moves: Mapping[str, str], why: str) -> None:
         """`moves`: replicas whose streams another replica runs from now on, and which."""
         self._do(*(Note("streams_moved", {"of": of, "to": to, "reason": why}) for of, to in moves.items()))
+        for worker in self.pool:
+            queue = self.router.failover.feeds_from(worker.replica)
+            if queue != worker.queue:
+                self.pool.feed_from(worker, queue)
+                self._dispatcher.replicas[queue].due_s = now_s
         self._update_batching()
         if moves:
             self._count_callers()
@@ -224,11 +232,11 @@ class ServingCore:
         self._do(*(Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)))
 
     def _reroute(self, now_s: float) -> None:
-        """Streams have moved: every open call belongs to the replica that runs its stream now."""
+        """Streams have moved: every open call belongs to the queue of its stream now."""
         for call in self.ledger:
             session = self.sessions.get(call.connection)
-            if session is not None and call.replica is not None:
-                call.replica = self.router.failover.now(session.routes[call.component])
+            if session is not None and call.queue is not None:
+                call.queue = self.router.failover.queue_of(session.routes[call.component])
         self._dispatcher.requeue(now_s)
 
     def _count_callers(self) -> None:
@@ -240,7 +248,8 @@ class ServingCore:
         replicas = self.router.placement.replicas
         for name, state in self._dispatcher.replicas.items():
             served = self.router.failover.served_by(name)
-            state.batch_as(replicas[served[-1] if served else name], self.pool)
+            plan = replicas[served[-1] if served else name]
+            state.batch_as(plan, self.pool)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The calls between being accepted and being answered: where each waits, which worker runs it, how it ends.
 
-Who may call, and which replica a call belongs to, is decided elsewhere (`core.py`) and stands on the call.
+Who may call, and which queue a call belongs to, is decided elsewhere (`core.py`) and stands on the call.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ class Dispatcher:
     """Every accepted call gets exactly one final answer."""
 
     def __init__(self, replicas: Iterable[Replica], queue_limit: int) -> None:
+        """One queue for each pool, and for each replica without one."""
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
         self._agenda = Agenda()
-        # Each learns its own times: of one model, a replica that plans is slower than one that gives verdicts.
-        self.replicas = {
-            replica.id: ReplicaState(replica, queue_limit, BatchProfile(), self._agenda)
-            for replica in replicas
-        }
+        # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
+        self.replicas: dict[str, ReplicaState] = {}
+        for replica in replicas:
+            if replica.queue not in self.replicas:
+                profile = BatchProfile(replica.service_ms)
+                self.replicas[replica.queue] = ReplicaState(replica, queue_limit, profile, self._agenda)
         self._out: list[Action] = []
 
     def actions(self) -> list[Action]:
@@ -42,7 +44,7 @@ class Dispatcher:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def arrive(self, now_s: float, call: Call) -> None:
-        """A robot has sent this call, which is open and belongs to a replica."""
+        """A robot has sent this call, which is open and belongs to a queue."""
         state = self._state_of(call)
         self.accept(now_s, call)
         if state is not None:
@@ -56,7 +58,7 @@ class Dispatcher:
         elif state is None:
             self.end(now_s, call, "robot_left", "the robot has left")
         elif state.queue.full_for(call.key):
-            waiting = f"{len(state.queue)} requests wait for {state.replica.id}"
+            waiting = f"{len(state.queue)} requests wait for {state.name}"
             self.end(now_s, call, "queue_full", f"{waiting}, the limit of queue_per_model")
         else:
             replaced = state.queue.put(call)
@@ -68,16 +70,16 @@ class Dispatcher:
         """A robot has left: end its waiting calls. Its running calls are answered, but no second worker runs them."""
         for call in self.ledger:
             if call.connection == connection:
-                state, call.replica = self._state_of(call), None
+                state, call.queue = self._state_of(call), None
                 if state is not None and call in state.queue:
                     state.queue.remove(call.key)
                     self.end(now_s, call, "robot_left", why)
 
     def requeue(self, now_s: float) -> None:
-        """Calls belong to other replicas now: move those that wait."""
+        """Calls belong to other queues now: move those that wait."""
         for state in self.replicas.values():
             for call in list(state.queue):
-                if call.replica != state.replica.id:
+                if call.queue != state.name:
                     state.queue.remove(call.key)
                     self.accept(now_s, call)
 
@@ -88,7 +90,8 @@ class Dispatcher:
         for state in self._agenda.due(now_s):
             self._expire(now_s, state)
             for worker, batch in state.feed(now_s, self.pool):
-                self._out.append(Dispatch(worker.worker_id, batch.batch_id, batch.buffer, batch.calls))
+                where = (batch.buffer, worker.credits)
+                self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
         return self._agenda.next_s()
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
@@ -98,10 +101,9 @@ class Dispatcher:
         if worker is None or batch is None or [call.ticket for call in batch.calls] != list(done.tickets):
             return False
         self.pool.finish(worker, done.batch_id, now_s)
-        size = len(batch.calls)
-        state = self.replicas[worker.replica]
-        state.batcher.profile.learn(size, done.inference_ms)
-        state.due_s = now_s
+        size = batch.size
+        self.replicas[batch.queue].batcher.profile.learn(size, done.inference_ms)
+        self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
         return True
@@ -112,7 +114,7 @@ class Dispatcher:
             for call in batch.calls:
                 if self.ledger.is_open(call.ticket):
                     self._again(now_s, call, why)
-        self.replicas[worker.replica].due_s = now_s
+        self.replicas[worker.queue].due_s = now_s
 
     def hung(self, now_s: float) -> list[WorkerState]:
         """The workers with a batch that has run far too long."""
@@ -160,12 +162,12 @@ class Dispatcher:
             self.accept(now_s, call)
 
     def _expire(self, now_s: float, state: ReplicaState) -> None:
-        live = bool(self.pool.of(state.replica.id))
+        live = bool(self.pool.of(state.name))
         for late in state.queue.expire(now_s):
             if live:
                 self.end(now_s, late, "budget_spent", "its budget was spent in the queue")
             else:
-                self.end(now_s, late, "no_worker", f"no worker of {state.replica.id} came within its budget")
+                self.end(now_s, late, "no_worker", f"no worker of {state.name} came within its budget")
 
     def _state_of(self, call: Call) -> ReplicaState | None:
-        return None if call.replica is None else self.replicas[call.replica]
+        return None if call.queue is None else self.replicas[call.queue]

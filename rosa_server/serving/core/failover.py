@@ -19,21 +19,52 @@ class Failover:
         self._warm: set[str] = set()
         self._failed: dict[str, None] = {}  # in the order of failing: the first gets the standby
         self._instead: dict[str, str] = {}  # failed replica -> the standby that runs its streams
+        self._pools: dict[str, tuple[str, ...]] = {}
+        for replica in replicas.values():
+            if replica.pool:
+                self._pools[replica.pool] = (*self._pools.get(replica.pool, ()), replica.id)
 
     def now(self, replica: str) -> str:
         """The replica that runs the streams of `replica` now."""
         return self._instead.get(replica, replica)
 
     def is_live(self, replica: str) -> bool:
-        """Whether a warm worker runs the streams of `replica`."""
-        return self.now(replica) in self._warm
+        """Whether a warm worker runs the streams of `replica`: its own, its standby's, or, once it has failed, another
+        one of its pool."""
+        if self.now(replica) in self._warm:
+            return True
+        pool = self._replicas[replica].pool
+        return (
+            bool(pool)
+            and replica in self._failed
+            and any(self.now(m) in self._warm for m in self._pools[pool])
+        )
+
+    def pool(self, name: str) -> tuple[str, ...]:
+        """The replicas of a pool as placed; empty for a queue that is no pool."""
+        return self._pools.get(name, ())
+
+    def queue_of(self, replica: str) -> str:
+        """The queue in which the calls of the streams of `replica` wait now."""
+        return self._replicas[replica].pool or self.now(replica)
+
+    def feeds_from(self, replica: str) -> str:
+        """The queue from which the workers of `replica` take calls now: a standby joins the pool of a failed one."""
+        own = self._replicas[replica]
+        if own.standby:
+            for failed, standby in self._instead.items():
+                if standby == replica and self._replicas[failed].pool:
+                    return self._replicas[failed].pool
+        return own.queue
 
     def first_cold(self, replicas: Iterable[str]) -> Replica | None:
         """The first of these replicas whose streams no warm worker runs."""
         return next((self._replicas[name] for name in replicas if not self.is_live(name)), None)
 
     def served_by(self, replica: str) -> tuple[str, ...]:
-        """The replicas whose streams `replica` runs now."""
+        """The replicas whose streams the queue of `replica`, or a pool of this name, runs now."""
+        if replica in self._pools:
+            return self._pools[replica]
         own = () if replica in self._instead else (replica,)
         return own + tuple(failed for failed, standby in self._instead.items() if standby == replica)
 

@@ -21,7 +21,7 @@ class Call:
     deadline_s: float
     frames: Sequence[Any]  # as the robot sent them; opaque here
     rank_s: float  # order in the queue: its own deadline, or the earlier one that it inherited by replacing
-    replica: str | None = None  # where it belongs now; None: nowhere, its robot has left
+    queue: str | None = None  # where it belongs now; None: nowhere, its robot has left
     dispatched_s: float = 0.0
     attempts: int = 0  # how many workers have taken it
 
@@ -53,15 +53,15 @@ class Ledger:
         now_s: float,
         budget_ms: float,
         frames: Sequence[Any],
-        replica: str | None = None,
+        queue: str | None = None,
     ) -> Call:
-        """Accept a request whose deadline is `budget_ms` from now, and which belongs to `replica`."""
+        """Accept a request whose deadline is `budget_ms` from now, and which belongs to `queue`."""
         deadline_s = now_s + budget_ms / 1000
         ticket = self._next
         self._next += 1
         times = (now_s, deadline_s)
         call = Call(
-            ticket, connection, robot_id, component, model, request_id, *times, frames, deadline_s, replica
+            ticket, connection, robot_id, component, model, request_id, *times, frames, deadline_s, queue
         )
         self._open[ticket] = call
         return call

@@ -24,7 +24,17 @@ class Replica:
     workers: int = 1
     batch: int | None = None  # largest batch; None: what the model and its worker allow
     deadline_aware: bool = True  # false: a free worker at once takes what waits, up to `batch`
+    waits: bool = True  # a free worker may wait for one more request, if it is deadline-aware and that pays
     standby: bool = False
+    pool: str = ""  # replicas of one pool take their calls from one queue; empty: each from its own
+    # Calls that run at a time, each answered by itself, where the worker can do that; None: whole batches only.
+    at_once: int | None = None
+    service_ms: Mapping[int, float] = field(default_factory=dict)  # expected of a batch, by its size
+
+    @property
+    def queue(self) -> str:
+        """The queue that its calls wait in, as placed."""
+        return self.pool or self.id
 
 
 @dataclass(frozen=True)

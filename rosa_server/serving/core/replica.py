@@ -1,4 +1,4 @@
-"""The gateway's record of one replica: the calls that wait for it, how they are batched, and when to look again."""
+"""The gateway's record of one queue, of a replica or of a pool of them: what waits, how it is batched, when to look."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ class Agenda:
 
 
 class ReplicaState:
-    """Queue and batcher of one replica. Its workers are in the pool."""
+    """Queue and batcher of one replica, or of all replicas of one pool. Their workers are in the `WorkerPool`."""
 
     def __init__(self, replica: Replica, queue_limit: int, profile: BatchProfile, agenda: Agenda) -> None:
-        self.replica = replica
+        self.name = replica.queue
         self.number = agenda.number()
         self.queue = RequestQueue(queue_limit)
         self.batcher = Batcher(1, profile)
         self.callers = 0  # streams that may send it calls
+        self._spread = False
         self._agenda, self._due_s = agenda, math.inf
 
     @property
@@ -74,17 +75,19 @@ class ReplicaState:
 
     def batch_as(self, plan: Replica, pool: WorkerPool) -> None:
         """Batch as planned for `plan`: another replica, while this one stands in for it."""
-        most = [worker.max_batch for worker in pool.of(self.replica.id)]
+        workers = pool.of(self.name)
+        most = [1 if worker.at_once > 1 else worker.max_batch for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
         self.batcher.max_batch = min([*most, *planned]) if most else 1
-        self.batcher.deadline_aware = plan.deadline_aware
+        self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits
+        self._spread = bool(plan.pool)
 
     def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
         """Give waiting calls to workers with credit. Remove expired calls first."""
         given = []
         again_s = math.inf
         while self.queue:
-            worker, free_s = pool.soonest(self.replica.id, now_s)
+            worker, free_s = pool.soonest(self.name, now_s)
             if worker is None or free_s is None:
                 break
             if free_s > now_s:
@@ -92,15 +95,22 @@ class ReplicaState:
                 break
             waiting = self._worth_running(now_s)
             deadlines_s = [call.deadline_s for call in waiting]
-            more_may_come = self.callers > len(self.queue) + pool.held(self.replica.id)
+            more_may_come = self.callers > len(self.queue) + pool.held(self.name)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
             if not isinstance(decision, Run):
                 again_s = decision.until_s
                 break
-            calls = self.queue.take(waiting[decision.first : decision.first + decision.count])
+            count = min(decision.count, self._share(len(waiting), pool))
+            calls = self.queue.take(waiting[decision.first : decision.first + count])
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
+
+    def _share(self, waiting: int, pool: WorkerPool) -> int:
+        """The most that one worker of a pool takes of what waits: while others are idle, no more than its part, as
+        smaller batches at the same time end sooner than a large one."""
+        idle = pool.idle(self.name) if self._spread else 0
+        return -(-waiting // idle) if idle > 1 else waiting
 
     def _worth_running(self, now_s: float) -> list[Call]:
         """The waiting calls, first to run first, without those that will be late even if they run now, alone.

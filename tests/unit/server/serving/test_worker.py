@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ import zmq
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
-from rosa_server.serving.worker import Worker, WorkerSpec
+from rosa_server.serving.worker import ContinuousWorker, Worker, WorkerSpec
 from tests.unit.server.serving.core.stage import IMAGES, STATE, request
 
 
@@ -96,3 +97,37 @@ def test_drain_stops_the_loop() -> None:
     with wired(codec.encode(m.Drain())) as (worker, _):
         worker.run()
         assert worker.stopping
+
+
+class Patient(Moody):
+    """Answers nobody before three calls run at the same time."""
+
+    at_once = 3
+
+    def __init__(self) -> None:
+        self.together = threading.Barrier(3, timeout=10)
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        self.together.wait()
+        return super().infer(batch)
+
+
+def test_a_model_that_batches_continuously_runs_calls_at_the_same_time() -> None:
+    with zmq.Context() as context, context.socket(zmq.PAIR) as gateway, context.socket(zmq.PAIR) as socket:
+        gateway.bind("inproc://worker")
+        socket.connect("inproc://worker")
+        worker = ContinuousWorker(WorkerSpec("w1", "policy", "", "inproc://worker"), Patient(), socket, 3)
+        worker.announce()
+        for number in range(3):
+            execute = m.Execute(number, [number], [codec.encode(request(number))])
+            gateway.send_multipart(codec.encode(execute))
+        ready = codec.decode(gateway.recv_multipart())
+        assert isinstance(ready, m.WorkerReady) and ready.at_once == 3
+        done = []
+        while len(done) < 3:
+            worker.step()
+            while gateway.poll(0):
+                done.append(codec.decode(gateway.recv_multipart()))
+        assert sorted(one.batch_id for one in done if isinstance(one, m.Executed)) == [0, 1, 2]
+        assert all(causes(one) == ["ok"] for one in done if isinstance(one, m.Executed))
+        worker.close()

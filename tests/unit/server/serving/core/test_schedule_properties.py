@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rosa_contract import messages as m
-from rosa_contract.config import Factory, parse_factory
+from rosa_contract.config import PUBLISHED, Factory, Policies, parse_factory
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
@@ -53,11 +54,16 @@ def planned() -> tuple[Factory, Schedule]:
 
 
 class Server(RuleBasedStateMachine):
-    """Robots that come, send, change their task and leave; workers that die and come back."""
+    """Robots that come, send, change their task and leave; workers that die and come back. Each robot has its servers,
+    as in the paper."""
+
+    policies = PUBLISHED
+    at_once = 1  # of workers whose model batches continuously
 
     @initialize()
     def start(self) -> None:
         factory, schedule = planned()
+        factory = replace(factory, policies=self.policies)
         placement, admission = hand_over(factory, schedule, "plan.json", LIBRARY)
         assert isinstance(admission, RunningSchedule)
         self.admission = admission
@@ -89,9 +95,11 @@ class Server(RuleBasedStateMachine):
     def bye(self, robot: str) -> None:
         before = self.routes()
         self.stage.leave(robot)
-        alive = set(self.lives.values())
-        for stream, (_, now) in self.routes().items():
-            assert now in alive or now == before[stream][1], "a stream was moved to a server that has failed"
+        live = self.stage.core.router.failover.is_live
+        for stream, (planned_replica, now) in self.routes().items():
+            assert live(planned_replica) or now == before[stream][1], (
+                "a stream was moved to a server that has failed"
+            )
 
     @rule(robot=st.sampled_from(ROBOTS), component=st.sampled_from(COMPONENTS), budget=st.integers(1, 400))
     def send(self, robot: str, component: str, budget: int) -> None:
@@ -140,7 +148,8 @@ class Server(RuleBasedStateMachine):
         self.next_id += 1
         worker = f"{replica}/0.{self.next_id}"
         self.started[worker] = replica
-        self.stage.core.on_ready(self.stage.now_s, m.WorkerReady(worker, self.replicas[replica], 16, {}, {}))
+        ready = m.WorkerReady(worker, self.replicas[replica], 16, {}, {}, self.at_once)
+        self.stage.core.on_ready(self.stage.now_s, ready)
         self.stage.settle()
 
     def routes(self) -> dict[tuple[str, str], tuple[str, str]]:
@@ -202,10 +211,22 @@ class Server(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_waits_where_its_stream_is_routed(self) -> None:
-        routes = self.routes()
-        for replica, queue in self.stage.core.queues.items():
+        routes, replicas = self.routes(), self.stage.core.router.placement.replicas
+        for name, queue in self.stage.core.queues.items():
             for call in queue:
-                assert routes[call.robot_id, call.component][1] == replica == call.replica
+                planned_replica, now = routes[call.robot_id, call.component]
+                assert (replicas[planned_replica].pool or now) == name == call.queue
+
+    @invariant()
+    def workers_take_from_the_queue_of_their_replica_or_of_whom_they_stand_in_for(self) -> None:
+        core = self.stage.core
+        replicas, instead = core.router.placement.replicas, core.router.failover._instead
+        for worker in core.pool:
+            pools = [replicas[failed].pool for failed, by in instead.items() if by == worker.replica]
+            expected = next(filter(None, pools), replicas[worker.replica].queue)
+            assert worker.queue == expected
+            assert worker in core.pool.of(expected)
+            assert len(worker.batches) <= max(2, worker.at_once), "beyond its credit"
 
     @invariant()
     def what_runs_is_on_a_worker_of_its_model_within_the_planned_batch(self) -> None:
@@ -225,8 +246,22 @@ class Server(RuleBasedStateMachine):
         assert audit(self.admission.deployment) == []
 
 
+class SharedQueues(Server):
+    """The same where servers that are alike share a queue, and some workers run several calls at a time."""
+
+    policies = Policies()
+    at_once = 3
+
+    @rule()
+    def look(self) -> None:
+        pools = [replica.pool for replica in self.stage.core.router.placement.replicas.values()]
+        assert any(pools.count(pool) > 1 for pool in pools if pool), "servers do share a queue"
+
+
 Server.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+SharedQueues.TestCase.settings = Server.TestCase.settings
 TestServer = Server.TestCase
+TestSharedQueues = SharedQueues.TestCase
 
 FOUR = """
 server_cluster: {num_servers: 5, gpu_type: NVIDIA H200}
@@ -240,7 +275,7 @@ pick:
 
 
 def test_the_place_of_a_robot_on_a_failed_server_is_no_place_for_another() -> None:
-    factory = parse_factory(FOUR)
+    factory = replace(parse_factory(FOUR), policies=PUBLISHED)
     schedule = solve(problem_from(factory), LIBRARY, Options())
     placement, admission = hand_over(factory, schedule, "plan.json", LIBRARY)
     stage = Stage(factory=FOUR, placement=placement, admission=admission)

@@ -1,0 +1,62 @@
+"""Calls that run at the same time on one GPU, as with continuous batching: each gets on the slower the more there are.
+
+While `n` calls run, each makes `1 / S(n)` of its way per second, where `S(n)` is the time of a batch of that size. With
+a steady number of calls each takes exactly `S(n)`, although it comes and goes by itself. Pure: time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+
+
+@dataclass(slots=True)
+class _Running(Generic[Job]):
+    job: Job
+    begun_s: float
+    left: float  # of its way; 1 at first, more where it takes longer than usual
+
+
+class Shared(Generic[Job]):
+    """What runs now. `next_s`: when the next one ends, if nothing else begins before."""
+
+    def __init__(self, service_s: Callable[[int], float]) -> None:
+        """`service_s`: time of a batch by its size."""
+        self._service_s = service_s
+        self._running: list[_Running[Job]] = []
+        self._at_s = 0.0
+        self.next_s = inf
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def begin(self, now_s: float, job: Job, length: float = 1.0) -> None:
+        """One more runs. `length`: how much longer than usual it takes, as a factor."""
+        self._pass(now_s)
+        self._running.append(_Running(job, now_s, length))
+        self._look()
+
+    def end(self, now_s: float) -> tuple[Job, float]:
+        """Take out the one that ends at `next_s`, which is now; returns it and when it began."""
+        self._pass(now_s)
+        first = min(self._running, key=lambda one: one.left)
+        self._running.remove(first)
+        self._look()
+        return first.job, first.begun_s
+
+    def _pass(self, now_s: float) -> None:
+        if self._running:
+            gone = (now_s - self._at_s) / max(self._service_s(len(self._running)), 1e-9)
+            for one in self._running:
+                one.left -= gone
+        self._at_s = now_s
+
+    def _look(self) -> None:
+        left = min((one.left for one in self._running), default=inf)
+        self.next_s = (
+            self._at_s + max(0.0, left) * self._service_s(len(self._running)) if self._running else inf
+        )

@@ -1,0 +1,130 @@
+"""How a schedule is carried out: which servers share a queue, how large batches may be, how many calls run at a time.
+
+The schedule promises what holds for any arrivals. Within it the server may do better: what is decided here changes no
+placement, no route and no rate. A slot keeps its server as placed, for admission and failover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rosa_contract.config import ADAPTIVE, PUBLISHED, SHARED, SYSTEM1, Policies
+from rosa_server.scheduler.problem import Problem, TaskClass
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import CONTINUOUS
+from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.placement import Placement
+
+LARGEST = 64  # requests that run together
+SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
+LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
+NEAR_BEST = 0.9  # a server is as good as full from this share of its greatest throughput on
+SLACK = 0.85  # of an SLO: what a batch may take, so that a little waiting does not make it late
+Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
+
+
+def carried_out(
+    placement: Placement, schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies
+) -> Placement:
+    """The placement of a schedule as `policies` has it served."""
+    if policies == PUBLISHED:
+        return placement
+    groups: dict[Group, list[ServerPlan]] = {}
+    for server in schedule.servers:
+        if not server.standby and len(server.models) == 1:
+            groups.setdefault((server.model, server.components, server.batching), []).append(server)
+    replicas = dict(placement.replicas)
+    for (model, components, batching), servers in groups.items():
+        changes: dict[str, object] = {}
+        table = service_table(library, schedule.gpu_type, model, components)
+        changes["service_ms"] = {size: table.service_s(size) * 1000 for size in table.sizes}
+        if policies.queues == SHARED and len(servers) > 1:
+            changes["pool"] = f"{model} {'+'.join(components)}"
+        if SYSTEM1 in components and batching != CONTINUOUS:
+            if policies.batches == ADAPTIVE:
+                changes["batch"] = largest_batch(problem, model, len(servers), table, library)
+                changes["deadline_aware"], changes["waits"] = True, False
+        elif policies.continuous:
+            changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, table)
+        for server in servers:
+            replicas[server.id] = replace(replicas[server.id], **changes)  # type: ignore[arg-type]
+    return replace(placement, replicas=replicas)
+
+
+def largest_batch(
+    problem: Problem, model: str, servers: int, table: BatchProfile, library: ProfileLibrary
+) -> int:
+    """The size k with the most actions per second: the lesser of what servers run, `x k / S(k)`, and what robots ask
+    for when each waits for a batch of k, `N / (t_act + S(k) + S2 / H)`. A batch of k keeps every SLO with some slack.
+    """
+    users = [
+        (cls, need)
+        for cls in problem.classes
+        for need in cls.goals
+        if (need.model, need.component) == (model, SYSTEM1)
+    ]
+    most = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
+    slo_s = min(need.slo_ms for _, need in users) / 1000
+    best, best_hz = 1, 0.0
+    for size in range(1, most + 1):
+        runs_s = table.service_s(size)
+        if size > 1 and runs_s > SLACK * slo_s:
+            break
+        asked_hz = sum(
+            cls.robots / (cls.action_s + runs_s + _rest_s(problem, cls, library)) for cls, _ in users
+        )
+        hz = min(servers * size / runs_s, asked_hz)
+        if hz > best_hz:
+            best, best_hz = size, hz
+    return best
+
+
+def calls_at_once(
+    problem: Problem, schedule: Schedule, servers: list[ServerPlan], table: BatchProfile
+) -> int:
+    """The fewest calls at a time that carry what robots ask for, with some to spare: more would end together, and their
+    robots would come to System 1 together. No more than with which a server is as good as full."""
+    needs = problem.needs
+    load_hz = 0.0
+    for server in servers:
+        for stream, count in server.streams.items():
+            need, cls = needs[stream], problem.by_name[stream.task]
+            fastest_hz = 1 / (cls.action_s + LEAST_ROUND_S)
+            load_hz += count * need.rate_hz(fastest_hz)
+    load_hz /= len(servers)
+    most_hz = max(size / table.service_s(size) for size in table.sizes)
+    for size in range(1, LARGEST + 1):
+        carried_hz = size / table.service_s(size)
+        if size >= LEAST_AT_ONCE and carried_hz >= min(SPARE * load_hz, NEAR_BEST * most_hz):
+            return size
+    return LARGEST
+
+
+LEAST_ROUND_S = 0.1  # of inference in a round of the fastest robots
+
+
+def service_table(
+    library: ProfileLibrary, gpu_type: str, model: str, components: tuple[str, ...]
+) -> BatchProfile:
+    """Time of a batch by its size: of several configurations the shortest, of several components the longest."""
+    tables: list[Mapping[int, float]] = []
+    for component in components:
+        sizes: dict[int, float] = {}
+        for configuration in library.get_for(model, component, gpu_type).configurations_for(component):
+            for one in configuration.service:
+                sizes[one.size] = min(one.ms, sizes.get(one.size, one.ms))
+        tables.append(sizes)
+    shared = set.intersection(*(set(sizes) for sizes in tables))
+    return BatchProfile({size: max(sizes[size] for sizes in tables) for size in shared})
+
+
+def _rest_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
+    """What a round waits for beside System 1, with idle servers."""
+    return sum(
+        need.calls_per_action
+        * service_table(library, problem.gpu_type, need.model, (need.component,)).service_s(1)
+        for need in cls.goals
+        if need.component != SYSTEM1
+    )
