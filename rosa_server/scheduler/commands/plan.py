@@ -14,6 +14,7 @@ from typing import Any
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.scheduler.commands.notes import notes
+from rosa_server.scheduler.commands.patience import OutOfTimeError, within
 from rosa_server.scheduler.commands.picture import draw
 from rosa_server.scheduler.commands.table import counted, render, render_migration
 from rosa_server.scheduler.commands.what_if import changed
@@ -30,6 +31,8 @@ from rosa_server.scheduler.search.solve import solve
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
 WRONG_INPUT = 2
+OUT_OF_TIME = 4
+TIME_LIMIT_S = 60.0
 PICTURES = (".png", ".svg", ".pdf")
 
 # Options that cannot be combined, and what to do instead. None is ignored silently.
@@ -55,7 +58,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "plan",
         help="show the schedule of a factory",
         description="Placement, routing, batching and rates of a factory, from its file and the profiles of its models."
-        " Exit status: 0 feasible, 3 refused with reasons, 2 wrong input.",
+        " Exit status: 0 feasible, 3 refused with reasons, 2 wrong input, 4 not finished within --time-limit.",
     )
     parser.add_argument("factory", type=Path, help="factory description (YAML)")
     parser.add_argument(
@@ -110,6 +113,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="small factories: search this long at most (60) for the best schedule, with a proof; no fair shares",
     )
     parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=TIME_LIMIT_S,
+        metavar="SECONDS",
+        help=f"give up after so long ({TIME_LIMIT_S:g}); 0: never",
+    )
+    parser.add_argument(
         "--migrate-from",
         type=Path,
         metavar="PLAN.json",
@@ -120,7 +130,20 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input."""
+    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input; 4: out of time."""
+    if not 0 <= args.time_limit < inf:
+        print(f"--time-limit: expected seconds from 0, got {args.time_limit:g}", file=sys.stderr)
+        return WRONG_INPUT
+    # The exact search has a limit of its own, and ends with the best that it has found.
+    try:
+        with within(args.time_limit + (args.exact or 0.0) if args.time_limit else 0.0, "rosa plan"):
+            return _plan(args)
+    except OutOfTimeError as error:
+        print(f"{error}; fewer robots or servers take less, and --time-limit allows more", file=sys.stderr)
+        return OUT_OF_TIME
+
+
+def _plan(args: argparse.Namespace) -> int:
     try:
         if args.picture is not None:
             _check_picture(args.picture)  # before a search that may take long

@@ -42,7 +42,8 @@ def _numbers(changes: Sequence[str], tasks: dict[str, int]) -> dict[str, int]:
             words = f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"
             raise ConfigError("--what-if", [ConfigProblem("", "unknown_name", words)])
         least = 0 if name in tasks else 1
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= MOST:
+        whole = text.isascii() and text.isdigit() and len(text) <= len(str(MOST))
+        if not whole or not least <= int(text) <= MOST:
             words = f"expected {name}=N with a whole number N from {least} to {MOST}"
             raise ConfigError("--what-if", [ConfigProblem(change, "out_of_range", words)])
         numbers[name] = int(text)

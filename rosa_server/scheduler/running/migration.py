@@ -92,7 +92,8 @@ class _Steps:
                 continue
             self._switch()
         rates = tuple((task, rates["system1"]) for task, rates in self.new.rates_hz.items())
-        return (*self.steps, Step("raise_rates", rates_hz=rates))
+        higher = tuple(pair for pair in rates if pair not in self.steps[0].rates_hz)
+        return (*self.steps, Step("raise_rates", rates_hz=higher)) if higher else tuple(self.steps)
 
     def _add(self, step: Step) -> None:
         fresh = self.traffic.overloaded - self._overloaded

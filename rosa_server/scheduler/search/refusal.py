@@ -91,7 +91,7 @@ def _servers_full(catalog: Catalog, problem: Problem, packer: Packer) -> Refusal
     rate = sum(d.streams * d.rate_hz for d in demands)
     words = f"{names} needs {_servers(int(packer.fewest()))}"
     if rate == 0:
-        return Refusal("servers_full", f"{words} at any action rate")
+        return Refusal("servers_full", f"{words}, however slowly its robots act")
     robots = sum(d.streams for d in demands) if len(packer.kind.components) == 1 else problem.robots
     serves = min(catalog.capacity_hz(packer.kind.model, d.component, d.slo_ms) for d in demands)
     words += (

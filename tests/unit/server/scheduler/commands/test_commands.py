@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import signal
 from math import inf
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.commands import patience
 from rosa_server.scheduler.commands import plan as cli_plan
 from rosa_server.scheduler.commands import profile as cli_profile
 from rosa_server.scheduler.profiles import measure
@@ -183,6 +185,7 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
     printed = capsys.readouterr().out
     assert "Steps from the older schedule" in printed
     assert "1. robots act at assemble_kit" in printed
+    assert printed.count("robots act at") == 1, "no rate is higher afterwards, so none is said twice"
     assert "load Qwen2.5-VL-3B-Instruct on gpu" in printed, "64 robots need a second safety server"
     assert rosa(cli_plan, *more, "--json") == 0
     was = {server.id: server.models for server in schedule_from(json.loads(older.read_text())).servers}
@@ -275,3 +278,26 @@ def test_network_time_makes_rounds_longer_and_stays_with_the_schedule(
     assert far.options == {"network_ms": 20.0}, "admission counts it too"
     assert rosa(cli_plan, "plan", FIGURE_3, "--network-ms", "-1") == 2
     assert "--network-ms" in capsys.readouterr().err
+
+
+def test_a_plan_that_takes_too_long_is_given_up_with_a_word_on_the_way(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "FIRST_WORD_S", 0.5)
+    huge = ["plan", FIGURE_3, "--what-if", "robots=1000000", "servers=300000", "--time-limit", "2"]
+    assert rosa(cli_plan, *huge) == 4
+    said = capsys.readouterr().err
+    assert "rosa plan: " in said and "s of at most 2 s" in said
+    assert "rosa plan was not finished within 2 s" in said
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("number", ["-1", "nan", "inf"])
+def test_a_time_limit_that_is_none_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--time-limit", number) == 2
+    assert "--time-limit: expected seconds" in capsys.readouterr().err
+
+
+def test_a_number_of_thousands_of_digits_is_named_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", f"robots={'9' * 5000}") == 2
+    assert "expected robots=N with a whole number" in capsys.readouterr().err

@@ -80,7 +80,9 @@ def test_full_servers_are_told_from_long_queues() -> None:
         "3.6 Hz is a round of 278 ms, 200 ms of it action, which leaves 78 ms for system1 + 0.1 x system2"
         in queue
     )
-    assert Refusal("servers_full", "system1 needs 1 server at any action rate") in refused(NO_MINIMUM)
+    assert Refusal("servers_full", "system1 needs 1 server, however slowly its robots act") in refused(
+        NO_MINIMUM
+    )
 
 
 def test_a_rate_that_needs_an_idle_server_for_every_call_is_refused_for_any_number() -> None:
