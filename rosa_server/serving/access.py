@@ -104,16 +104,27 @@ class KeyRing:
                 f"gateway.curve_keys: {secret_file}: its two keys are no pair; copy the file again"
             )
         self._robots: dict[str, tuple[tuple[int, ...], bytes]] = {}  # name -> (stamp of its file, public key)
-        self.refresh()
+        self._revoked: set[str] = set()
+        self._refresh()
 
     def robot_of(self, public_key: bytes) -> str | None:
         """The name of the robot with this public key (32 bytes), or None for a stranger."""
-        self.refresh()
+        self._refresh()
         wanted = z85.encode(public_key)
         return next((name for name, (_, key) in sorted(self._robots.items()) if key == wanted), None)
 
-    def refresh(self) -> set[str]:
-        """Read the files that have changed. Returns the names whose key is gone or another one."""
+    def knows(self, robot: str) -> bool:
+        """Whether this robot had a key when the files were read last."""
+        return robot in self._robots
+
+    def revoked(self) -> set[str]:
+        """The names whose key is gone, or another one, since this was asked last."""
+        self._refresh()
+        revoked, self._revoked = self._revoked, set()
+        return revoked
+
+    def _refresh(self) -> None:
+        """Read the files that have changed."""
         before, self._robots = self._robots, {}
         try:
             entries = list(os.scandir(self.folder / ROBOTS))
@@ -133,7 +144,9 @@ class KeyRing:
                     log.warning("key_file_unusable", file=entry.path, reason=str(error))
                 continue
             self._robots[name] = (stamp, key)
-        return {name for name, (_, key) in before.items() if self._robots.get(name, ((), b""))[1] != key}
+        self._revoked |= {
+            name for name, (_, key) in before.items() if self._robots.get(name, ((), b""))[1] != key
+        }
 
     def protect(self, socket: zmq.Socket[bytes]) -> None:
         """Make a socket, not yet bound, talk CURVE only."""

@@ -119,7 +119,7 @@ class Gateway:
         self._doorman.step(now_s)
         if self._keys is not None and now_s >= self._next_keys_s:
             self._next_keys_s = now_s + KEYS_EVERY_S
-            self._revoke(now_s, self._keys.refresh())
+            self._revoke(now_s, self._keys.revoked())
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
@@ -232,11 +232,13 @@ class Gateway:
         if self._keys is None or not isinstance(message, m.Hello):
             return None
         owner = frame.get("User-Id")
-        if message.robot_id == owner:
+        if message.robot_id == owner and self._keys.knows(owner):
             return None
         address = str(frame.get("Peer-Address"))
         log.warning("robot_refused", address=address, cause="wrong_key", key_of=owner, said=message.robot_id)
         words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {message.robot_id!r}"
+        if message.robot_id == owner:
+            words = f"robot_id: the key of {owner!r} was removed from the key folder"
         return m.Refused("wrong_key", words)
 
     def _worker_says(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:

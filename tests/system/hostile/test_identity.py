@@ -55,7 +55,8 @@ def test_a_robot_whose_key_is_removed_is_cut_off_and_the_others_stay(tmp_path: P
         return Robot(server, name, (public, pair[0], pair[1]))
 
     with serving(tmp_path, gateway=f', curve_keys: "{folder}"') as server:
-        one, two = keyed("r1").join(), keyed("r2").join()
+        one, two, late = keyed("r1").join(), keyed("r2").join(), keyed("r1")
+        time.sleep(0.5)  # its handshake is over, and it has not said a word when its key goes
         (folder / "robots" / "r1.key").unlink()
         end_s = time.monotonic() + PATIENCE_S
         while not server.events("connection_cut_off"):
@@ -75,5 +76,8 @@ def test_a_robot_whose_key_is_removed_is_cut_off_and_the_others_stay(tmp_path: P
         report = two.receive()
         assert isinstance(report, m.HealthReport)
         assert list(report.robots) == ["r2"]
+        refused = late.hello()
+        assert isinstance(refused, m.Refused) and "removed" in refused.reason
         one.close()
         two.close()
+        late.close()

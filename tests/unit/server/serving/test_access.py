@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,27 @@ def test_a_server_whose_key_file_is_damaged_says_which_and_how(tmp_path: Path) -
     secret.write_text(text.replace(public, zmq.curve_keypair()[0].decode()))
     with pytest.raises(AccessError, match="its two keys are no pair"):
         KeyRing(tmp_path)
+
+
+def test_a_removed_or_replaced_key_is_told_once_and_counts_no_more(tmp_path: Path) -> None:
+    for name in ("panda1", "panda2", "panda3"):
+        make_keys(tmp_path, name)
+    ring = KeyRing(tmp_path)
+    assert ring.revoked() == set()
+    first, second = (
+        zmq.auth.load_certificate(tmp_path / "robots" / f"{name}.key")[0] for name in ("panda1", "panda2")
+    )
+    (tmp_path / "robots" / "panda1.key").unlink()
+    (tmp_path / "robots" / "panda1.key_secret").unlink()
+    (tmp_path / "robots" / "panda2.key").unlink()
+    make_keys(tmp_path, "panda2")
+    assert ring.robot_of(z85.decode(first)) is None, "asked before the gateway looks for removed keys"
+    assert ring.robot_of(z85.decode(second)) is None
+    assert ring.revoked() == {"panda1", "panda2"}
+    assert not ring.knows("panda1") and ring.knows("panda2")
+    assert ring.revoked() == set()
+    make_keys(tmp_path, "panda4")
+    added, _ = zmq.auth.load_certificate(tmp_path / "robots" / "panda4.key")
+    assert ring.robot_of(z85.decode(added)) == "panda4", "known at once"
+    shutil.rmtree(tmp_path / "robots")
+    assert ring.revoked() == {"panda2", "panda3", "panda4"}
