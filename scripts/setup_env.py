@@ -323,4 +323,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        status = 130  # what shells expect after Ctrl-C
+    sys.exit(status)

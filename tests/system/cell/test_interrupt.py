@@ -33,12 +33,15 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("moment", ["at once", "while nodes start", "in mid-episode"])
+@pytest.mark.parametrize(
+    "moment", ["at once", "while nodes start", "in mid-episode", "while the video renders"]
+)
 def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     config, _ = factory_file(tmp_path)
     before = shared_memory()
     mark = uuid.uuid4().hex
-    command = [sys.executable, "-m", "rosa_sim.demo", "--episodes", "1", "--no-video"]
+    command = [sys.executable, "-m", "rosa_sim.demo", "--episodes", "1"]
+    command += [] if moment == "while the video renders" else ["--no-video"]
     command += ["--config", str(config), "--out", str(tmp_path / "runs")]
     environment = {**os.environ, MARK: mark}
     run = subprocess.Popen(
@@ -56,6 +59,7 @@ def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     assert not marked(mark), [process.cmdline() for process in marked(mark)]
     left = shared_memory() - before
     assert not left
+    assert not list(tmp_path.glob("runs/*/video.mp4")), "half a video cannot be played"
 
 
 def _wait_for(moment: str, run: subprocess.Popen[str], mark: str, folder: Path) -> None:
@@ -68,6 +72,7 @@ def _wait_for(moment: str, run: subprocess.Popen[str], mark: str, folder: Path) 
         reached = {
             "at once": bool(logs),
             "while nodes start": len(marked(mark)) >= 4,
+            "while the video renders": bool(list(folder.glob("runs/*/video.mp4"))),
             "in mid-episode": log is not None and "task_started" in log.read_text(),
         }
         if reached[moment]:
