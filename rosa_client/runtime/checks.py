@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
@@ -14,7 +15,10 @@ SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
 
 def check_deadlines(core: Mission, now_s: float) -> None:
     """Missed deadlines. When several are due at once, all are counted and the most severe fallback runs."""
-    overdue = [calls for calls in core.calls.values() if calls.overdue(now_s)]
+    overdue: list[ComponentCalls] = []
+    for calls in core.calls.values():
+        if calls.request_id is not None and calls.overdue(now_s):
+            overdue.append(calls)
     if not overdue:
         return
     for calls in overdue:

@@ -28,11 +28,11 @@ def next_due_s(core: Mission) -> float:
         if calls.request_id is not None:
             if calls.deadline_s < due_s:
                 due_s = nextafter(calls.deadline_s, inf)
-        elif calls.component.freq_hz is not None and is_asked(state, calls.name):
+        elif calls.component.freq_hz is not None:
             at_s = calls.resend_after_s
             if at_s < calls.due_s and calls.name not in core.held_by:
                 at_s = calls.due_s
-            if at_s < due_s:
+            if at_s < due_s and is_asked(state, calls.name):
                 due_s = at_s
     if core.deadline_s is not None and state not in NOT_TIMED:
         due_s = min(due_s, nextafter(core.deadline_s, inf))
