@@ -18,7 +18,8 @@ class Run:
     """Run `count` waiting requests now."""
 
     count: int
-    first: int = 0  # how many at the front are skipped, because some request will be late whatever is run
+    # How many with the tightest deadlines are left out, because some request will be late whatever is run.
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,13 @@ class Batcher:
         Otherwise the tightest would force small batches on a full worker, and more and more would be late.
         """
         best, best_hz = Run(1), 0.0
-        for first in range(
-            min(len(deadlines_s), 2 * self.max_batch)
-        ):  # bounded: this runs in the gateway's loop
-            count = self._largest_in_time(now_s, deadlines_s[first:])
+        kept = list(range(len(deadlines_s)))
+        tightest = sorted(kept, key=lambda index: deadlines_s[index])
+        # Bounded, because this runs in the gateway's loop.
+        for first in range(min(len(deadlines_s), 2 * self.max_batch)):
+            if first:
+                kept.remove(tightest[first - 1])
+            count = self._largest_in_time(now_s, [deadlines_s[index] for index in kept[: self.max_batch]])
             rate_hz = count / self.profile.service_s(count)
             if rate_hz > best_hz * WORTH_IT:
                 best, best_hz = Run(count, first), rate_hz
@@ -114,3 +118,11 @@ class Batcher:
         now_s, more_s = self.profile.service_s(count), self.profile.service_s(count + 1)
         apart_s = (count + 1) * now_s - self._gap_s + self.profile.service_s(1)
         return self._gap_s < now_s and count * self._gap_s + (count + 1) * more_s < apart_s
+
+
+def without_tightest(deadlines_s: Sequence[float], count: int) -> list[int]:
+    """The indices of all but the `count` tightest deadlines, in the order in which they came."""
+    if not count:
+        return list(range(len(deadlines_s)))
+    left_out = set(sorted(range(len(deadlines_s)), key=lambda index: deadlines_s[index])[:count])
+    return [index for index in range(len(deadlines_s)) if index not in left_out]

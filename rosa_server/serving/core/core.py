@@ -17,6 +17,7 @@ from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import largest_request, misfit, request_fields
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
+from rosa_server.serving.core.order import order_of
 from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
@@ -40,7 +41,9 @@ class ServingCore:
         self.router = Router(factory, placement, admission)
         self.sessions = Sessions(self.router, new_token)
         self._dispatcher = Dispatcher(
-            self.router.placement.replicas.values(), factory.gateway.queue_per_model
+            self.router.placement.replicas.values(),
+            factory.gateway.queue_per_model,
+            order_of(factory.gateway),
         )
         self._factory = factory
         self._out: list[Action] = []

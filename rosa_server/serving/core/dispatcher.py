@@ -12,6 +12,7 @@ from rosa_contract import messages as m
 from rosa_server.serving.core.actions import Action, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
+from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool, WorkerState
 from rosa_server.serving.core.replica import Agenda, ReplicaState
@@ -22,18 +23,21 @@ MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 class Dispatcher:
     """Every accepted call gets exactly one final answer."""
 
-    def __init__(self, replicas: Iterable[Replica], queue_limit: int) -> None:
-        """One queue for each pool, and for each replica without one."""
+    def __init__(self, replicas: Iterable[Replica], queue_limit: int, order: Order | None = None) -> None:
+        """One queue for each pool, and for each replica without one. `order`: of every queue; none: by deadline."""
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
         self._agenda = Agenda()
+        self._ranking = Ranking(order or EarliestDeadline())
         # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
         self.replicas: dict[str, ReplicaState] = {}
         for replica in replicas:
             if replica.queue not in self.replicas:
                 profile = BatchProfile(replica.service_ms)
-                self.replicas[replica.queue] = ReplicaState(replica, queue_limit, profile, self._agenda)
+                self.replicas[replica.queue] = ReplicaState(
+                    replica, queue_limit, profile, self._agenda, self._ranking
+                )
         self._out: list[Action] = []
 
     def actions(self) -> list[Action]:
@@ -46,6 +50,7 @@ class Dispatcher:
     def arrive(self, now_s: float, call: Call) -> None:
         """A robot has sent this call, which is open and belongs to a queue."""
         state = self._state_of(call)
+        self._ranking.arrived(now_s, call)
         self.accept(now_s, call)
         if state is not None:
             state.arrived(now_s)
@@ -68,6 +73,7 @@ class Dispatcher:
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
         """A robot has left: end its waiting calls. Its running calls are answered, but no second worker runs them."""
+        self._ranking.forget(connection)
         for call in self.ledger:
             if call.connection == connection:
                 state, call.queue = self._state_of(call), None
@@ -105,6 +111,7 @@ class Dispatcher:
         self.replicas[batch.queue].batcher.profile.learn(size, done.inference_ms)
         self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
+            self._ranking.executed(now_s, call, done.inference_ms / 1000, not cause)
             self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
         return True
 

@@ -22,6 +22,7 @@ class Call:
     frames: Sequence[Any]  # as the robot sent them; opaque here
     rank_s: float  # order in the queue: its own deadline, or the earlier one that it inherited by replacing
     queue: str | None = None  # where it belongs now; None: nowhere, its robot has left
+    since_s: float = 0.0  # since when its stream waits; set by the queue
     dispatched_s: float = 0.0
     attempts: int = 0  # how many workers have taken it
 

@@ -1,4 +1,4 @@
-"""The waiting requests of one replica: at most the newest per (robot, component), earliest deadline first, bounded."""
+"""The waiting requests of one replica: at most the newest per (robot, component), in the order of a policy, bounded."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import math
 from collections.abc import Iterator
 
 from rosa_server.serving.core.ledger import Call
+from rosa_server.serving.core.order import EarliestDeadline, Ranking
 
 
 class RequestQueue:
     """Waiting calls in the order in which workers take them.
 
-    The order is by deadline. A fresher request takes the place of the waiting one of the same robot and component and
-    keeps its rank, so that a robot that sends often is not pushed back by its own later deadlines.
+    The order is that of `ranking`; none: by deadline. A fresher request takes the place of the waiting one of the same
+    robot and component and keeps its rank, so that a robot that sends often is not pushed back by its own later
+    deadlines.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, ranking: Ranking | None = None) -> None:
         self.limit = limit
+        self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
+        self._now_s = 0.0  # of the last `rank_at`
         self._calls: dict[tuple[str, str], Call] = {}
         self._order: list[Call] | None = []  # sorted; None after a change
         self._next_expiry_s = math.inf  # no waiting call expires before this
@@ -36,8 +40,10 @@ class RequestQueue:
         if self.full_for(call.key):
             raise OverflowError(f"the queue holds its limit of {self.limit} requests; check full_for() first")
         replaced = self._calls.get(call.key)
+        call.since_s = call.arrived_s
         if replaced is not None:
             call.rank_s = min(call.rank_s, replaced.rank_s)
+            call.since_s = replaced.since_s
         self._calls[call.key] = call
         self._order = None
         self._next_expiry_s = min(self._next_expiry_s, call.deadline_s)
@@ -54,10 +60,15 @@ class RequestQueue:
         self._order = None
         return self._calls.pop(key, None)
 
+    def rank_at(self, now_s: float) -> None:
+        """From here on the order is that of this time, where the policy's ranks change while calls wait."""
+        if self.ranking.order.moves:
+            self._now_s, self._order = now_s, None
+
     def in_order(self) -> list[Call]:
         """The waiting calls, first to run first."""
         if self._order is None:
-            self._order = sorted(self._calls.values(), key=_rank)
+            self._order = sorted(self._calls.values(), key=lambda call: self.ranking.rank(self._now_s, call))
         return self._order
 
     def take(self, calls: list[Call]) -> list[Call]:
@@ -87,7 +98,3 @@ class RequestQueue:
     def next_expiry_s(self) -> float:
         """A time before which no waiting call expires; infinite when none waits."""
         return self._next_expiry_s
-
-
-def _rank(call: Call) -> tuple[float, int]:
-    return call.rank_s, call.ticket

@@ -6,8 +6,9 @@ import heapq
 import math
 
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.batcher import Batcher, Run
+from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
+from rosa_server.serving.core.order import Ranking
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
@@ -49,10 +50,17 @@ class Agenda:
 class ReplicaState:
     """Queue and batcher of one replica, or of all replicas of one pool. Their workers are in the `WorkerPool`."""
 
-    def __init__(self, replica: Replica, queue_limit: int, profile: BatchProfile, agenda: Agenda) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        queue_limit: int,
+        profile: BatchProfile,
+        agenda: Agenda,
+        ranking: Ranking | None = None,
+    ) -> None:
         self.name = replica.queue
         self.number = agenda.number()
-        self.queue = RequestQueue(queue_limit)
+        self.queue = RequestQueue(queue_limit, ranking)
         self.batcher = Batcher(1, profile)
         self.callers = 0  # streams that may send it calls
         self._spread = False
@@ -93,6 +101,7 @@ class ReplicaState:
             if free_s > now_s:
                 again_s = free_s
                 break
+            self.queue.rank_at(now_s)
             waiting = self._worth_running(now_s)
             deadlines_s = [call.deadline_s for call in waiting]
             more_may_come = self.callers > len(self.queue) + pool.held(self.name)
@@ -100,8 +109,10 @@ class ReplicaState:
             if not isinstance(decision, Run):
                 again_s = decision.until_s
                 break
+            kept = without_tightest(deadlines_s, decision.first)
             count = min(decision.count, self._share(len(waiting), pool))
-            calls = self.queue.take(waiting[decision.first : decision.first + count])
+            calls = self.queue.take([waiting[index] for index in kept[:count]])
+            self.queue.ranking.dispatched(calls, self.queue)
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
@@ -115,7 +126,7 @@ class ReplicaState:
     def _worth_running(self, now_s: float) -> list[Call]:
         """The waiting calls, first to run first, without those that will be late even if they run now, alone.
 
-        The earliest deadline comes first. Under overload each batch would therefore go to calls that are just too late,
+        Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
         and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong.
         """
         order = self.queue.in_order()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, Wait
+from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, Wait, without_tightest
 
 GPU = {1: 40.0, 2: 44.0, 4: 52.0, 8: 68.0}  # ms: batching pays
 
@@ -110,6 +110,13 @@ def test_a_model_that_gains_nothing_from_batches_is_never_kept_waiting() -> None
     assert batcher.decide(10.0, [10.5], True) == Run(1)
 
 
+def test_what_is_left_out_is_the_tightest_wherever_it_stands_in_the_order() -> None:
+    batcher = Batcher(4, BatchProfile(GPU))
+    assert batcher.decide(10.0, [10.095] * 3 + [10.050] + [10.095] * 5, False) == Run(4, first=1)
+    assert without_tightest([3.0, 1.0, 2.0, 1.0], 2) == [0, 2]
+    assert without_tightest([3.0, 1.0], 0) == [0, 1]
+
+
 @given(
     slack_ms=st.lists(st.floats(1, 500), min_size=1, max_size=10),
     gap_ms=st.floats(0.1, 100),
@@ -128,7 +135,8 @@ def test_it_never_waits_past_the_slack_of_the_tightest_request(
         assert 10.0 < decision.until_s <= latest_s
     else:
         assert 1 <= decision.count <= min(8, len(deadlines_s) - decision.first)
-        chosen = deadlines_s[decision.first :][: decision.count]
+        kept = without_tightest(deadlines_s, decision.first)
+        chosen = [deadlines_s[index] for index in kept[: decision.count]]
         end_s = 10.0 + RETURN_MARGIN_S + profile.service_s(decision.count)
         for deadline_s in chosen:
             assert end_s <= deadline_s or not batcher.in_time_alone(10.0, deadline_s), (

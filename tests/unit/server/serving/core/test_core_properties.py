@@ -1,4 +1,4 @@
-"""The server's invariants, whatever robots, workers and time do."""
+"""The server's invariants, whatever robots, workers and time do, and in whatever order calls run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rosa_contract import messages as m
+from rosa_contract.config import ORDERS
 from rosa_server.serving.core.pool import CREDITS
-from tests.unit.server.serving.core.stage import Stage, hello
+from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
 QUEUE = 3
 ROBOTS = ("r1", "r2", "r3", "r4", "r5")
@@ -20,9 +21,10 @@ COMPONENTS = {"system1": "policy", "safety": "guard", "monitor": "guard"}
 class Server(RuleBasedStateMachine):
     """Random robots, workers that answer, fail, die and come back, and time that jumps."""
 
-    @initialize()
-    def start(self) -> None:
-        self.stage = Stage(QUEUE).open(*ROBOTS)
+    @initialize(order=st.sampled_from(ORDERS))
+    def start(self, order: str) -> None:
+        factory = FACTORY.replace("gateway: {", f"gateway: {{order: {order}, order_ageing: 2, ")
+        self.stage = Stage(QUEUE, factory).open(*ROBOTS)
         self.accepted: Counter[int] = Counter()
         self.next_id = 0
         self.next_worker = 2
