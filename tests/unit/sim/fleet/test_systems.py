@@ -56,7 +56,7 @@ def test_a_batch_takes_what_the_profile_of_its_component_says() -> None:
 
 
 def test_a_static_batch_is_padded() -> None:
-    system = planned("rosa", 64)
+    system = planned("rosa_published", 64)
     assert system.serving is not None
     server = next(s for s in system.schedule.servers if s.components == ("system1",) and s.batch > 1)
     service = system.serving.services[server.id]
