@@ -59,6 +59,8 @@ CELLS: dict[str, tuple[str, float, dict[str, str]]] = {
         1,
         {"system1": HUMAN, "system2": HUMAN, "cable_watch": PLAN, "monitor": RESEND},
     ),
+    # Both a return and a reset can be owed at once, and each can be interrupted.
+    "guarded, watch returns": (RETURN, 1, {"system1": HUMAN, "safety": RESEND, "monitor": RETURN}),
     "lenient guard": (HUMAN, 1, {"system1": RESEND, "system2": PLAN, "safety": PLAN}),
 }
 
