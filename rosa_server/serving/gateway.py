@@ -18,7 +18,7 @@ from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Limits
-from rosa_server.serving.doorman import Doorman
+from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.shared_memory import ShmWriter
@@ -123,6 +123,8 @@ class Gateway:
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
+        if len(self._doorman.connections):
+            longest_s = min(longest_s, LOOK_EVERY_S)
         wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
         for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
             if socket is self._robots:
