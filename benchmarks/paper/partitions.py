@@ -17,8 +17,8 @@ from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.solve import solve
+from rosa_sim.fleet.baselines import WEIGHTS, partition_counts
 
-from paper.baselines import WEIGHTS, partition_counts
 from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 
 MOST_SERVERS = 400

@@ -9,8 +9,9 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
+from rosa_sim.fleet.baselines import solve_baseline
+from rosa_sim.fleet.uncapped import uncapped
 
-from paper.baselines import solve_baseline
 from paper.published import (
     BASELINES,
     FLEETS,
@@ -25,7 +26,6 @@ from paper.published import (
     allocation,
     workload,
 )
-from paper.uncapped import uncapped
 
 STATISTICS = ("mean", "p99")  # of the latency in equation (4)
 

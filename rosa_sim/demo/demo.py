@@ -26,8 +26,7 @@ from rosa_sim.demo.records import Records
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.story import Story
-from rosa_sim.faults.summary import FaultRun
-from rosa_sim.faults.summary import table as fault_table
+from rosa_sim.faults.summary import FaultRun, table
 from rosa_sim.faults.table import fault as fault_called
 from rosa_sim.faults.table import listing
 
@@ -113,7 +112,7 @@ def main() -> int:
     try:
         records.close(episodes, [] if args.no_video else shots)
         if fault_runs:
-            say.line(f"\n{fault_table(fault_runs)}")
+            say.line(f"\n{table(fault_runs)}")
         if args.result:
             results = ROOT / "benchmarks" / "results"
             written = records.try_to(lambda: report.write_result(results, episodes))

@@ -5,11 +5,8 @@ Each is a schedule. Executing a baseline means its placement with robots that se
 
 from __future__ import annotations
 
-import importlib
-import sys
 from dataclasses import dataclass, replace
 from math import ceil
-from pathlib import Path
 
 from rosa_contract.config import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config import SYSTEM1, Factory, FleetEntry
@@ -22,12 +19,11 @@ from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.baselines import BASELINES, solve_baseline
 from rosa_sim.fleet.simulation import Serving
 
 ROSA, PUBLISHED = "rosa", "rosa_published"
-BASELINES = ("gpu_per_robot", "gpu_per_model", "equal_partition", "weighted_partition")
 SYSTEMS = (ROSA, PUBLISHED, *BASELINES)
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 NEVER = 1_000_000  # violations in a row that nobody reaches
 LARGEST = 16  # batch of System 1 that profiles know
 RUNNING = 64  # requests at a time in a worker with continuous batching
@@ -156,13 +152,7 @@ def _schedule(name: str, problem: Problem, library: ProfileLibrary) -> Schedule:
         return solve(problem, library, Options())
     if name == PUBLISHED:
         return solve(problem, library, Options.paper())
-    if not (BENCHMARKS / "paper").is_dir():
-        why = f"the paper's baselines are in {BENCHMARKS}/paper, a folder of the source tree; it is not there"
-        raise ConfigError("systems", [f"{name}: {why}"])
-    if str(BENCHMARKS) not in sys.path:
-        sys.path.append(str(BENCHMARKS))
-    schedule: Schedule = importlib.import_module("paper.baselines").solve_baseline(problem, library, name)
-    return schedule
+    return solve_baseline(problem, library, name)
 
 
 def _baseline_placement(schedule: Schedule, factory: Factory) -> Placement:

@@ -48,6 +48,7 @@ ONLY_IN = {
     "rclpy": ("rosa_client", "rosa_sim"),
     "transformers": ("rosa_server/models", "rosa_server/engines"),
 }
+USERS = ("benchmarks", "examples", "scripts")  # they use the packages, never the reverse
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, int]]:
@@ -150,6 +151,33 @@ def test_heavy_libraries_stay_where_they_are_named() -> None:
             assert homes is None or where.startswith(homes), (
                 f"{where}:{line}: {module} belongs in {', '.join(homes)}"
             )
+
+
+def test_packages_use_nothing_of_the_folders_that_use_them() -> None:
+    """Neither by an import, nor by a name in a file that imports by name or changes where Python looks."""
+    modules = {path.stem for folder in USERS for path in (ROOT / folder).iterdir()} | set(USERS)
+    assert "paper" in modules
+    for _, path in FILES:
+        where = path.relative_to(ROOT)
+        found = modules & {module for module, _ in imports_of(path)}
+        assert not found, f"{where} imports {', '.join(sorted(found))}"
+        tree = ast.parse(path.read_text())
+        if any(imports_by_name(node) for node in ast.walk(tree)):
+            documented = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            words = {
+                word
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documented
+                for word in re.findall(r"\w+", node.value)
+            }
+            assert not words & {*USERS, "paper"}, f"{where} imports by name and names {words & modules}"
+
+
+def imports_by_name(node: ast.AST) -> bool:
+    """`importlib`, `runpy`, `__import__` or `sys.path`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys"
+    return isinstance(node, ast.Name) and node.id in ("importlib", "import_module", "runpy", "__import__")
 
 
 def test_the_contract_loads_without_ros_and_without_torch() -> None:

@@ -57,8 +57,8 @@ def closed_loop(
             f"none of {asked.robots} robots is served: {asked.servers} servers are too few for one of them"
         )
         robots = {cls.name: cls.robots for cls in asked.classes}
-        reasons = (Refusal("robots_not_served", words),)
-        return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=reasons)
+        refusals = (Refusal("robots_not_served", words),)
+        return Schedule(name, problem.gpu_type, False, robots=robots, capped=False, reasons=refusals)
     rates = {cls.name: 1 / cls.action_s for cls in problem.classes}
     servers: list[PlacedServer] = []
     for step in range(4):  # System 2 slows System 1's loop, which sets System 2's rate

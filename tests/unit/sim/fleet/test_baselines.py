@@ -9,10 +9,9 @@ from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Refusal, schedule_from
 from rosa_server.scheduler.search.solve import solve
+from rosa_sim.fleet.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
+from rosa_sim.fleet.uncapped import uncapped
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
-
-from paper.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
-from paper.uncapped import uncapped
 
 ORDER = ("system1", "system2", "safety", "monitor")
 

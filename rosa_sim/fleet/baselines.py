@@ -17,8 +17,7 @@ from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Refusal, Schedule, ServerPlan, task_of
-
-from paper.uncapped import Placement, closed_loop
+from rosa_sim.fleet.uncapped import Placement, closed_loop
 
 
 def solve_baseline(problem: Problem, library: ProfileLibrary, name: str) -> Schedule:
