@@ -12,6 +12,7 @@ from rosa_contract.messages import Hello, Message, Refused, Request, Response, W
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
+PACE_HOLDS_S = 3.0  # how long a response's pace counts
 SILENT_AFTER_S = 3.0  # after so long without a message the server counts as lost
 
 log = logging.getLogger("rosa.link")
@@ -31,7 +32,12 @@ class Greeting:
         self.ready = False
         self.cause = "no_answer"  # why it is not ready, machine-readable; empty when it is
         self.reason = f"no answer from a gateway at {endpoint} yet"
-        self.rates_hz: dict[str, float] = {}  # component -> calls per second that a schedule allows
+        self.rates_hz: dict[str, float] = {}  # component -> calls per second that the server allows now
+        self.catch_up = 0.0  # periods that a late robot may make up for
+        self.first_call_s: dict[str, float] = {}  # component -> when its first call may leave
+        self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
+        self._pace = 1.0  # so many times that is allowed
+        self._pace_until_s = inf  # unless a response says it again
         self.cameras: dict[str, Sequence[str]] = {}  # component -> what its model takes; no entry: all
         # Set even when the hello could not be sent: an absent server is greeted once a second, not once a period.
         self._last_hello_s = -1e9
@@ -40,6 +46,8 @@ class Greeting:
 
     def hello_is_due(self, now_s: float) -> bool:
         """Whether to say hello now; it then counts as said. A gateway that fell silent counts as lost from here on."""
+        if now_s > self._pace_until_s:
+            self._paced(1.0, inf)
         if self.ready and now_s > self._last_heard_s + SILENT_AFTER_S:
             self.lost("silent", f"nothing heard from the gateway at {self.endpoint} for {SILENT_AFTER_S:g} s")
         if now_s < self._silent_since_s() + HELLO_EVERY_S:
@@ -51,7 +59,7 @@ class Greeting:
         """When `hello_is_due` has something to do, if nothing is sent or heard before."""
         if not self.ready:
             return self._last_hello_s + HELLO_EVERY_S
-        due_s = self._silent_since_s() + HELLO_EVERY_S
+        due_s = min(self._silent_since_s() + HELLO_EVERY_S, nextafter(self._pace_until_s, inf))
         lost_s = self._last_heard_s + SILENT_AFTER_S
         return due_s if due_s <= lost_s else nextafter(lost_s, inf)
 
@@ -73,12 +81,18 @@ class Greeting:
     def take(self, message: Message) -> Response | None:
         """Understand a message of the gateway; returns an answer to a request."""
         if isinstance(message, Response):
+            if message.pace:
+                self._paced(message.pace, self._last_heard_s + PACE_HOLDS_S)
             return message
         if isinstance(message, Welcome):
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.cause, self.reason = True, "", ""
-            self.rates_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
+            self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
+            self.catch_up = message.catch_up
+            for component, start_ms in message.starts_ms.items():
+                self.first_call_s[component] = self._last_heard_s + start_ms / 1000
+            self._paced(self._pace, self._pace_until_s, renew=True)
             self.hello = replace(self.hello, token=message.token)
         elif isinstance(message, Refused):
             self._refused(message)
@@ -91,6 +105,13 @@ class Greeting:
         if reason != self.reason:
             log.warning("not connected: %s", reason)
         self.ready, self.cause, self.reason = False, cause, reason
+
+    def _paced(self, pace: float, until_s: float, renew: bool = False) -> None:
+        """What the server allows holds for a while: when its answers are lost, the schedule's rates do."""
+        self._pace_until_s = until_s if pace != 1.0 else inf
+        if pace != self._pace or renew:
+            self._pace = pace
+            self.rates_hz = {component: rate * pace for component, rate in self._planned_hz.items()}
 
     def _silent_since_s(self) -> float:
         # Only a welcome makes it ready, so requests that leave meanwhile must not put off the hello.

@@ -124,6 +124,8 @@ class RobotLoop:
             link_ready=self.link.ready,
             link_reason=self.link.reason,
             rates_hz=self.link.rates_hz,
+            catch_up=self.link.catch_up,
+            first_call_s=self.link.first_call_s,
         )
         self._carry(self.core.tick(now_s, inputs), now_s)
         self.body.report(self.core, now_s, self.link)

@@ -172,6 +172,7 @@ class Gateway:
 
 SHARED, ROUTED = "shared", "routed"
 ADAPTIVE, PLANNED = "adaptive", "planned"
+GIVEN, FREE = "given", "free"
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,29 @@ class Policies:
         at_most=64,
     )
 
+    phases: str = setting(
+        "given: the server spreads the first calls of its robots over one round of planning, and periodic calls over"
+        " their period; free: each robot calls when it is ready, as in the paper",
+        GIVEN,
+        choices=(GIVEN, FREE),
+    )
+    catch_up: float = setting(
+        "periods of its rate that a late robot may make up for; 0: none, as in the paper",
+        1.0,
+        at_least=0,
+        at_most=10,
+    )
+    rates: str = setting(
+        "adaptive: robots may act faster than planned as long as servers are not full; planned: never",
+        ADAPTIVE,
+        choices=(ADAPTIVE, PLANNED),
+    )
 
-PUBLISHED = Policies(queues=ROUTED, batches=PLANNED, continuous=False)  # as the paper has them
+
+# As the paper has them.
+PUBLISHED = Policies(
+    queues=ROUTED, batches=PLANNED, continuous=False, phases=FREE, catch_up=0.0, rates=PLANNED
+)
 
 
 @dataclass(frozen=True)

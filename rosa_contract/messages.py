@@ -105,13 +105,17 @@ class Welcome:
 
     `models`: component -> model. `rates_hz`: component -> calls per second that the robot must not exceed, from the
     schedule; a component without an entry has no limit. `cameras`: component -> the cameras that its model takes; a
-    request with others is invalid. `token`: what to say hello with the next time.
+    request with others is invalid. `token`: what to say hello with the next time. `catch_up`: how many periods of its
+    rate a robot that is late may make up for. `starts_ms`: component -> its first call is not sent before so much
+    later, and a periodic one keeps that phase; a component without an entry may be called at once.
     """
 
     models: Mapping[str, str]
     rates_hz: Mapping[str, float] = field(default_factory=dict)
     cameras: Mapping[str, Sequence[str]] = field(default_factory=dict)
     token: str = ""
+    catch_up: float = 0.0
+    starts_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Response:
-    """The one final answer to a request. Times are the server's own, in ms."""
+    """The one final answer to a request. Times are the server's own, in ms.
+
+    `pace`: for the next seconds the robot may call so many times its rate; 0: nothing is said.
+    """
 
     request_id: int
     status: str  # one of STATUSES
@@ -164,6 +171,7 @@ class Response:
     inference_ms: float = 0.0
     batch_size: int = 0
     output: Output | None = None  # with status ok only
+    pace: float = 0.0
 
 
 @dataclass(frozen=True)

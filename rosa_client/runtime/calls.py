@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from rosa_client.runtime.commands import CallEnded
 from rosa_contract.config import Component
@@ -31,6 +32,7 @@ class ComponentCalls:
     deadline_s: float = 0.0
     resend_after_s: float = 0.0  # after a miss: not before the deadline of the missed call
     due_s: float = 0.0  # next call of a periodic component
+    turn_s: float = 0.0  # when the last call had its turn at the rate that the server allows
     consecutive_missed: int = 0
     sent: int = 0
     in_time: int = 0
@@ -44,12 +46,21 @@ class ComponentCalls:
     def in_flight(self) -> bool:
         return self.request_id is not None
 
-    def send(self, request_id: int, now_s: float) -> None:
-        """A request leaves now."""
+    def next_turn_s(self, period_s: float, catch_up: float) -> float:
+        """When the rate allows the next call. Who was late may make up for `catch_up` periods (a token bucket)."""
+        if not self.sent:
+            return -inf
+        return max(self.turn_s, self.sent_s - catch_up * period_s) + period_s
+
+    def send(self, request_id: int, now_s: float, period_s: float = 0.0, catch_up: float = 0.0) -> None:
+        """A request leaves now; `period_s` and `catch_up` as for `next_turn_s`."""
         if self.request_id is not None:
             raise RuntimeError(
                 f"{self.name}: request {self.request_id} is still in flight; end it before sending another"
             )
+        self.turn_s = (
+            max(self.next_turn_s(period_s, catch_up), now_s - catch_up * period_s) if self.sent else now_s
+        )
         self.request_id = request_id
         self.sent_s = now_s
         self.deadline_s = now_s + self.component.slo_ms / 1000

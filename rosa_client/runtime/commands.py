@@ -34,6 +34,9 @@ class Inputs:
     gripper_holds: bool = False  # something is between the fingers
     # Calls per second that the server's schedule allows, by component; absent: no limit.
     rates_hz: Mapping[str, float] = field(default_factory=dict)
+    catch_up: float = 0.0  # how many periods of such a rate a late robot may make up for
+    # When the first call of a component may leave, this machine's clock; absent: at once.
+    first_call_s: Mapping[str, float] = field(default_factory=dict)
 
 
 # -- commands ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
-from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, least_gap_s
+from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, turn_s
 from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
@@ -32,6 +32,7 @@ def next_due_s(core: Mission) -> float:
             at_s = calls.resend_after_s
             if at_s < calls.due_s and calls.name not in core.held_by:
                 at_s = calls.due_s
+            at_s = max(at_s, turn_s(core, calls))
             if at_s < due_s and is_asked(state, calls.name):
                 due_s = at_s
     if core.deadline_s is not None and state not in NOT_TIMED:
@@ -72,7 +73,7 @@ def _inferring_s(core: Mission) -> float:
 def _sends_s(core: Mission, calls: ComponentCalls) -> float:
     if calls.request_id is not None:
         return inf
-    return max(calls.resend_after_s, calls.sent_s + least_gap_s(core, calls) if calls.sent else -inf)
+    return max(calls.resend_after_s, turn_s(core, calls))
 
 
 def _holding_s(core: Mission) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
@@ -172,17 +173,27 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     """Send, unless a call is in flight or the newest observation is too old."""
     if calls.in_flight or now_s < calls.resend_after_s:
         return
-    if calls.sent and now_s < calls.sent_s + least_gap_s(core, calls):
+    if now_s < turn_s(core, calls):
         return
     seen = core.inputs.sensor_stamp_s
     if core.stale(now_s) or any(seen.get(name, -1.0) <= core.fresh_after_s for name in core.sensors):
         return
     core.request_id += 1
-    calls.send(core.request_id, now_s)
+    calls.due_s = max(calls.due_s, core.inputs.first_call_s.get(calls.name, -inf))  # a phase is kept
+    calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up)
     core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt))
 
 
-def least_gap_s(core: Mission, calls: ComponentCalls) -> float:
+def turn_s(core: Mission, calls: ComponentCalls) -> float:
+    """When the rates and phases that the server gave allow the next call of a component."""
+    next_s = calls.next_turn_s(period_s(core, calls), core.inputs.catch_up)
+    first_s = core.inputs.first_call_s.get(calls.name)
+    if first_s is None:
+        return next_s
+    return max(next_s, min(first_s, core.entered_s + core.timeouts.connect_s))  # never for ever, see below
+
+
+def period_s(core: Mission, calls: ComponentCalls) -> float:
     """Goal-coupled calls keep to the schedule's rate, or other robots would miss deadlines (ROSA 4.3).
 
     Periodic ones have their own rate, except that a hold calls its component at once.

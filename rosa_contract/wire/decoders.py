@@ -22,6 +22,9 @@ from rosa_contract.wire.packing import (
 )
 
 MAX_RATE_HZ = 1e6
+MAX_PACE = 1e3
+MAX_CATCH_UP = 10.0
+MAX_START_MS = 60_000.0
 MAX_BUDGET_MS = 600_000.0
 MAX_DURATION_MS = 1e9
 MAX_ROBOTS = 1 << 16
@@ -56,7 +59,11 @@ def _welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     cameras = {component: tuple(fields.sequence(lists, component, MAX_IMAGES)) for component in lists}
     if not all(isinstance(camera, str) for listed in cameras.values() for camera in listed):
         raise CodecError("bad_field", "welcome: cameras: expected names")
-    return m.Welcome(fields.names(header, "m"), rates, cameras, fields.text(header, "y", MAX_NAME_CHARS))
+    waits = fields.mapping(header, "s", MAX_BATCH)
+    starts = {name: fields.number(waits, name, 0.0, MAX_START_MS, "welcome: starts") for name in waits}
+    catch_up = fields.number({"t": "welcome", "k": 0.0, **header}, "k", 0.0, MAX_CATCH_UP)
+    token = fields.text(header, "y", MAX_NAME_CHARS)
+    return m.Welcome(fields.names(header, "m"), rates, cameras, token, catch_up, starts)
 
 
 def _refused(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -113,6 +120,7 @@ def _response(header: Header, frames: Sequence[Frame]) -> m.Response:
         inference_ms=fields.number(header, "n", 0.0, MAX_DURATION_MS),
         batch_size=fields.whole(header.get("z"), "batch_size", 0, MAX_BATCH),
         output=decode_output(frames[1]) if status == m.OK else None,
+        pace=fields.number({"p": 0.0, **header}, "p", 0.0, MAX_PACE),
     )
 
 

@@ -26,6 +26,7 @@ def response_header(
     queue_ms: float,
     inference_ms: float,
     batch_size: int,
+    pace: float = 0.0,
 ) -> bytes:
     """Frame 0 of a response; frame 1, with status ok, is the worker's output frame, untouched."""
     return pack(
@@ -39,6 +40,7 @@ def response_header(
             "q": queue_ms,
             "n": inference_ms,
             "z": batch_size,
+            "p": pace,
         }
     )
 
@@ -52,7 +54,9 @@ def _hello(message: m.Hello) -> Parts:
 def _welcome(message: m.Welcome) -> Parts:
     rates = {name: finite(f"rate of {name}", rate) for name, rate in message.rates_hz.items()}
     cameras = {component: list(names) for component, names in message.cameras.items()}
-    return {"m": dict(message.models), "f": rates, "g": cameras, "y": message.token}, []
+    starts = {name: finite(f"start of {name}", start) for name, start in message.starts_ms.items()}
+    told = {"m": dict(message.models), "f": rates, "g": cameras, "y": message.token}
+    return {**told, "k": message.catch_up, "s": starts}, []
 
 
 def _refused(message: m.Refused) -> Parts:
@@ -83,6 +87,7 @@ def _response(message: m.Response) -> Parts:
         "q": message.queue_ms,
         "n": message.inference_ms,
         "z": message.batch_size,
+        "p": message.pace,
     }
     return header, [] if message.output is None else [encode_output(message.output)]
 

@@ -305,6 +305,7 @@ class Gateway:
             queue_ms,
             answer.inference_ms,
             answer.batch_size,
+            call.pace,
         )
         frames = (
             [call.connection, header] if answer.output is None else [call.connection, header, answer.output]

@@ -176,6 +176,8 @@ class VirtualRobot:
                 self._arm_state,
                 self._arm_sequence,
                 rates_hz=link.rates_hz,
+                catch_up=link.catch_up,
+                first_call_s=link.first_call_s,
             )
         return self._inputs
 

@@ -264,6 +264,7 @@ class Simulation:
                     action.inference_ms,
                     action.batch_size,
                     action.output,
+                    call.pace,
                 )
                 self._say(now_s, call.connection, response)
             elif isinstance(action, Dispatch):

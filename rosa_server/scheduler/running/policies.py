@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rosa_contract.config import ADAPTIVE, PUBLISHED, SHARED, SYSTEM1, Policies
+from rosa_contract.config import ADAPTIVE, GIVEN, PUBLISHED, SHARED, SYSTEM1, Policies
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.placement import Placement
+from rosa_server.serving.core.placement import Phase, Placement
 
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST = 0.9  # a server is as good as full from this share of its greatest throughput on
+GOLDEN = (5**0.5 - 1) / 2
 SLACK = 0.85  # of an SLO: what a batch may take, so that a little waiting does not make it late
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
@@ -50,7 +51,39 @@ def carried_out(
             changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, table)
         for server in servers:
             replicas[server.id] = replace(replicas[server.id], **changes)  # type: ignore[arg-type]
-    return replace(placement, replicas=replicas)
+    phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
+    return replace(
+        placement,
+        replicas=replicas,
+        phases=phases,
+        catch_up=policies.catch_up,
+        adaptive=policies.rates == ADAPTIVE,
+    )
+
+
+def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> dict[str, dict[str, Phase]]:
+    """Slot -> component -> when its calls are due. Multiples of the golden ratio: any number of robots is spread
+    evenly, whichever of them are there."""
+    found: dict[str, dict[str, Phase]] = {}
+    for number, slot in enumerate(placement.routes or ()):
+        share = number * GOLDEN % 1.0
+        cls = problem.by_name[task_of(slot)]
+        periods_s = {need.component: 1 / need.freq_hz for need in cls.obligations}
+        round_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
+        first = min(
+            cls.goals, key=lambda need: need.calls_per_action
+        )  # System 2, or System 1 where there is none
+        periods_s[first.component] = round_s / first.calls_per_action
+        found[slot] = {
+            component: Phase(period_s, share * period_s) for component, period_s in periods_s.items()
+        }
+    return found
+
+
+def _alone_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
+    """System 1 on an idle server."""
+    models = [need.model for need in cls.goals if need.component == SYSTEM1]
+    return sum(service_table(library, problem.gpu_type, model, (SYSTEM1,)).service_s(1) for model in models)
 
 
 def largest_batch(

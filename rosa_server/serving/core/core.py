@@ -6,12 +6,13 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from rosa_contract import messages as m
-from rosa_contract.config import Factory
+from rosa_contract.config import GOAL_COUPLED, Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import largest_request, misfit, request_fields
@@ -25,6 +26,7 @@ from rosa_server.serving.core.router import Router
 from rosa_server.serving.core.session import Sessions
 
 SWEEP_EVERY_S = 0.5
+PACE_EVERY_S = 1.0
 
 
 class ServingCore:
@@ -48,7 +50,8 @@ class ServingCore:
         self._factory = factory
         self._out: list[Action] = []
         self._rates_sent = {task: self.router.rates_of(task) for task in self.router.tasks}
-        self._sweep_s = 0.0
+        self._sweep_s = self._pace_s = 0.0
+        self._paces: dict[str, float] = {}  # task -> how many times its planned rates its robots may call
 
     @property
     def pool(self) -> WorkerPool:
@@ -113,6 +116,7 @@ class ServingCore:
             self._dispatcher.end(now_s, call, "unknown_component", words)
             return
         session.newest[component] = (request_id, call.ticket)
+        call.pace = self._paces.get(session.task, 0.0)
         wrong = misfit(header, frames, self.router.needs_of(model))
         if wrong is not None:
             self._dispatcher.end(now_s, call, *wrong)
@@ -232,7 +236,8 @@ class ServingCore:
         rates = {task: self.router.rates_of(task) for task in self.router.tasks}
         changed = {task for task, sent in self._rates_sent.items() if sent != rates[task]}
         self._rates_sent = rates
-        self._do(*(Say(s.connection, self.sessions.welcome(s)) for s in self.sessions.of_tasks(changed)))
+        told = self.sessions.of_tasks(changed)
+        self._do(*(Say(each.connection, self.sessions.welcome(each, now_s)) for each in told))
 
     def _reroute(self, now_s: float) -> None:
         """Streams have moved: every open call belongs to the queue of its stream now."""
@@ -264,7 +269,33 @@ class ServingCore:
         if now_s >= self._sweep_s:
             self._sweep(now_s)
             self._sweep_s = now_s + SWEEP_EVERY_S
+        if self.router.placement.adaptive and now_s >= self._pace_s:
+            self._settle_pace()
+            self._pace_s = now_s + PACE_EVERY_S
         return min(self._sweep_s, self._dispatcher.feed(now_s))
+
+    def _settle_pace(self) -> None:
+        """How much faster than planned the robots of each task may act: as their fullest queue allows."""
+        placement, failover = self.router.placement, self.router.failover
+        planned_hz: dict[str, float] = defaultdict(float)
+        fixed_hz: dict[str, float] = defaultdict(float)
+        tasks: dict[str, set[str]] = {}  # queue -> tasks with goal-coupled calls in it
+        for session in self.sessions:
+            for component, rate_hz in self.router.rates_of(session.task).items():
+                queue = failover.queue_of(session.routes[component])
+                if component in GOAL_COUPLED:
+                    planned_hz[queue] += rate_hz
+                    tasks.setdefault(queue, set()).add(session.task)
+                else:
+                    fixed_hz[queue] += rate_hz
+        allowed: dict[str, float] = {}
+        for queue, state in self._dispatcher.replicas.items():
+            planned = len(failover.pool(queue)) or 1
+            capacity_hz, there = state.capacity_hz(self.pool), len(self.pool.of(queue)) / planned
+            pace = state.pace.settle(capacity_hz, planned_hz[queue], there, fixed_hz[queue])
+            for task in tasks.get(queue, ()):
+                allowed[task] = min(allowed.get(task, pace), pace)
+        self._paces = allowed if placement.rates_hz else {}
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""

@@ -17,6 +17,12 @@ from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool, WorkerState
 from rosa_server.serving.core.replica import Agenda, ReplicaState
 
+SAYS_HOW_FULL = (
+    "",
+    "budget_spent",
+    "queue_full",
+    "no_worker",
+)  # endings that tell of the servers, not of the request
 MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 
 
@@ -141,6 +147,8 @@ class Dispatcher:
     ) -> None:
         """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
         if self.ledger.close(call):
+            if call.queue is not None and cause in SAYS_HOW_FULL:
+                self.replicas[call.queue].pace.ended(call.arrived_s, call.deadline_s, now_s, not cause)
             status = m.CAUSES[cause] if cause else m.OK
             self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 

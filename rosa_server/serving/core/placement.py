@@ -38,17 +38,34 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """The calls of one component of one robot are due `offset_s` after each multiple of `period_s`."""
+
+    period_s: float
+    offset_s: float
+
+    def wait_s(self, now_s: float) -> float:
+        """From now to the next of them."""
+        return (self.offset_s - now_s) % self.period_s
+
+
+@dataclass(frozen=True)
 class Placement:
     """The replicas and who uses them. A slot, `task/0`, is the place of one robot.
 
     `routes`: slot -> component -> replica; None without a schedule, when any robot may come. `rates_hz`: task ->
     component -> calls per second. `standbys`: replica -> the replicas that may stand in for it, best first.
+    `phases`: slot -> component -> when its calls are due. `catch_up`: periods of its rate that a late robot may make up
+    for. `adaptive`: robots may act faster than `rates_hz` while the servers' queues allow.
     """
 
     replicas: Mapping[str, Replica]
     routes: Mapping[str, Mapping[str, str]] | None = None
     rates_hz: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    phases: Mapping[str, Mapping[str, Phase]] = field(default_factory=dict)
+    catch_up: float = 0.0
+    adaptive: bool = False
 
     def replica_of(self, worker_id: str, model: str) -> str | None:
         """The replica that a worker belongs to; None for an unknown worker."""

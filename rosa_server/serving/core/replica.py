@@ -9,6 +9,7 @@ from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import Ranking
+from rosa_server.serving.core.pace import Pace
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
@@ -63,6 +64,7 @@ class ReplicaState:
         self.queue = RequestQueue(queue_limit, ranking)
         self.batcher = Batcher(1, profile)
         self.callers = 0  # streams that may send it calls
+        self.pace = Pace()
         self._spread = False
         self._agenda, self._due_s = agenda, math.inf
 
@@ -89,6 +91,15 @@ class ReplicaState:
         self.batcher.max_batch = min([*most, *planned]) if most else 1
         self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits
         self._spread = bool(plan.pool)
+
+    def capacity_hz(self, pool: WorkerPool) -> float:
+        """Calls per second that its workers run, as far as known; infinite before anything is."""
+        hz = 0.0
+        for worker in pool.of(self.name):
+            size = worker.at_once if worker.at_once > 1 else self.batcher.max_batch
+            service_s = self.batcher.profile.service_s(size)
+            hz += size / service_s if service_s > 0 else math.inf
+        return hz
 
     def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
         """Give waiting calls to workers with credit. Remove expired calls first."""

@@ -9,7 +9,7 @@ from rosa_contract.config import Factory
 from rosa_contract.messages import Refused, WorkerReady
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.failover import Failover
-from rosa_server.serving.core.placement import Placement, unplanned
+from rosa_server.serving.core.placement import Phase, Placement, unplanned
 from rosa_server.serving.core.slots import Slots, Taken, not_ready
 
 ANYWHERE = ""  # the slot of every robot when there is no schedule
@@ -59,6 +59,10 @@ class Router:
     def rates_of(self, task: str) -> Mapping[str, float]:
         """Component -> calls per second that each robot of a task must not exceed; empty when nothing is planned."""
         return self.placement.rates_hz.get(task, {})
+
+    def phases_of(self, slot: str) -> Mapping[str, Phase]:
+        """Component -> when a slot's calls are due; empty where robots choose by themselves."""
+        return self.placement.phases.get(slot, {})
 
     # -- routes ----------------------------------------------------------------------------------------------------
 

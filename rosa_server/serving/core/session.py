@@ -7,7 +7,7 @@ has the session's token, or the robot's key, gets it. A bye frees it at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 
@@ -35,6 +35,7 @@ class Session:
     routes: Mapping[str, str]  # component -> replica as placed, whether or not it has failed
     heard_s: float
     token: str  # who has it is this robot
+    starts_s: Mapping[str, float]  # component -> when its first call is due
     gone: bool = False  # its connection has ended
     # component -> its last request id and ticket
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -69,6 +70,9 @@ class Sessions:
     def of_tasks(self, tasks: set[str]) -> list[Session]:
         return [session for session in self._by_connection.values() if session.task in tasks]
 
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._by_connection.values())
+
     def get(self, connection: bytes) -> Session | None:
         return self._by_connection.get(connection)
 
@@ -99,7 +103,7 @@ class Sessions:
         known = self._by_connection.get(connection)
         if known is not None and (known.robot_id, known.task) == (hello.robot_id, hello.task):
             known.heard_s = now_s
-            return Greeting(self.welcome(known))
+            return Greeting(self.welcome(known, now_s))
         return self._begin(connection, hello, now_s, holder)
 
     def _taken(self, connection: bytes, hello: Hello, now_s: float, proven: bool) -> str:
@@ -115,11 +119,13 @@ class Sessions:
         left = f"{RESERVED_FOR_S - silent_s:.0f} s"
         return f"the name {hello.robot_id!r} is reserved for {left} more for the robot that had it and fell silent"
 
-    def welcome(self, session: Session) -> Welcome:
+    def welcome(self, session: Session, now_s: float) -> Welcome:
         """What a robot is told: its models, their cameras, and the rates that it must not exceed."""
         needs = {component: self._router.needs_of(model) for component, model in session.models.items()}
         cameras = {component: tuple(one.images) for component, one in needs.items() if one is not None}
-        return Welcome(session.models, self._router.rates_of(session.task), cameras, session.token)
+        rates_hz, catch_up = self._router.rates_of(session.task), self._router.placement.catch_up
+        starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
+        return Welcome(session.models, rates_hz, cameras, session.token, catch_up, starts_ms)
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""
@@ -173,8 +179,12 @@ class Sessions:
         models, routes = self._router.models_of(hello.task), self._router.routes_of(hello.task, taken.slot)
         self._reserved.pop(hello.robot_id, None)
         token = self._new_token()
-        session = Session(connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s, token)
+        starts_s = {name: now_s + p.wait_s(now_s) for name, p in self._router.phases_of(taken.slot).items()}
+        session = Session(
+            connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s, token, starts_s
+        )
         self._by_connection[connection] = self._by_robot[hello.robot_id] = session
         self._callers.update(routes.values())
         placement_changed |= taken.admitted is not None
-        return Greeting(self.welcome(session), session, left, taken.admitted, placement_changed)
+        answer = self.welcome(session, now_s)
+        return Greeting(answer, session, left, taken.admitted, placement_changed)

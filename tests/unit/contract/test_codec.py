@@ -43,6 +43,7 @@ MESSAGES: list[m.Message] = [
     m.Welcome({"system1": "rosa/policy"}),
     m.Refused("unknown_task", "no task 'pik'"),
     m.Welcome({"system1": "policy"}, {"system1": 2.0}, {"system1": ("front",)}, "token"),
+    m.Welcome({"system1": "policy"}, {"system1": 2.0}, {}, "token", 1.0, {"system1": 250.0}),
     m.Hello("r1", "pick", {}, {}, "token"),
     m.Bye(),
     request(),

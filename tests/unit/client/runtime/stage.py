@@ -92,6 +92,8 @@ class Stage:
         self.emergency_stop = False
         self.gripper_holds = False
         self.rates_hz: dict[str, float] = {}
+        self.catch_up = 0.0
+        self.first_call_s: dict[str, float] = {}
         self.arm_state = HOLDING
         self.arm_sequence = 0
         self.last_sequence = 0
@@ -141,6 +143,8 @@ class Stage:
             self.emergency_stop,
             self.gripper_holds,
             self.rates_hz,
+            self.catch_up,
+            self.first_call_s,
         )
 
     # -- the people and the server --

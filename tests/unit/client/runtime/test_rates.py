@@ -6,7 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Send
+from rosa_contract.config import Component
 from tests.unit.client.runtime.stage import SAFETY, Stage
 
 
@@ -69,3 +71,42 @@ def test_periodic_components_keep_their_own_rate() -> None:
     stage.rates_hz = {"system1": 0.5, "safety": 0.1}
     stage.run(4.0)
     assert max(gaps(stage, "safety")) < 0.25
+
+
+def test_catching_up_is_bounded_by_one_period() -> None:
+    calls = ComponentCalls("system1", Component("policy", 300.0))
+    calls.send(1, 0.0, 1.0, 1.0)
+    calls.cancel(0.1)
+    assert calls.next_turn_s(1.0, 1.0) == 1.0
+    calls.send(2, 1.5, 1.0, 1.0)  # half a period late
+    calls.cancel(1.6)
+    assert calls.next_turn_s(1.0, 1.0) == 2.0, "back in its place"
+    calls.send(3, 9.0, 1.0, 1.0)  # many periods late
+    calls.cancel(9.1)
+    assert calls.next_turn_s(1.0, 1.0) == 9.0, "one period is made up for"
+    calls.send(4, 9.1, 1.0, 1.0)
+    calls.cancel(9.2)
+    assert calls.next_turn_s(1.0, 1.0) == 10.0, "and no more"
+
+
+def test_without_catching_up_the_least_gap_is_one_period() -> None:
+    calls = ComponentCalls("system1", Component("policy", 300.0))
+    for number, now_s in enumerate((0.0, 1.5, 9.0)):
+        calls.send(number, now_s, 1.0)
+        calls.cancel(now_s)
+        assert calls.next_turn_s(1.0, 0.0) == now_s + 1.0
+
+
+def test_the_first_calls_wait_for_their_phase_and_periodic_ones_keep_it() -> None:
+    stage = Stage(SAFETY)
+    stage.good = {"system1": "", "safety": "safe"}
+    stage.first_call_s = {"safety": stage.now_s + 0.13, "system1": stage.now_s + 0.7}
+    begun_s = stage.now_s
+    stage.start()
+    stage.run(3.0)
+    period_s = 1 / (stage.core.calls["safety"].component.freq_hz or 0.0)
+    safety = sends(stage, "safety")
+    assert safety[0] - begun_s == pytest.approx(0.13, abs=0.02)
+    assert sends(stage, "system1")[0] - begun_s == pytest.approx(0.7, abs=0.02)
+    for number, at_s in enumerate(safety):
+        assert at_s - safety[0] == pytest.approx(number * period_s, abs=0.02)

@@ -1,0 +1,55 @@
+"""How much faster than planned robots may act: raised while servers have room, withdrawn before answers are late.
+
+The rates of the schedule are safe whatever the phases of the robots; they are the floor. What is allowed beyond them
+follows from what the workers that are there can run in a second and from how many robots are here (*feed-forward*: a
+lost worker, or a robot that comes, counts at once), corrected by how much of their budget calls spent (*feedback*).
+All robots of a queue get the same multiple of their planned rates, so shares stay as planned.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+LEAST_CALLS = 20  # in a window, before anything follows from how long they took
+LATE = 1.0  # share of its budget that a call has spent that is late
+FULL = 0.95  # from this share at the 99th percentile on robots are slowed down
+ROOM = 0.85  # up to this share they may be faster
+SLOWER, FASTER = 0.93, 1.02  # per window
+LEAST_TRIM, MOST_TRIM = 0.4, 1.25
+MOST_PACE = 20.0  # as good as no limit
+STEP = 0.02  # smaller changes are not told
+
+
+class Pace:
+    """Of one queue. Pure: it is told how calls ended, and `settle` is called once per window."""
+
+    def __init__(self) -> None:
+        self.pace = 1.0
+        self._trim = 1.0  # of what the servers should be able to run
+        self._spent: list[float] = []  # share of its budget that each call of this window has spent
+
+    def ended(self, arrived_s: float, deadline_s: float, ended_s: float, in_time: bool) -> None:
+        """A call got its final answer."""
+        budget_s = deadline_s - arrived_s
+        self._spent.append((ended_s - arrived_s) / budget_s if in_time and budget_s > 0 else inf)
+
+    def settle(self, capacity_hz: float, planned_hz: float, there: float, fixed_hz: float = 0.0) -> float:
+        """What is allowed in the next window, as a multiple of the planned rates.
+
+        `capacity_hz`: calls per second that the workers run now. `planned_hz`: of the robots that are here, at their
+        planned rates. `there`: share of the planned workers that are here; with all of them it never falls below 1.
+        `fixed_hz`: calls per second that come whatever is allowed.
+        """
+        if len(self._spent) >= LEAST_CALLS:
+            ordered = sorted(self._spent)
+            slowest = ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
+            if slowest > FULL:
+                self._trim = max(LEAST_TRIM, self._trim * SLOWER)
+            elif slowest < ROOM:
+                self._trim = min(MOST_TRIM, self._trim * FASTER)
+            self._spent.clear()
+        wanted = (self._trim * capacity_hz - fixed_hz) / planned_hz if planned_hz > 0 else MOST_PACE
+        pace = min(MOST_PACE, max(min(1.0, there), wanted))
+        if abs(pace - self.pace) > STEP * self.pace or pace == MOST_PACE:
+            self.pace = pace
+        return self.pace
