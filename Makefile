@@ -53,8 +53,8 @@ train: setup  ## make the policy and the task monitor from nothing
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, and the monitor's accuracy
 	@$(WITH)python -m rosa_sim.training evaluate $(ARGS)
 
-bench: setup  ## every benchmark: transport, robot side, batching, scheduler, exact schedules, the paper's; writes benchmarks/results/
-	@for name in transport robot_side batching paper_schedules scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
+bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's; writes benchmarks/results/
+	@for name in transport robot_side batching kairos paper_schedules scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
 	@$(WITH)python benchmarks/faults.py $(ARGS)

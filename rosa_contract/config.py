@@ -162,7 +162,7 @@ class Gateway:
     )
     order_ageing: int = setting(
         "execution_aware: batches that pass a waiting request over before it rises by one step",
-        10,
+        3,
         at_least=1,
         at_most=10_000,
     )

@@ -56,6 +56,7 @@ class LeastAttainedService(Order):
 class ExecutionAware(Order):
     """Kairos, Algorithm 1: buckets of the wait ratio, the longest expected execution first within a bucket.
 
+    A stream without a finished round goes first: nothing is known of it, and behind all others it would begin last.
     `buckets`: B, 0 for none (the ratio itself). `ageing`: A, skipped dispatches after which a call rises by one bucket.
     `longest_first`: false orders a bucket by arrival, as in the ablation of Figure 16.
     """

@@ -18,7 +18,9 @@ class Rounds:
     began_s: float  # first arrival
     attained_s: float = 0.0  # time that models have run for it
     waited_s: float = 0.0  # the sum of W_j of Algorithm 1
-    last_execution_s: float = 0.0  # |E| of the last round, the estimate for the next one
+    last_execution_s: float = (
+        math.inf
+    )  # |E| of the last round, the estimate for the next one; infinite before it
     skipped: int = 0  # dispatches in a row that took other calls while one of this stream waited
     _generated_s: float = 0.0  # |G| of the last answered round
     _generation_end_s: float = math.inf  # infinite before the first answer
@@ -38,19 +40,27 @@ class Rounds:
         The wait between two rounds is counted on the side that dominates the first one (3.2.1): after a longer
         generation from its end to the next one's start, after a longer execution from its end to the next one's start.
         """
-        acts_from_s = end_s
-        if math.isfinite(self._execution_end_s):
-            acts_from_s = max(end_s, self._execution_end_s)
-            if self._generated_s >= self.last_execution_s:
-                wait_s = start_s - self._generation_end_s
-            else:
-                wait_s = acts_from_s - self._execution_end_s
-            self.waited_s += max(0.0, wait_s)
+        self.waited_s += self._wait_before(start_s, end_s)
+        acts_from_s = max(end_s, self._execution_end_s) if math.isfinite(self._execution_end_s) else end_s
         self._generated_s = end_s - start_s
         self._generation_end_s, self._execution_start_s = end_s, acts_from_s
         self._execution_end_s = math.inf
 
     def wait_ratio(self, now_s: float) -> float:
-        """Equation (1) of Kairos: the share of its lifetime that the stream has waited, from 0 to 1."""
+        """Equation (1) of Kairos while a call waits: the share of its lifetime that the stream has waited, from 0 to 1.
+
+        The wait before the waiting call's own round counts as if it ran now; a call that has just come has waited 0.
+        """
         lifetime_s = now_s - self.began_s
-        return min(1.0, self.waited_s / lifetime_s) if lifetime_s > 0 else 0.0
+        waited_s = self.waited_s + self._wait_before(now_s, now_s + self._generated_s)
+        return min(1.0, waited_s / lifetime_s) if lifetime_s > 0 else 0.0
+
+    def _wait_before(self, start_s: float, end_s: float) -> float:
+        """The wait between the last round and one whose generation is from `start_s` to `end_s`."""
+        if math.isinf(self._generation_end_s):
+            return start_s - self.began_s  # the first round: nothing runs before it
+        if math.isinf(self._execution_end_s):
+            return 0.0  # it is not known to have finished
+        if self._generated_s >= self.last_execution_s:
+            return max(0.0, start_s - self._generation_end_s)
+        return max(0.0, end_s - self._execution_end_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +18,12 @@ def test_after_a_longer_execution_the_wait_is_the_gap_between_executions() -> No
     rounds.arrived(1.6)  # executed for 1 s
     rounds.answered(1.9, 2.0)
     assert rounds.last_execution_s == pytest.approx(1.0)
-    assert rounds.waited_s == pytest.approx(0.4)
-    assert rounds.wait_ratio(2.0) == pytest.approx(0.2)
+    assert rounds.waited_s == pytest.approx(0.5 + 0.4)
+    assert rounds.wait_ratio(2.0) == pytest.approx(0.45)
+    rounds.arrived(3.0)
+    assert rounds.wait_ratio(3.9) == pytest.approx((0.9 + 1.0) / 3.9), (
+        "if it ran now, it would act again at 4.0 s"
+    )
 
 
 def test_after_a_longer_generation_the_wait_is_the_gap_between_generations() -> None:
@@ -47,14 +53,15 @@ def test_asking_again_for_an_answer_that_did_not_come_is_no_execution() -> None:
     rounds = Rounds(0.0)
     rounds.arrived(0.0)
     rounds.arrived(0.3)
-    assert rounds.last_execution_s == 0.0
+    assert rounds.last_execution_s == math.inf
     rounds.answered(0.3, 0.4)
+    assert rounds.waited_s == pytest.approx(0.3), "before the first round it has waited since its arrival"
     rounds.arrived(1.4)
     rounds.arrived(1.7)
     rounds.arrived(2.0)
     assert rounds.last_execution_s == pytest.approx(1.0)
     rounds.answered(2.0, 2.1)
-    assert rounds.waited_s == pytest.approx(0.7)
+    assert rounds.waited_s == pytest.approx(0.3 + 0.7)
 
 
 @given(
