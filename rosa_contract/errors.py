@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class ContractError(ValueError):
@@ -72,14 +73,22 @@ CODEC_CAUSES = {
 }
 
 
-class CodecError(ContractError):
-    """A message cannot be encoded or decoded. `cause` is one of `CODEC_CAUSES`."""
+class CausedError(ContractError):
+    """A broken contract with a machine-readable `cause`: a key of the class's `CAUSES`, which says what it means."""
+
+    CAUSES: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, cause: str, words: str) -> None:
-        if cause not in CODEC_CAUSES:
-            raise ValueError(f"cause: expected one of {', '.join(CODEC_CAUSES)}, got {cause!r}")
+        if cause not in self.CAUSES:
+            raise ValueError(f"cause: expected one of {', '.join(self.CAUSES)}, got {cause!r}")
         self.cause = cause
         super().__init__(words)
+
+
+class CodecError(CausedError):
+    """A message cannot be encoded or decoded. `cause` is one of `CODEC_CAUSES`."""
+
+    CAUSES = CODEC_CAUSES
 
 
 class VersionError(CodecError):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+from typing import ClassVar
 
 from rosa_contract.config import Factory
-from rosa_contract.errors import ContractError
+from rosa_contract.errors import CausedError
 from rosa_server.serving.core.placement import Placement
 
 QUERY = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 
 
-class GpuError(ContractError):
-    """The schedule has more servers than this machine has GPUs."""
+class GpuError(CausedError):
+    """The GPUs of this machine cannot run the schedule."""
+
+    CAUSES: ClassVar = {"too_few_gpus": "the schedule has more servers than this machine has GPUs"}
 
 
 def visible_gpus() -> list[str]:
@@ -38,7 +41,8 @@ def assign(factory: Factory, placement: Placement, gpus: list[str]) -> dict[str,
     servers = list(dict.fromkeys(replica.server for replica in placement.replicas.values()))
     if len(servers) > len(gpus):
         raise GpuError(
+            "too_few_gpus",
             f"the schedule has {len(servers)} servers and this machine shows {len(gpus)} GPUs; plan for fewer with"
-            f" server_cluster.num_servers, or set CUDA_VISIBLE_DEVICES to nothing to run models that need none"
+            f" server_cluster.num_servers, or set CUDA_VISIBLE_DEVICES to nothing to run models that need none",
         )
     return dict(zip(servers, gpus, strict=False))

@@ -21,8 +21,8 @@ from rosa_server.serving.worker import MISCONFIGURED, WorkerSpec
 
 
 @dataclass
-class Slot:
-    """The place of one worker; its processes come and go."""
+class Supervised:
+    """One worker to keep running, and its present process."""
 
     spec: WorkerSpec
     backoff: Backoff = field(default_factory=Backoff)
@@ -52,59 +52,59 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
 
 
 class LocalCluster:
-    """Every life of a worker has an id of its own, so that what an earlier life was given is never mixed up."""
+    """The workers of this machine. Every start gives a worker a new id, so that nothing of an earlier life is mixed up."""
 
     def __init__(self, specs: Sequence[WorkerSpec]) -> None:
-        self._slots = [Slot(spec) for spec in specs]
+        self._workers = [Supervised(spec) for spec in specs]
         self._stopping = False
         self._retired: list[ShmWriter] = []
-        self.misconfigured = ""  # why a worker could not even begin; to start it again would change nothing
+        self.misconfigured = ""  # why a worker could not even start; a restart would change nothing
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers and start those that are due.
 
-        Returns (worker id, why) of the ended ones and of those that could not be started. Raises nothing of the
-        operating system's: a worker that cannot start now is tried again later, as one that ended.
+        Returns (worker id, why) of the ended ones and of those that could not be started. Raises no
+        `OSError`: a worker that cannot be started now is tried again later, like one that ended.
         """
         lost = []
-        while self._retired:  # a round later, when nobody polls them any more
+        while self._retired:  # one poll later: the gateway has stopped polling them
             self._retired.pop().close()
-        for slot in self._slots:
-            if slot.process is not None and slot.process.poll() is not None:
-                why = slot.killed_for or _why(slot.process.returncode)
-                lost.append((slot.worker_id, why))
-                hopeless = slot.process.returncode == MISCONFIGURED and slot.life == 1
-                slot.process, slot.killed_for = None, ""
-                if slot.shm is not None:
-                    self._retired.append(slot.shm)
-                    slot.shm = None
-                slot.start_at_s = slot.backoff.ended(slot.started_s, now_s)
+        for worker in self._workers:
+            if worker.process is not None and worker.process.poll() is not None:
+                why = worker.killed_for or _why(worker.process.returncode)
+                lost.append((worker.worker_id, why))
+                hopeless = worker.process.returncode == MISCONFIGURED and worker.life == 1
+                worker.process, worker.killed_for = None, ""
+                if worker.shm is not None:
+                    self._retired.append(worker.shm)
+                    worker.shm = None
+                worker.start_at_s = worker.backoff.ended(worker.started_s, now_s)
                 if hopeless:
-                    slot.start_at_s = math.inf
+                    worker.start_at_s = math.inf
                     self.misconfigured = (
-                        f"models.{slot.spec.model}: {slot.worker_id} {why}; its last words say why"
+                        f"models.{worker.spec.model}: {worker.worker_id} {why}; its last words say why"
                     )
-            if slot.process is None and not self._stopping and now_s >= slot.start_at_s:
-                why = self._start(slot, now_s)
+            if worker.process is None and not self._stopping and now_s >= worker.start_at_s:
+                why = self._start(worker, now_s)
                 if why:
-                    lost.append((slot.worker_id, why))
+                    lost.append((worker.worker_id, why))
         return lost
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and starts another."""
-        for slot in self._slots:
-            if slot.worker_id == worker_id and slot.process is not None:
-                slot.killed_for = reason
-                slot.process.kill()
+        for worker in self._workers:
+            if worker.worker_id == worker_id and worker.process is not None:
+                worker.killed_for = reason
+                worker.process.kill()
 
     def shm(self, worker_id: str) -> ShmWriter | None:
         """The memory shared with a living worker."""
-        return next((slot.shm for slot in self._slots if slot.worker_id == worker_id), None)
+        return next((worker.shm for worker in self._workers if worker.worker_id == worker_id), None)
 
     def stop(self, grace_s: float) -> None:
-        """End every worker: those told to drain get `grace_s`, the others and the slow ones are ended by signal."""
+        """End every worker: after SIGTERM they have `grace_s` to finish; then they are killed."""
         self._stopping = True
-        running = [slot.process for slot in self._slots if slot.process is not None]
+        running = [worker.process for worker in self._workers if worker.process is not None]
         deadline_s = time.monotonic() + grace_s
         for process in running:
             process.send_signal(signal.SIGTERM)
@@ -117,33 +117,33 @@ class LocalCluster:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
 
-    def _start(self, slot: Slot, now_s: float) -> str:
-        """Start the worker of a slot. Returns why that failed, empty when it runs."""
-        slot.life += 1
-        slot.worker_id = f"{slot.spec.worker_id}.{slot.life}"
+    def _start(self, worker: Supervised, now_s: float) -> str:
+        """Start a worker. Returns why that failed; empty when it runs."""
+        worker.life += 1
+        worker.worker_id = f"{worker.spec.worker_id}.{worker.life}"
         shm: ShmWriter | None = None
         try:
             shm = ShmWriter() if hasattr(os, "memfd_create") else None
             fds = shm.fds if shm is not None else ()
-            spec = replace(slot.spec, worker_id=slot.worker_id, parent_pid=os.getpid(), shm_fds=fds)
+            spec = replace(worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds)
             environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
-            slot.process = subprocess.Popen(
+            worker.process = subprocess.Popen(
                 spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
             )
         except OSError as error:  # no descriptor, no process, no memory, no program
             if shm is not None:
                 shm.close()
-            slot.start_at_s = slot.backoff.ended(now_s, now_s)
+            worker.start_at_s = worker.backoff.ended(now_s, now_s)
             return f"could not be started: {error}"
         if shm is not None:
-            shm.theirs.close()  # or its end would never be seen
-        slot.shm, slot.started_s = shm, now_s
+            shm.theirs.close()  # otherwise the end of the worker would never be noticed
+        worker.shm, worker.started_s = shm, now_s
         log.event(
             "worker_started",
-            worker=slot.worker_id,
+            worker=worker.worker_id,
             model=spec.model,
             backend=spec.backend,
-            pid=slot.process.pid,
+            pid=worker.process.pid,
         )
         return ""
 

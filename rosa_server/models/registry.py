@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
-from rosa_contract.errors import ContractError
+from rosa_contract.errors import CausedError
 from rosa_contract.strict import nearest
 from rosa_server.models.backend import Backend
 
@@ -19,8 +19,15 @@ BACKENDS = {
 }
 
 
-class BackendError(ContractError):
-    """No such backend, or options that it does not take."""
+class BackendError(CausedError):
+    """A backend cannot be made."""
+
+    CAUSES: ClassVar = {
+        "unknown_backend": "no backend has this name",
+        "not_importable": "its module or class cannot be imported",
+        "bad_options": "it does not take these options",
+        "bad_weights": "its weights do not fit its network",
+    }
 
 
 def check_name(backend: str) -> str:
@@ -32,7 +39,9 @@ def check_name(backend: str) -> str:
         return backend
     known = ", ".join(BACKENDS)
     hint = nearest(backend, BACKENDS)
-    raise BackendError(f"no backend {backend!r}{hint}; known: {known}, or package.module:Class")
+    raise BackendError(
+        "unknown_backend", f"no backend {backend!r}{hint}; known: {known}, or package.module:Class"
+    )
 
 
 def create(backend: str, **options: Any) -> Backend:
@@ -41,14 +50,16 @@ def create(backend: str, **options: Any) -> Backend:
     try:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise BackendError(f"backend {backend!r}: {error}") from error
+        raise BackendError("not_importable", f"backend {backend!r}: {error}") from error
     try:
         inspect.signature(kind).bind(**options)
     except TypeError as error:
         takes = ", ".join(inspect.signature(kind).parameters)
-        raise BackendError(f"backend {backend!r}: {error}; it takes the options {takes}") from None
+        raise BackendError(
+            "bad_options", f"backend {backend!r}: {error}; it takes the options {takes}"
+        ) from None
     try:
         made: Backend = kind(**options)
     except (TypeError, ValueError, AttributeError, OSError) as error:
-        raise BackendError(f"backend {backend!r}: {error}") from error
+        raise BackendError("bad_options", f"backend {backend!r}: {error}") from error
     return made

@@ -74,4 +74,6 @@ def load_weights(network: nn.Module, path: Path) -> None:
         tensors = {name: value.float() for name, value in load_file(str(path)).items()}
         network.load_state_dict(tensors)
     except (SafetensorError, RuntimeError) as error:
-        raise BackendError(f"weights {path} do not fit {type(network).__name__}: {error}") from error
+        raise BackendError(
+            "bad_weights", f"weights {path} do not fit {type(network).__name__}: {error}"
+        ) from error

@@ -10,21 +10,30 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import zmq
 import zmq.auth
 from zmq.utils import z85
 
-from rosa_contract.errors import ContractError
+from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, read_keys
 from rosa_server.serving import log
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 
 
-class AccessError(ContractError):
+class AccessError(CausedError):
     """The server's keys are missing or unusable, or it would be open to the network without any."""
+
+    CAUSES: ClassVar = {
+        "open_to_network": "other machines could connect without keys",
+        "bad_key_folder": "the server's keys are missing, unreadable, readable by others or no pair",
+        "bad_robot_name": "no key can have this name",
+        "key_exists": "the robot has a key already",
+        "cannot_write": "the key folder cannot be written",
+    }
 
 
 def is_loopback(endpoint: str) -> bool:
@@ -46,8 +55,9 @@ def check_bind(endpoint: str, curve_keys: str, insecure: bool) -> None:
     if curve_keys or insecure or is_loopback(endpoint):
         return
     raise AccessError(
+        "open_to_network",
         f"gateway.bind: {endpoint} can be reached from other machines and gateway.curve_keys is not set; make keys with"
-        " `rosa keys FOLDER` and set gateway.curve_keys to it, bind to tcp://127.0.0.1:PORT, or insist with --insecure"
+        " `rosa keys FOLDER` and set gateway.curve_keys to it, bind to tcp://127.0.0.1:PORT, or insist with --insecure",
     )
 
 
@@ -59,7 +69,9 @@ def make_keys(folder: Path, robot: str | None = None) -> list[Path]:
     if robot is not None and not (
         robot and all(c.isalnum() or c in "-_." for c in robot) and not robot.startswith(".")
     ):
-        raise AccessError(f"robot name {robot!r}: expected letters, digits, '-', '_' and '.'")
+        raise AccessError(
+            "bad_robot_name", f"robot name {robot!r}: expected letters, digits, '-', '_' and '.'"
+        )
     made: list[Path] = []
     robots = folder / ROBOTS
     try:
@@ -70,12 +82,12 @@ def make_keys(folder: Path, robot: str | None = None) -> list[Path]:
             made += _pair(folder, SERVER)
         if robot is not None:
             if (robots / f"{robot}.key").exists():
-                raise AccessError(f"{robots / robot}.key exists; remove it first to make a new one")
+                words = f"{robots / robot}.key exists; remove it first to make a new one"
+                raise AccessError("key_exists", words)
             made += _pair(robots, robot)
     except OSError as error:
-        raise AccessError(
-            f"{error.filename or folder}: {error.strerror or error}; keys need a folder"
-        ) from None
+        words = f"{error.filename or folder}: {error.strerror or error}; keys need a folder"
+        raise AccessError("cannot_write", words) from None
     return made
 
 
@@ -97,12 +109,11 @@ class KeyRing:
         try:
             keys = read_keys(secret_file, f"make keys with `rosa keys {folder}`")
         except KeyFileError as error:
-            raise AccessError(f"gateway.curve_keys: {error}") from None
+            raise AccessError("bad_key_folder", f"gateway.curve_keys: {error}") from None
         self._public, self._secret = keys["public"], keys["secret"]
         if zmq.curve_public(self._secret) != self._public:
-            raise AccessError(
-                f"gateway.curve_keys: {secret_file}: its two keys are no pair; copy the file again"
-            )
+            words = f"gateway.curve_keys: {secret_file}: its two keys are no pair; copy the file again"
+            raise AccessError("bad_key_folder", words)
         self._robots: dict[str, tuple[tuple[int, ...], bytes]] = {}  # name -> (stamp of its file, public key)
         self._revoked: set[str] = set()
         self._refresh()

@@ -24,10 +24,10 @@ from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.shared_memory import ShmWriter
 
 NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
-BURST = 32  # messages read from one socket before the other gets its turn
-CLUSTER_EVERY_S = 0.05  # how often dead workers are looked for
+BURST = 32  # messages read from one socket before the next one's turn
+CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
 REPORT_EVERY_S = 1.0
-KEYS_EVERY_S = 0.5  # how often removed keys are looked for
+KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
 ROBOT_BACKLOG = 4  # messages per robot that ZeroMQ holds before TCP pushes back
 UNREAD_ANSWERS = 64  # per robot; a robot that reads nothing loses the next ones
 HANDSHAKE_MS = 5000  # ZMTP's greeting and, with keys, CURVE
@@ -36,7 +36,7 @@ ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is 
 
 
 class Cluster(Protocol):
-    """Whoever starts and watches the workers."""
+    """Starts and watches the workers."""
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """(worker id, why) of the workers that ended since the last call; restarts what is due."""
@@ -48,7 +48,7 @@ class Cluster(Protocol):
 
 
 class Gateway:
-    """Two ROUTER sockets, the core between them, and nothing that waits except one poll."""
+    """Two ROUTER sockets with the core between them. The only thing that waits is one poll."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Gateway:
         for _ in range(BURST):
             frames = self._workers.recv_multipart(NOBLOCK, copy=False)
             worker_id = frames[0].bytes.decode(errors="replace")
-            self._worker_says(self._clock.now_s(), worker_id, frames[1:])
+            self._take_from_worker(self._clock.now_s(), worker_id, frames[1:])
             if not int(self._workers.getsockopt(zmq.EVENTS)) & POLLIN:
                 return
 
@@ -177,14 +177,14 @@ class Gateway:
                 frames = self._shm[worker_id].receive()
             except EOFError:
                 self._close_shm(worker_id)
-                self._next_poll_s = 0.0  # it has ended: look at once
+                self._next_poll_s = 0.0  # the worker has ended: notice it in the next step
                 return
             except CodecError as error:
-                self._core.on_nonsense(self._clock.now_s(), worker_id, str(error))
+                self._core.on_protocol_error(self._clock.now_s(), worker_id, str(error))
                 return
             if frames is None:
                 return
-            self._worker_says(self._clock.now_s(), worker_id, frames)
+            self._take_from_worker(self._clock.now_s(), worker_id, frames)
 
     def _open_shm(self, worker_id: str) -> None:
         shm = self._cluster.shm(worker_id)
@@ -225,7 +225,7 @@ class Gateway:
         return max(1.0, count / MOST_FRAMES)
 
     def _revoke(self, now_s: float, robots: set[str]) -> None:
-        """End the connections and sessions of robots whose keys count no more."""
+        """End the connections and sessions of robots whose keys were removed."""
         for connection in self._doorman.revoke(now_s, robots):
             self._core.expel(now_s, connection, "its key was removed")
 
@@ -243,11 +243,11 @@ class Gateway:
             words = f"robot_id: the key of {owner!r} was removed from the key folder"
         return m.Refused("wrong_key", words)
 
-    def _worker_says(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+    def _take_from_worker(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
         try:
             message = codec.decode(frames)
         except CodecError as error:
-            self._core.on_nonsense(now_s, worker_id, str(error))
+            self._core.on_protocol_error(now_s, worker_id, str(error))
             return
         if isinstance(message, m.Executed):
             worker = self._core.pool.get(worker_id)
@@ -259,7 +259,7 @@ class Gateway:
             self._open_shm(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
-            self._core.on_nonsense(now_s, worker_id, f"a worker does not send {type(message).__name__}")
+            self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
 
     # -- sending ---------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,13 @@ import gc
 import shutil
 import signal
 from contextlib import ExitStack
+from typing import ClassVar
 
 import zmq
 
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
-from rosa_contract.errors import ContractError
+from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving import log
@@ -32,8 +33,14 @@ STOP_S = 5.0  # and then the workers this long
 Plan = tuple[Placement, AdmissionControl]
 
 
-class ServeError(ContractError):
+class ServeError(CausedError):
     """The server cannot start; the text says what to change."""
+
+    CAUSES: ClassVar = {
+        "cannot_bind": "it cannot listen on its endpoint for robots",
+        "cannot_bind_metrics": "it cannot listen on its port for metrics",
+        "worker_misconfigured": "a worker cannot run with this configuration, however often it is started",
+    }
 
 
 class HeadlessServer:
@@ -74,7 +81,8 @@ class HeadlessServer:
                 )
             except zmq.ZMQError as error:
                 raise ServeError(
-                    f"gateway.bind: cannot listen on {bind}: {error}; is another server running?"
+                    "cannot_bind",
+                    f"gateway.bind: cannot listen on {bind}: {error}; is another server running?",
                 ) from None
             undo.callback(self.gateway.close)
             if settings.metrics_port:
@@ -83,7 +91,8 @@ class HeadlessServer:
                 except OSError as error:
                     port = settings.metrics_port
                     raise ServeError(
-                        f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}"
+                        "cannot_bind_metrics",
+                        f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}",
                     ) from None
             undo.callback(self._cluster.stop, STOP_S)
             self._stack = undo.pop_all()
@@ -107,7 +116,7 @@ class HeadlessServer:
         while not self._stop:
             self.gateway.step()
             if self._cluster.misconfigured and not announced:
-                raise ServeError(self._cluster.misconfigured)
+                raise ServeError("worker_misconfigured", self._cluster.misconfigured)
             if not announced and self.core.health().ready:
                 announced = True
                 if not say(f"ROSA is ready on {self.gateway.robots_endpoint}"):

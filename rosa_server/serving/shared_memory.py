@@ -1,9 +1,9 @@
-"""The short way between a gateway and a worker on the same machine: shared memory and a socket pair.
+"""Shared memory and a socket pair between a gateway and a worker on the same machine.
 
-Every worker speaks ZeroMQ. For a local one, batches and their answers take this way instead: the large frames of a
-batch are written once into memory that both map, and what is small goes through a socket pair without ZeroMQ's four
-thread switches. Memory (memfd) and sockets have no names: the worker inherits the descriptors, and they are gone with
-their last user. What does not fit is sent over ZeroMQ.
+Every worker speaks ZeroMQ. A local one gets its batches and sends its answers this way instead: the large frames of a
+batch are written once, into memory that both processes map, and small ones go through the socket pair, which saves
+ZeroMQ's four thread switches. Memory (memfd) and sockets have no names: the worker inherits the descriptors, and they
+are gone with their last user. What does not fit goes over ZeroMQ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST_BYTES = 8 << 10  # smaller frames are cheaper to send
 
 
 class ShmWriter:
-    """The gateway's end. The memory is split into one slot for each batch that the worker may hold."""
+    """The gateway's end. The memory is split into one buffer for each batch that the worker may hold."""
 
     def __init__(self, size: int = SHM_BYTES) -> None:
         self.fd = os.memfd_create("rosa-worker", os.MFD_CLOEXEC)
@@ -44,21 +44,21 @@ class ShmWriter:
         """What the worker inherits."""
         return self.fd, self.theirs.fileno()
 
-    def send(self, slot: int, frames: Sequence[Any], slots: int = CREDITS) -> bool:
-        """Send a batch; False when it does not fit and has to take the other way. `slots`: the same in every call."""
-        return _send(self.socket, self.stow(slot, frames, slots))
+    def send(self, buffer: int, frames: Sequence[Any], buffers: int = CREDITS) -> bool:
+        """Send a batch; False when it does not fit and has to go over ZeroMQ. `buffers`: the same in every call."""
+        return _send(self.socket, self.write(buffer, frames, buffers))
 
     def receive(self) -> list[bytes] | None:
         """The next message of the worker, or None. Raises `EOFError` when the worker has ended."""
         return _receive(self.socket)
 
-    def stow(self, slot: int, frames: Sequence[Any], slots: int = CREDITS) -> list[Any]:
+    def write(self, buffer: int, frames: Sequence[Any], buffers: int = CREDITS) -> list[Any]:
         """`frames` with the large ones emptied, and one more frame that says where they are.
 
-        What does not fit into the slot stays in place and is sent.
+        A frame that does not fit into the buffer stays in place and is sent.
         """
-        slot_bytes = self._size // slots
-        at, end = slot * slot_bytes, (slot + 1) * slot_bytes
+        buffer_bytes = self._size // buffers
+        at, end = buffer * buffer_bytes, (buffer + 1) * buffer_bytes
         left: list[Any] = []
         places: list[tuple[int, int, int]] = []
         for index, frame in enumerate(frames):
@@ -91,16 +91,16 @@ class ShmReader:
         os.close(fd)
 
     def send(self, frames: Sequence[Any]) -> bool:
-        """Send an answer; False when it is too large and has to take the other way."""
+        """Send an answer; False when it is too large and has to go over ZeroMQ."""
         return _send(self.socket, frames)
 
     def receive(self) -> list[Any] | None:
         """The next batch, or None. Raises `EOFError` when the gateway has ended."""
         frames = _receive(self.socket)
-        return None if frames is None else self.fetch(frames)
+        return None if frames is None else self.read(frames)
 
-    def fetch(self, frames: Sequence[Any]) -> list[Any]:
-        """The frames as they were given to `stow`. Raises `CodecError` for places outside the memory."""
+    def read(self, frames: Sequence[Any]) -> list[Any]:
+        """The frames as they were given to `write`. Raises `CodecError` for places outside the memory."""
         *whole, last = frames
         try:
             places = msgpack.unpackb(memoryview(last))
@@ -118,7 +118,7 @@ def _send(end: socket.socket, frames: Sequence[Any]) -> bool:
         return False
     try:
         end.send(msgpack.packb([bytes(frame) for frame in frames]))
-    except (BlockingIOError, OSError):  # full, or the peer has just ended
+    except (BlockingIOError, OSError):  # the socket is full, or the peer has just ended
         return False
     return True
 

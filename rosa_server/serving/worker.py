@@ -40,7 +40,7 @@ Outcome = bytes | tuple[str, str]  # an encoded output, or (cause, reason)
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """Everything a worker process has to know."""
+    """What a worker process is told at its start."""
 
     worker_id: str
     model: str
@@ -48,8 +48,8 @@ class WorkerSpec:
     endpoint: str  # where its gateway listens for workers
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    parent_pid: int = 0  # ends when this process ends; 0 = lives on its own
-    gpu: str = ""  # the only one that it sees; empty: all
+    parent_pid: int = 0  # the worker ends with this process; 0: with none
+    gpu: str = ""  # the only GPU that it sees; empty: all
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
     def command(self) -> list[str]:
@@ -140,12 +140,12 @@ class Worker:
         return ModelInput(request.component, request.prompt, images, request.state)
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
-        """One outcome per request. One bad request never fails the others: a failed batch is run again one by one."""
+        """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
         inputs = [one for one in decoded if isinstance(one, ModelInput)]
         answered: Iterator[ModelOutput | tuple[str, str]]
         try:
             answered = iter(self._run(inputs) if inputs else [])
-        except Exception as error:  # whatever a model raises, the worker lives and every request is answered
+        except Exception as error:  # a model may raise anything; the worker goes on and answers every request
             log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=_short(error))
             answered = iter([_failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
         return [_outcome(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
@@ -251,9 +251,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--spec", required=True, help="WorkerSpec as JSON")
     spec = WorkerSpec(**json.loads(parser.parse_args(argv).spec))
     die_with(spec.parent_pid)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the server then drains its workers
+    # Ctrl-C reaches the whole process group; the server then drains its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     log.to_stderr()
     keep_freed_memory()
     started_s = time.perf_counter()

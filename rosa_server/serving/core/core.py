@@ -194,9 +194,11 @@ class ServingCore:
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back."""
         if not self._dispatcher.executed(now_s, worker_id, done):
-            self.on_nonsense(now_s, worker_id, f"answered batch {done.batch_id}, which it was not given")
+            self.on_protocol_error(
+                now_s, worker_id, f"answered batch {done.batch_id}, which it was not given"
+            )
 
-    def on_nonsense(self, now_s: float, worker_id: str, why: str) -> None:
+    def on_protocol_error(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker broke the protocol: it cannot be trusted with another batch."""
         self._do(Kill(worker_id, why))
         self.on_lost(now_s, worker_id, why)

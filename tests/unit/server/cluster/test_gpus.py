@@ -52,8 +52,9 @@ def test_the_models_of_a_standby_server_share_its_gpu(monkeypatch: pytest.Monkey
 
 def test_too_few_gpus_are_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(gpus.GpuError, match="3 servers and this machine shows 2 GPUs"):
+    with pytest.raises(gpus.GpuError, match="3 servers and this machine shows 2 GPUs") as error:
         worker_specs(factory(), PLACEMENT, "ipc://x")
+    assert error.value.cause == "too_few_gpus"
 
 
 @pytest.mark.parametrize("case", ["cpu", "no GPU", "no schedule"])

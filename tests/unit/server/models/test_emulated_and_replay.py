@@ -15,20 +15,23 @@ from rosa_server.models.replay import ReplayBackend, ReplayError
 
 
 def test_an_unknown_backend_names_the_known_ones() -> None:
-    with pytest.raises(registry.BackendError, match=r"did you mean 'emulated'.*flow_policy"):
+    with pytest.raises(registry.BackendError, match=r"did you mean 'emulated'.*flow_policy") as error:
         registry.create("emulatd")
+    assert error.value.cause == "unknown_backend"
 
 
 def test_a_wrong_option_names_those_it_takes() -> None:
-    with pytest.raises(registry.BackendError, match="latency_ms"):
+    with pytest.raises(registry.BackendError, match="latency_ms") as error:
         registry.create("emulated", latency=3)
+    assert error.value.cause == "bad_options"
 
 
 def test_a_backend_of_ones_own_is_named_by_module_and_class() -> None:
     made = registry.create("rosa_server.models.emulated:EmulatedBackend", max_batch=3)
     assert made.max_batch == 3
-    with pytest.raises(registry.BackendError, match="no_such_module"):
+    with pytest.raises(registry.BackendError, match="no_such_module") as error:
         registry.create("no_such_module:Backend")
+    assert error.value.cause == "not_importable"
 
 
 def test_the_time_of_a_batch_follows_the_profile(tmp_path: Path) -> None:

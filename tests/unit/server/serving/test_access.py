@@ -26,8 +26,9 @@ def test_loopback_needs_no_keys(endpoint: str) -> None:
     "endpoint", ["tcp://*:5570", "tcp://0.0.0.0:5570", "tcp://192.168.1.4:5570", "tcp://eth0:5570"]
 )
 def test_everything_else_needs_keys_or_insistence(endpoint: str) -> None:
-    with pytest.raises(AccessError, match="rosa keys"):
+    with pytest.raises(AccessError, match="rosa keys") as error:
         check_bind(endpoint, "", insecure=False)
+    assert error.value.cause == "open_to_network"
     check_bind(endpoint, "keys", insecure=False)
     check_bind(endpoint, "", insecure=True)
 
@@ -52,15 +53,18 @@ def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 
 def test_a_robots_key_is_never_overwritten(tmp_path: Path) -> None:
     make_keys(tmp_path, "panda1")
-    with pytest.raises(AccessError, match="exists"):
+    with pytest.raises(AccessError, match="exists") as error:
         make_keys(tmp_path, "panda1")
-    with pytest.raises(AccessError, match="expected letters"):
+    assert error.value.cause == "key_exists"
+    with pytest.raises(AccessError, match="expected letters") as error:
         make_keys(tmp_path, "../panda1")
+    assert error.value.cause == "bad_robot_name"
 
 
 def test_a_missing_server_key_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match="rosa keys"):
+    with pytest.raises(AccessError, match="rosa keys") as error:
         KeyRing(tmp_path)
+    assert error.value.cause == "bad_key_folder"
 
 
 def test_a_refused_key_and_a_key_file_that_is_none_are_in_the_log_and_not_every_time(
@@ -85,14 +89,18 @@ def test_a_server_whose_key_file_is_damaged_says_which_and_how(tmp_path: Path) -
     make_keys(tmp_path)
     secret = tmp_path / "server.key_secret"
     secret.chmod(0o640)
-    with pytest.raises(AccessError, match=r"server\.key_secret: others may read or change it .*chmod 600"):
+    with pytest.raises(
+        AccessError, match=r"server\.key_secret: others may read or change it .*chmod 600"
+    ) as error:
         KeyRing(tmp_path)
+    assert error.value.cause == "bad_key_folder"
     secret.chmod(0o600)
     text = secret.read_text()
     public = (tmp_path / "server.key").read_text().split('"')[1]
     secret.write_text(text.replace(public, zmq.curve_keypair()[0].decode()))
-    with pytest.raises(AccessError, match="its two keys are no pair"):
+    with pytest.raises(AccessError, match="its two keys are no pair") as error:
         KeyRing(tmp_path)
+    assert error.value.cause == "bad_key_folder"
 
 
 def test_a_removed_or_replaced_key_is_told_once_and_counts_no_more(tmp_path: Path) -> None:

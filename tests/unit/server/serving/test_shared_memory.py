@@ -1,4 +1,4 @@
-"""Frames on the short way come out as they went in, and what does not fit is said not to."""
+"""Frames sent through shared memory arrive as they were sent, and a batch that does not fit is not sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rosa_server.serving.shared_memory import LEAST_BYTES, MESSAGE_BYTES, ShmRea
 
 
 @contextmanager
-def shm(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, ShmReader]]:
+def channel(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, ShmReader]]:
     """Both ends, the worker's on descriptors of its own as after a fork."""
     writer = ShmWriter(size)
     reader = ShmReader(*map(os.dup, writer.fds))
@@ -29,10 +29,12 @@ def shm(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, ShmR
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 3 * LEAST_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
-def test_what_is_sent_is_received_whether_it_fits_into_the_slot_or_not(sizes: list[int], slot: int) -> None:
+def test_what_is_sent_is_received_whether_it_fits_into_the_buffer_or_not(
+    sizes: list[int], buffer: int
+) -> None:
     frames = [os.urandom(size) for size in sizes]
-    with shm() as (writer, reader):
-        if writer.send(slot, frames):
+    with channel() as (writer, reader):
+        if writer.send(buffer, frames):
             received = reader.receive()
             assert received is not None
             assert [bytes(frame) for frame in received] == frames
@@ -40,16 +42,16 @@ def test_what_is_sent_is_received_whether_it_fits_into_the_slot_or_not(sizes: li
             assert sum(sizes) > MESSAGE_BYTES
 
 
-def test_the_slots_of_two_batches_do_not_overlap() -> None:
-    with shm(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
-        frames = [[bytes([slot]) * (4 * LEAST_BYTES)] for slot in range(CREDITS)]
-        sent = [writer.stow(slot, frames[slot]) for slot in range(CREDITS)]
-        for slot in range(CREDITS):
-            assert [bytes(frame) for frame in reader.fetch(sent[slot])] == frames[slot]
+def test_the_buffers_of_two_batches_do_not_overlap() -> None:
+    with channel(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
+        frames = [[bytes([buffer]) * (4 * LEAST_BYTES)] for buffer in range(CREDITS)]
+        sent = [writer.write(buffer, frames[buffer]) for buffer in range(CREDITS)]
+        for buffer in range(CREDITS):
+            assert [bytes(frame) for frame in reader.read(sent[buffer])] == frames[buffer]
 
 
-def test_an_answer_goes_back_and_one_that_is_too_large_takes_the_other_way() -> None:
-    with shm() as (writer, reader):
+def test_an_answer_goes_back_and_one_that_is_too_large_is_not_sent() -> None:
+    with channel() as (writer, reader):
         assert writer.receive() is None
         assert reader.send([b"header", b"output"])
         assert writer.receive() == [b"header", b"output"]
@@ -57,12 +59,12 @@ def test_an_answer_goes_back_and_one_that_is_too_large_takes_the_other_way() -> 
 
 
 def test_the_end_of_either_side_is_seen_by_the_other() -> None:
-    with shm() as (writer, reader):
+    with channel() as (writer, reader):
         reader.socket.close()
         with pytest.raises(EOFError):
             writer.receive()
         assert not writer.send(0, [b"header"])
-    with shm() as (writer, reader):
+    with channel() as (writer, reader):
         writer.socket.close()
         with pytest.raises(EOFError):
             reader.receive()
@@ -70,7 +72,7 @@ def test_the_end_of_either_side_is_seen_by_the_other() -> None:
 
 @pytest.mark.parametrize("message", [b"garbage", msgpack.packb(7), msgpack.packb([1]), msgpack.packb([])])
 def test_garbage_from_the_other_side_raises_the_contracts_error(message: bytes) -> None:
-    with shm() as (writer, reader):
+    with channel() as (writer, reader):
         reader.socket.send(message)
         with pytest.raises(CodecError, match="shared memory"):
             writer.receive()
@@ -78,5 +80,5 @@ def test_garbage_from_the_other_side_raises_the_contracts_error(message: bytes) 
 
 @pytest.mark.parametrize("places", [[(0, -1, 4)], [(0, 0, 1 << 40)], [(9, 0, 1)], [(0,)], 7, "x"])
 def test_a_place_outside_the_memory_is_refused(places: object) -> None:
-    with shm() as (_, reader), pytest.raises(CodecError, match="shared memory"):
-        reader.fetch([b"", msgpack.packb(places)])
+    with channel() as (_, reader), pytest.raises(CodecError, match="shared memory"):
+        reader.read([b"", msgpack.packb(places)])
