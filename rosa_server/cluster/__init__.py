@@ -1,1 +1,1 @@
-"""Who starts, watches and restarts workers. Each way starts the same worker, which speaks the same ZeroMQ data path."""
+"""Starts, watches and restarts workers. Every implementation starts the same worker with the same ZeroMQ data path."""

@@ -52,7 +52,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
 
 
 class LocalCluster:
-    """The workers of this machine. Every start gives a worker a new id, so that nothing of an earlier one is mixed up."""
+    """The workers of this machine. Every start gives a worker a new id: batches of earlier lives cannot be confused."""
 
     def __init__(self, specs: Sequence[WorkerSpec]) -> None:
         self._workers = [Supervised(spec) for spec in specs]

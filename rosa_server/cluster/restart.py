@@ -8,7 +8,7 @@ CALM_AFTER_S = 60.0  # a worker that lived this long starts its next life withou
 
 
 class Backoff:
-    """Doubles the delay with every quick end, so that a worker that cannot start does not burn the machine."""
+    """Doubles the delay with every early end, so that a worker that cannot start does not keep the machine busy."""
 
     def __init__(self) -> None:
         self._delay_s = 0.0

@@ -1,4 +1,4 @@
-"""What every model looks like to a worker: declare, load, warm up, infer a batch, close."""
+"""The interface of every model to a worker: declare, load, warm up, infer a batch, close."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Backend(Protocol):
         """Read weights. Raises with the path and the remedy when they are missing or do not fit."""
 
     def warm_up(self) -> None:
-        """Run every batch size once, so that no request pays for first-call work."""
+        """Run every batch size once, so that no request waits for first-call work."""
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         """One output per input, in order. Raises ValueError for an input that does not match `input_spec`."""
@@ -63,7 +63,7 @@ class Backend(Protocol):
 
 
 def check_batch(spec: InputSpec, batch: Sequence[ModelInput], max_batch: int) -> None:
-    """Refuse what does not match `spec` and name what came and what was expected."""
+    """Raise `ValueError` for an input that does not match `spec`; it says what came and what was expected."""
     if not 0 < len(batch) <= max_batch:
         raise ValueError(f"a batch of {len(batch)} inputs came, expected 1 to {max_batch}")
     for number, one in enumerate(batch):

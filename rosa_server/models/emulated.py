@@ -1,4 +1,4 @@
-"""A model that takes as long as its profile says and answers what it is told: for load tests, planning and faults."""
+"""A model that takes as long as its profile says and gives fixed answers: for load tests, planning and faults."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EmulatedBackend:
         time.sleep(self._load_s)
 
     def warm_up(self) -> None:
-        """There is nothing to warm."""
+        """Nothing to do."""
 
     def _mean_s(self, size: int) -> float:
         if self._profile is not None:
@@ -117,11 +117,11 @@ class EmulatedBackend:
         return ModelOutput({"actions": np.tile(pose, (self._shape[0], 1))})  # (horizon, dof) float32
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Nothing to do."""
 
 
 class NullBackend:
-    """Looks at its images and answers a fixed (50, 8) float32 at once: what is left is the cost of serving."""
+    """Reads its images and answers a fixed (50, 8) float32 at once, so that only the cost of serving is measured."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a backend takes, read from its source and not imported: torch takes seconds, and whoever asks may be a gateway.
+"""What options a backend takes, read from its source: importing torch takes seconds, and a gateway may ask.
 
 What cannot be seen this way (an inherited constructor, `**options`) is left to the worker, which builds the backend.
 """

@@ -1,4 +1,4 @@
-"""A model that answers what was recorded: for tests and for showing a recorded run again without its model."""
+"""A model that gives recorded answers: for tests, and to replay a run without its model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check
 
 
 class ReplayError(ContractError):
-    """The recording is missing or holds nothing that can be answered."""
+    """The recording is missing or holds no usable output."""
 
 
 class ReplayBackend:
-    """Answers the recorded outputs in order and begins again at the end.
+    """Gives the recorded outputs in order, and starts over at the end.
 
     `recording` is an `.npz` file or a folder of them (read in the order of their names, never unpickled). An
     array `actions` of shape (steps, horizon, dof) or (horizon, dof) holds action chunks; an array `verdict` or `text`
@@ -50,7 +50,7 @@ class ReplayBackend:
         self.memory_mb = sum(a.nbytes for output in self._outputs for a in output.arrays.values()) / 1e6
 
     def warm_up(self) -> None:
-        """There is nothing to warm."""
+        """Nothing to do."""
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)

@@ -42,7 +42,7 @@ MOST_EVENTS = 256  # at once; the rest waits for the next look
 
 @dataclass(slots=True)
 class Line:
-    """An accepted connection. `end` is a descriptor of our own: libzmq's may be closed and used anew at any time."""
+    """An accepted connection. `end` is a descriptor of our own: libzmq's may be closed and reused at any time."""
 
     key: int
     fd: int  # libzmq's

@@ -1,4 +1,4 @@
-"""What Prometheus sees, and /health for load balancers, over HTTP on loopback."""
+"""Metrics for Prometheus and /health for load balancers, over HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Metrics:
         self._notes.labels(event).inc()
 
     def state(self, report: HealthReport, workers: dict[str, int]) -> None:
-        """Set what is so now, by replica; the gateway calls it about once a second."""
+        """Set the gauges, by replica; the gateway calls it about once a second."""
         self._report = report
         for replica, count in report.queues.items():
             self._waiting.labels(replica).set(count)
@@ -99,7 +99,7 @@ class Metrics:
         self._robots.set(len(report.robots))
 
     def health_json(self) -> tuple[int, bytes]:
-        """HTTP status (200 when every model has a warm worker, else 503) and body of /health."""
+        """HTTP status (200 when every stream has a warm worker, else 503) and body of /health."""
         report = self._report
         body = {
             "ready": report.ready,
@@ -158,6 +158,6 @@ def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Scrapes are not worth a line each."""
+            """Log nothing: scrapes are frequent."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""The folder of a server's worker socket: private, and never left behind for long."""
+"""The private folder of a server's worker socket, and the removal of those that killed servers left behind."""
 
 from __future__ import annotations
 

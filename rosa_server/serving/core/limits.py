@@ -45,7 +45,7 @@ class Limits:
     bad_burst: float = 50.0
     first_wait_s: float = 1.0  # after the second offence of an address; doubles with each
     longest_wait_s: float = 60.0
-    calm_after_s: float = 60.0  # an address without offence for so long begins anew
+    calm_after_s: float = 60.0  # an address without offence for so long starts afresh
 
 
 def limits_for(descriptors: int, reserved: int = 256) -> Limits:
