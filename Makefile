@@ -14,7 +14,7 @@ HOURS ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -61,6 +61,9 @@ faults: setup  ## every fault, 20 times each, promised against happened (about a
 
 fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
+
+chaos: setup  ## random faults against simulated fleets, every promise checked: 10,000 robot-hours, goes on where it was interrupted
+	@$(WITH)python -m rosa_sim.chaos $(ARGS)
 
 soak: setup  ## virtual robots that come, leave and crash, for HOURS=1: descriptors, memory and latency stay flat
 	@$(WITH)python benchmarks/soak.py --hours $(HOURS) $(ARGS)

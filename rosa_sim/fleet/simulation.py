@@ -18,7 +18,7 @@ import numpy as np
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import Send
 from rosa_contract.config import Factory, Task
-from rosa_contract.messages import Hello, Output, Response, ToRobot, WorkerReady
+from rosa_contract.messages import Executed, Hello, Output, Response, ToRobot, WorkerReady
 from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
@@ -122,13 +122,16 @@ class Simulation:
         phase_s = joining.start_s + rng.random() * max(
             self._habits.control_period_s, self._habits.camera_period_s
         )
-        robot = VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
+        robot = self._new_robot(name, task, link, phase_s)
         seat = _Seat(robot, link, name.encode(), Way(self._network, rng), Way(self._network, rng))
         self._seats[seat.connection] = seat
         self.robots[name] = robot
         if joining.hello_s is not None and joining.hello_s < joining.start_s:
             self._at(joining.hello_s, CALL, self._wake_link, seat)
         self._at(joining.start_s, CALL, self._begin, seat)
+
+    def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> VirtualRobot:
+        return VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
 
     def at(self, time_s: float, call: Callable[[float], None]) -> None:
         """Have something done at a time."""
@@ -217,7 +220,7 @@ class Simulation:
         for send in sends:
             header = {"i": send.request_id, "c": send.component, "b": send.budget_ms, "m": [], "s": {}}
             self._send(now_s, seat, header)
-        wake_s = min(seat.robot.due_s, seat.link.next_due_s())
+        wake_s = max(now_s, min(seat.robot.due_s, seat.link.next_due_s()))
         if wake_s != seat.wake_s:  # the former one is passed over when its time comes
             seat.wake_s = wake_s
             if wake_s < inf:
@@ -272,9 +275,12 @@ class Simulation:
             elif isinstance(action, Say):
                 self._say(now_s, action.connection, action.message)
             elif isinstance(action, Kill):
-                raise RuntimeError(f"the serving core ends {action.worker_id}: {action.reason}")
+                self._kill(now_s, action)
             elif isinstance(action, Note):
                 self.notes.append((now_s, action))
+
+    def _kill(self, now_s: float, kill: Kill) -> None:
+        raise RuntimeError(f"the serving core ends {kill.worker_id}: {kill.reason}")
 
     def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
         seat = self._seats[connection]
@@ -318,11 +324,14 @@ class Simulation:
         if not worker.alive:
             return
         if done is not None:
-            self.core.on_executed(now_s, worker.worker_id, done)
+            self._executed(now_s, worker, done)
         elif now_s == worker.shared.next_s:
             batch, begun_s = worker.shared.end(now_s)
-            self.core.on_executed(now_s, worker.worker_id, executed(batch, now_s - begun_s, self._answers))
+            self._executed(now_s, worker, executed(batch, now_s - begun_s, self._answers))
             self._running_changes(now_s, worker)
+
+    def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
+        self.core.on_executed(now_s, worker.worker_id, done)
 
     def _running_changes(self, now_s: float, worker: SimulatedWorker) -> None:
         worker.gpu.busy(now_s, bool(worker.shared), self._window)

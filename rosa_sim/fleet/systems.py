@@ -77,7 +77,13 @@ def without_limits(factory: Factory) -> Factory:
 def system_of(name: str, factory: Factory, library: ProfileLibrary, variation: float) -> System:
     """Plan `factory` as the system does. Raises `ConfigError` where profiles are missing."""
     problem = problem_from(factory)
-    schedule = _schedule(name, problem, library)
+    return executable(name, factory, _schedule(name, problem, library), library, variation)
+
+
+def executable(
+    name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
+) -> System:
+    """A schedule of `factory` with all that its execution needs."""
     if not schedule.routing:
         return System(name, schedule, None)
     if name in BASELINES:

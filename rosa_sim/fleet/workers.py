@@ -54,6 +54,7 @@ class SimulatedWorker:
     variation: float  # of one run: standard deviation as a share, cut at three of them
     rng: Random
     alive: bool = True
+    slower: float = 1.0  # than the profile says
 
     def __post_init__(self) -> None:
         self.shared: Shared[Dispatch] = Shared(self.profile.service_s)
@@ -65,8 +66,8 @@ class SimulatedWorker:
     def varied(self) -> float:
         """How much longer than usual the next run takes, as a factor."""
         if not self.variation:
-            return 1.0
-        return 1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0)))
+            return self.slower
+        return self.slower * (1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0))))
 
 
 def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> Executed:

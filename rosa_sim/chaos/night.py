@@ -1,0 +1,136 @@
+"""Many seeds, one after another or side by side; goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rosa_sim.chaos.plan import KINDS, plan_of
+from rosa_sim.chaos.run import Verdict, run, shrink
+
+SAYS_EVERY_S = 10.0
+
+
+def night(
+    robot_hours: float,
+    first_seed: int,
+    processes: int,
+    folder: Path,
+    fresh: bool,
+    say: Callable[[str], None],
+) -> int:
+    """Run seeds until so many robot-hours are simulated. Returns 1 when a promise was broken, else 0."""
+    path = folder / "summary.json"
+    total = _Total(path, first_seed, fresh)
+    if total.seeds:
+        say(f"goes on after {total.seeds} seeds and {total.robot_hours:.0f} robot-hours of {path}")
+    begun_s, before_h, said_s = time.perf_counter(), total.robot_hours, 0.0
+    for verdict in _verdicts(total.open_seeds(), processes, lambda: total.robot_hours >= robot_hours):
+        total.add(verdict)
+        if verdict.rule:
+            _report(verdict, folder, say)
+        now_s = time.perf_counter() - begun_s
+        if now_s - said_s >= SAYS_EVERY_S:
+            said_s = now_s
+            per_minute = (total.robot_hours - before_h) / now_s * 60
+            left_min = (robot_hours - total.robot_hours) / max(per_minute, 1e-9)
+            say(
+                f"{total.robot_hours:9.1f} of {robot_hours:g} robot-hours, {total.seeds} seeds, "
+                f"{len(total.broken)} broken; {per_minute:.1f} robot-hours/min, {left_min:.0f} min left"
+            )
+            total.save()
+    total.save()
+    say(
+        f"{total.robot_hours:.1f} robot-hours, {total.seeds} seeds, {sum(total.faults.values())} faults, "
+        f"{total.counts['accepted']} requests: {len(total.broken)} broken; wrote {path}"
+    )
+    return 1 if total.broken else 0
+
+
+class _Total:
+    """What all seeds together have shown, kept in a file."""
+
+    def __init__(self, path: Path, first_seed: int, fresh: bool) -> None:
+        self._path, self._first = path, first_seed
+        found: dict[str, Any] = {}
+        if not fresh and path.is_file():
+            found = json.loads(path.read_text())
+        if found.get("first_seed") != first_seed:
+            found = {}
+        self._done: set[int] = set(found.get("done", ()))  # beyond `next_seed`
+        self._next = int(found.get("next_seed", first_seed))
+        self.robot_hours = float(found.get("robot_hours", 0.0))
+        self.events, self.wall_s = int(found.get("events", 0)), float(found.get("cpu_s", 0.0))
+        self.faults, self.counts = Counter(found.get("faults", {})), Counter(found.get("counts", {}))
+        self.broken: dict[str, str] = dict(found.get("broken", {}))
+
+    @property
+    def seeds(self) -> int:
+        return self._next - self._first + len(self._done)
+
+    def open_seeds(self) -> Iterator[int]:
+        return (seed for seed in count(self._next) if seed not in self._done)
+
+    def add(self, verdict: Verdict) -> None:
+        self._done.add(verdict.plan.seed)
+        while self._next in self._done:
+            self._done.remove(self._next)
+            self._next += 1
+        self.robot_hours += verdict.robot_hours
+        self.events += verdict.events
+        self.wall_s += verdict.wall_s
+        for name, number in verdict.counts.items():
+            (self.faults if name in KINDS else self.counts)[name] += number
+        if verdict.rule:
+            self.broken[str(verdict.plan.seed)] = verdict.words
+
+    def save(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        document = {
+            "first_seed": self._first,
+            "next_seed": self._next,
+            "done": sorted(self._done),
+            "robot_hours": round(self.robot_hours, 3),
+            "events": self.events,
+            "cpu_s": round(self.wall_s, 1),
+            "faults": dict(sorted(self.faults.items())),
+            "counts": dict(sorted(self.counts.items())),
+            "broken": self.broken,
+        }
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(document, indent=1) + "\n")
+        new.replace(self._path)
+
+
+def _verdicts(seeds: Iterator[int], processes: int, enough: Callable[[], bool]) -> Iterator[Verdict]:
+    if processes <= 1:
+        while not enough():
+            yield run(plan_of(next(seeds)))
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        running: set[Future[Verdict]] = set()
+        while running or not enough():
+            while len(running) < 2 * processes and not enough():
+                running.add(pool.submit(_run_seed, next(seeds)))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for one in done:
+                yield one.result()
+
+
+def _run_seed(seed: int) -> Verdict:
+    return run(plan_of(seed))
+
+
+def _report(verdict: Verdict, folder: Path, say: Callable[[str], None]) -> None:
+    seed = verdict.plan.seed
+    say(f"seed {seed} BROKEN: {verdict.words}\n  again: python -m rosa_sim.chaos replay {seed}")
+    small = shrink(verdict, lambda line: say(f"  smaller: {line}"))
+    path = folder / f"minimal-{seed}.json"
+    small.plan.save(path, rule=small.rule, words=small.words)
+    say(f"{small.plan}\n  {small.words}\n  again: python -m rosa_sim.chaos replay {path}")
