@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, floor, inf
+from math import ceil, floor, inf, nextafter
 from typing import Protocol
 
 from rosa_client.greeting import Greeting
@@ -183,13 +183,18 @@ class VirtualRobot:
 
     def _plan_wake(self, now_s: float, core_s: float, step_s: float) -> None:
         if core_s <= now_s:  # it lacks a newer sample
-            core_s = max(self._samples.next_s(now_s), now_s + step_s)
+            core_s = max(min(self._samples.next_s(now_s), self._deadline_s(now_s)), now_s + step_s)
         wake_s = min(core_s, self._arm_changes_s, self._person_s)
         period_s = self._habits.control_period_s
         if period_s and wake_s < inf:
             grid_s = self._phase_s + ceil((wake_s - self._phase_s) / period_s - 1e-9) * period_s
             wake_s = max(wake_s, grid_s, now_s + step_s)
         self.due_s = wake_s
+
+    def _deadline_s(self, now_s: float) -> float:
+        """When the next call in flight is overdue; waiting for a sample must not put that off."""
+        open_s = [calls.deadline_s for calls in self.core.calls.values() if calls.in_flight]
+        return nextafter(min((due_s for due_s in open_s if due_s >= now_s), default=inf), inf)
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
         for command in commands:
