@@ -40,6 +40,8 @@ LANES = {
     "tests/system/server_faults/": Lane.SERVERS,
     "tests/system/server_lifecycle/": Lane.SERVERS,
     "tests/": Lane.ROBOTS,
+    "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds the memory of a server that is flooded
+    "tests/system/hostile/test_soak.py": Lane.ALONE,  # counts what is served in half a minute
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine
