@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import sys
 from collections.abc import Callable, Iterable
@@ -22,7 +23,9 @@ from typing import Any
 
 from rosa_contract.config import Gateway
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.order import ExecutionAware, FirstCome, LeastAttainedService, Order
+from rosa_server.serving.core.ledger import Call
+from rosa_server.serving.core.order import ExecutionAware, FirstCome, LeastAttainedService, Order, Rank
+from rosa_server.serving.core.rounds import Rounds
 from rosa_sim.kairos.replay import Outcome, Replay, poisson
 from rosa_sim.kairos.tiers import Tier
 from rosa_sim.kairos.traces import WORKLOADS, Task, Workload, tasks_of
@@ -65,7 +68,8 @@ class Bench:
     """The tasks of every seed, and the arrival rates that load the edge server."""
 
     def __init__(self, count: int, seeds: int) -> None:
-        self.count, self.seeds = count, seeds
+        # Not the seeds 0 to 9, with which policies and settings were chosen.
+        self.count, self.seeds = count, range(100, 100 + seeds)
 
     def tasks(self, workload: Workload, dynamic: bool, seed: int) -> list[Task]:
         return tasks_of(workload, self.count, dynamic, seed)
@@ -82,7 +86,7 @@ class Bench:
             replay().arriving(
                 poisson(self.tasks(workload, dynamic, seed), self.rate_hz(workload, load, seed), seed)
             )
-            for seed in range(self.seeds)
+            for seed in self.seeds
         ]
 
 
@@ -131,7 +135,7 @@ def fleets(bench: Bench) -> list[dict[str, Any]]:
             for name, order in ORDERS.items():
                 found = [
                     replay_of(order()).back_to_back(bench.tasks(WORKLOADS[0], dynamic, seed), robots)
-                    for seed in range(bench.seeds)
+                    for seed in bench.seeds
                 ]
                 what = {"robots": robots, "order": name, "horizon": horizon(dynamic)}
                 rows.append(row("fleet", what, summary(found)))
@@ -179,6 +183,44 @@ def ablations(bench: Bench) -> list[dict[str, Any]]:
             }
             rows.append(row("ablation", what, summary(found)))
     print("ablations: done", file=sys.stderr, flush=True)
+    return rows
+
+
+class Literal(ExecutionAware):
+    """Algorithm 1 to the letter: only waits between recorded rounds, and no execution is known before the first."""
+
+    def __init__(self) -> None:
+        super().__init__(Gateway.order_buckets, Gateway.order_ageing)
+        self._first_s: dict[str, float] = {}  # robot -> the wait before its first round, which is not counted
+
+    def rank(self, now_s: float, call: Call, rounds: Rounds) -> Rank:
+        if call.request_id == 1:
+            self._first_s.setdefault(call.robot_id, rounds.waited_s)
+        waited_s = rounds.waited_s - self._first_s.get(call.robot_id, 0.0)
+        ratio = waited_s / max(1e-9, now_s - rounds.began_s)
+        last = Gateway.order_buckets - 1
+        bucket = min(last, int(ratio * Gateway.order_buckets))
+        if rounds.skipped >= Gateway.order_ageing:
+            bucket = min(last, bucket + math.ceil(rounds.skipped / Gateway.order_ageing))
+        known_s = rounds.last_execution_s if math.isfinite(rounds.last_execution_s) else 0.0
+        return -bucket, -known_s * (1 + rounds.skipped), call.since_s
+
+
+def batches(bench: Bench) -> list[dict[str, Any]]:
+    """What the largest useful batch, which is not published, does to the comparison; and Algorithm 1 to the letter."""
+    rows = []
+    for most in (1, 2, 4, 8):
+        profile = {1: 100.0, most: 100.0 + (80.0 if most == 2 else 20.0 * (most - 1))}
+        for name, order in {**ORDERS, "algorithm 1 to the letter": Literal}.items():
+            found = []
+            for seed in bench.seeds:
+                tasks = bench.tasks(WORKLOADS[0], False, seed)
+                calls = fmean(len(task.executions_s) for task in tasks)
+                rate_hz = LOADS[-1] * 1000 * most / profile[most] / calls
+                server = Tier("edge", BatchProfile(profile), most)
+                found.append(replay_of(order(), server).arriving(poisson(tasks, rate_hz, seed)))
+            what = {"largest_batch": most, "batch_ms": profile[most], "order": name}
+            rows.append(row("batches", what, summary(found)))
     return rows
 
 
@@ -325,7 +367,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     bench = Bench(args.tasks, args.seeds)
-    rows = online(bench) + fleets(bench) + tiers(bench) + ablations(bench)
+    rows = online(bench) + fleets(bench) + tiers(bench) + ablations(bench) + batches(bench)
     result = {
         "name": "kairos",
         "command": f"python benchmarks/kairos.py --tasks {args.tasks} --seeds {args.seeds}",
@@ -336,7 +378,10 @@ def main() -> None:
             "Aims are the published ranges (Kairos 5.3, 5.5, Table 2); one holds when every workload reaches the lower"
             " end. Traces are synthetic, with the published statistics of horizons; task lengths, batch times"
             f" (edge {EDGE_MS} ms, cloud {CLOUD_MS} ms) and the loads are assumed, as they are not published. The link"
-            " takes 100 ms each way. Within 60 to 1,500 actions, median 300.",
+            " takes 100 ms each way. Tasks have 60 to 1,500 actions,"
+            " median 300. Variants, ageing and the batch times were chosen after looking at seeds 0 to 9: batches of 2"
+            " among 1, 2, 4, 8 and 32, as larger ones showed less of the published gain (part `batches`). The seeds"
+            " here are others.",
         ],
         "rows": rows,
     }
