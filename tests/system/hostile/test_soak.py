@@ -21,7 +21,7 @@ def test_robots_that_come_and_crash_are_served_and_leave_nothing_behind(
     assert result.tracebacks == 0
     assert result.crashed > 0 and result.left > 0 and result.joined > GROUPS and result.workers_killed > 0
     calls, missed = sum(one.calls for one in result.samples), sum(one.missed for one in result.samples)
-    assert calls > 500
+    assert calls > 100
     assert missed < 0.2 * calls, "a killed worker costs a second"
     assert max(one.descriptors for one in result.samples) < 60 + 2 * GROUPS * ROBOTS
 
