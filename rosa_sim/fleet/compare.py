@@ -138,7 +138,7 @@ def row_of(
     robots, servers, start, most_hz = head
     # A live run takes as long as it measures, and its noise is the machine's: one is made, whatever the seeds.
     seeds = loaded.scenario.seeds if how == SIMULATED else 1
-    predicted_hz = system.schedule.action_throughput_hz
+    predicted_hz = system.predicted_hz
     common = (loaded.name, system.name, how, robots, servers, seeds, start, predicted_hz, most_hz)
     if system.serving is None:
         return Row(*common, refused=system.refused)

@@ -15,6 +15,7 @@ from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.scheduler.running.prediction import predicted_hz
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
@@ -36,6 +37,7 @@ class System:
     name: str
     schedule: Schedule
     serving: Serving | None  # none: it serves no robot of this factory
+    predicted_hz: float = 0.0  # actions per second of the fleet
 
     @property
     def refused(self) -> str:
@@ -84,8 +86,9 @@ def executable(
     name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
 ) -> System:
     """A schedule of `factory` with all that its execution needs."""
+    problem, planned_hz = problem_from(factory), schedule.action_throughput_hz
     if not schedule.routing:
-        return System(name, schedule, None)
+        return System(name, schedule, None, planned_hz)
     if name in BASELINES:
         placement, admission = _baseline_placement(schedule, factory), None
     else:
@@ -93,12 +96,13 @@ def executable(
             factory = replace(factory, policies=AS_PUBLISHED)
         placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
     if not placement.routes:
-        return System(name, schedule, None)
+        return System(name, schedule, None, planned_hz)
     services = {
         replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica))
         for replica in placement.replicas.values()
     }
-    return System(name, schedule, Serving(factory, placement, services, admission, variation))
+    serving = Serving(factory, placement, services, admission, variation)
+    return System(name, schedule, serving, predicted_hz(placement, schedule, problem))
 
 
 def limit_hz(factory: Factory, library: ProfileLibrary) -> float:

@@ -12,9 +12,9 @@ from random import Random
 
 from rosa_contract.config import SAFETY, SYSTEM1
 from rosa_contract.messages import Executed, Output
-from rosa_server.models.continuous import Shared
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.continuous import Shared
 
 
 @dataclass

@@ -22,7 +22,7 @@ SPARE = 1.25  # calls at a time carry this much more than the load that robots a
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST = 0.9  # a server is as good as full from this share of its greatest throughput on
 GOLDEN = (5**0.5 - 1) / 2
-SLACK = 0.85  # of an SLO: what a batch may take, so that a little waiting does not make it late
+SLACK = 0.95  # of an SLO: what waiting for a server and the batch itself may take
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
 
@@ -103,8 +103,8 @@ def largest_batch(
     best, best_hz = 1, 0.0
     for size in range(1, most + 1):
         runs_s = table.service_s(size)
-        if size > 1 and runs_s > SLACK * slo_s:
-            break
+        if size > 1 and runs_s * (1 + 1 / servers) > SLACK * slo_s:
+            break  # one that comes while all are busy waits for the first of them
         asked_hz = sum(
             cls.robots / (cls.action_s + runs_s + _rest_s(problem, cls, library)) for cls, _ in users
         )

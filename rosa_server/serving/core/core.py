@@ -52,6 +52,7 @@ class ServingCore:
         self._rates_sent = {task: self.router.rates_of(task) for task in self.router.tasks}
         self._sweep_s = self._pace_s = 0.0
         self._paces: dict[str, float] = {}  # task -> how many times its planned rates its robots may call
+        self._paces_before = self._paces
 
     @property
     def pool(self) -> WorkerPool:
@@ -117,6 +118,11 @@ class ServingCore:
             return
         session.newest[component] = (request_id, call.ticket)
         call.pace = self._paces.get(session.task, 0.0)
+        rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
+        pace = max(
+            1.0, call.pace, self._paces_before.get(session.task, 0.0)
+        )  # a robot hears of it with an answer
+        call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)
         wrong = misfit(header, frames, self.router.needs_of(model))
         if wrong is not None:
             self._dispatcher.end(now_s, call, *wrong)
@@ -297,7 +303,7 @@ class ServingCore:
             pace = state.pace.settle(capacity_hz, planned_hz[queue], there, fixed_hz[queue])
             for task in tasks.get(queue, ()):
                 allowed[task] = min(allowed.get(task, pace), pace)
-        self._paces = allowed if placement.rates_hz else {}
+        self._paces_before, self._paces = self._paces, allowed if placement.rates_hz else {}
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""

@@ -25,6 +25,7 @@ class Call:
     since_s: float = 0.0  # since when its stream waits; set by the queue
     dispatched_s: float = 0.0
     attempts: int = 0  # how many workers have taken it
+    over_rate: bool = False  # its robot sends faster than it may: it runs when nothing else waits
     pace: float = 0.0  # what its robot is told with the answer; 0: nothing
 
     @property

@@ -107,9 +107,9 @@ class Ranking:
         return sum(len(streams) for streams in self._rounds.values())
 
     def rank(self, now_s: float, call: Call) -> Rank:
-        """Where a waiting call stands; equal ranks run in order of tickets."""
+        """Where a waiting call stands: behind all others if its robot sends too fast. Equal ranks go by ticket."""
         rounds = self.rounds(call) or Rounds(call.arrived_s)
-        return *self.order.rank(now_s, call, rounds), call.ticket
+        return call.over_rate, *self.order.rank(now_s, call, rounds), call.ticket
 
     def rounds(self, call: Call) -> Rounds | None:
         """What is known of a call's stream; None when nothing is kept, or its robot has left."""

@@ -43,6 +43,7 @@ class RequestQueue:
         call.since_s = call.arrived_s
         if replaced is not None:
             call.rank_s = min(call.rank_s, replaced.rank_s)
+            call.over_rate &= replaced.over_rate
             call.since_s = replaced.since_s
         self._calls[call.key] = call
         self._order = None

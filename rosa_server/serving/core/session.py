@@ -15,6 +15,7 @@ from rosa_contract.messages import Hello, Refused, Welcome
 from rosa_contract.strict import nearest
 from rosa_server.serving.core.admission import Admitted
 from rosa_server.serving.core.fit import unfit
+from rosa_server.serving.core.police import RateMeter
 from rosa_server.serving.core.router import Router
 
 TAKEN_FOR_S = 3.0  # a robot that was heard from within this time keeps its name
@@ -36,6 +37,7 @@ class Session:
     heard_s: float
     token: str  # who has it is this robot
     starts_s: Mapping[str, float]  # component -> when its first call is due
+    meter: RateMeter = field(default_factory=RateMeter)
     gone: bool = False  # its connection has ended
     # component -> its last request id and ticket
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -9,8 +9,8 @@ from math import inf
 import pytest
 
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.continuous import Shared
 from rosa_server.models.emulated import EmulatedBackend
+from rosa_server.serving.core.continuous import Shared
 
 
 def shared() -> Shared[str]:
