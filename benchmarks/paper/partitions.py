@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
 from rosa_server.scheduler.placement.servers import (
+    PlacedServer,
     demands_of,
     kinds_of,
     latencies_ms,
     loop_rate_hz,
     placed_servers,
 )
+from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_sim.fleet.baselines import WEIGHTS, partition_counts
 
 from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 
 MOST_SERVERS = 400
+STATIC = ((2, 2, 2, 2), (1, 3, 1, 3))  # Table 3: equal and weighted partition of P4
 
 
 def figure_11_rows() -> list[Row]:
@@ -58,7 +63,7 @@ def figure_12_rows() -> list[Row]:
     rows: list[Row] = []
     for robots in TABLE_3:
         ours = solve(workload("p4", robots), LIBRARY, Options.paper()).action_throughput_hz
-        equal, weighted = static_hz(robots, (2, 2, 2, 2)), static_hz(robots, (1, 3, 1, 3))
+        equal, weighted = (static_hz(robots, shares) for shares in STATIC)
         rows.append(
             {
                 "Figure 12, actions/s": f"P4, {robots} robots",
@@ -74,22 +79,47 @@ def figure_12_rows() -> list[Row]:
 
 def static_hz(robots: int, shares: Sequence[int]) -> float:
     """Actions/s of P4 under a fixed allocation, by bisection over the shared rate."""
-    problem = workload("p4", robots)
-    catalog = Catalog(problem, LIBRARY, Options.paper())
-    by_component = dict(zip(ORDER, shares, strict=True))
-    counts = {kind: by_component[kind.components[0]] for kind in kinds_of(problem, share_components=False)}
+    problem, catalog, counts = _static(robots, shares)
     most_hz = 1 / problem.classes[0].action_s
     return robots * furthest(lambda rate_hz: carries(catalog, problem, rate_hz, counts), 0.0, most_hz, 14)
 
 
+def static_schedule(robots: int, shares: Sequence[int]) -> Schedule | None:
+    """The schedule behind `static_hz`; none where the allocation carries no rate at all."""
+    problem, catalog, counts = _static(robots, shares)
+    rate_hz = static_hz(robots, shares) / robots
+    servers = placed(catalog, problem, rate_hz, counts) if rate_hz else None
+    if servers is None:
+        return None
+    name = f"static {':'.join(map(str, shares))}"
+    schedule = build_schedule(catalog, problem, servers, {problem.classes[0].name: rate_hz}, name)
+    return replace(schedule, options=Options.paper().changes())
+
+
+def _static(robots: int, shares: Sequence[int]) -> tuple[Problem, Catalog, dict[ServerKind, int]]:
+    problem = workload("p4", robots)
+    by_component = dict(zip(ORDER, shares, strict=True))
+    counts = {kind: by_component[kind.components[0]] for kind in kinds_of(problem, share_components=False)}
+    return problem, Catalog(problem, LIBRARY, Options.paper()), counts
+
+
 def carries(catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[ServerKind, int]) -> bool:
     """Whether a task's robots can all act at `rate_hz` with so many servers of each kind."""
+    servers = placed(catalog, problem, rate_hz, counts)
     cls = problem.classes[0]
-    servers = []
+    return servers is not None and rate_hz <= loop_rate_hz(cls, latencies_ms(servers)) * (1 + 1e-9)
+
+
+def placed(
+    catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[ServerKind, int]
+) -> list[PlacedServer] | None:
+    """Servers of the first task's robots at `rate_hz`, all within their SLOs; None where they cannot be."""
+    servers: list[PlacedServer] = []
     for kind, count in counts.items():
-        packed = Packer(catalog, kind, demands_of(problem, kind, {cls.name: rate_hz})).pack(count)
-        placed = None if packed is None else placed_servers(catalog, kind, packed)
-        if placed is None:
-            return False
-        servers += placed
-    return rate_hz <= loop_rate_hz(cls, latencies_ms(servers)) * (1 + 1e-9)
+        demands = demands_of(problem, kind, {problem.classes[0].name: rate_hz})
+        packed = Packer(catalog, kind, demands).pack(count)
+        found = None if packed is None else placed_servers(catalog, kind, packed)
+        if found is None:
+            return None
+        servers += found
+    return servers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from paper.published import INFERRED, P4_HZ, Row
@@ -22,10 +23,15 @@ COMMENTS = (
 def markdown(aims: Sequence[Row], tables: Sequence[Sequence[Row]]) -> str:
     """The aims first, then every table; the first column's name says what a table shows."""
     verdicts = [{**aim, "holds": "yes" if aim["holds"] else "**no**"} for aim in aims]
-    return "\n\n".join([*COMMENTS, *(_table(rows) for rows in (verdicts, *tables))]) + "\n"
+    return "\n\n".join([*COMMENTS, *(table(rows) for rows in (verdicts, *tables))]) + "\n"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
+    """One Markdown table per group of rows that share their columns."""
+    return "\n\n".join(_one_table(list(group)) for _, group in groupby(rows, key=list))
+
+
+def _one_table(rows: Sequence[Row]) -> str:
     lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
     return "\n".join(
         lines + ["| " + " | ".join(_cell(value) for value in row.values()) + " |" for row in rows]

@@ -20,10 +20,11 @@ from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_sim.fleet.baselines import BASELINES, solve_baseline
+from rosa_sim.fleet import baselines
 from rosa_sim.fleet.simulation import Serving
 
 ROSA, PUBLISHED = "rosa", "rosa_published"
+BASELINES = tuple(baselines.BASELINES)
 SYSTEMS = (ROSA, PUBLISHED, *BASELINES)
 NEVER = 1_000_000  # violations in a row that nobody reaches
 LARGEST = 16  # batch of System 1 that profiles know
@@ -162,7 +163,7 @@ def _schedule(name: str, problem: Problem, library: ProfileLibrary) -> Schedule:
         return solve(problem, library, Options())
     if name == PUBLISHED:
         return solve(problem, library, Options.paper())
-    return solve_baseline(problem, library, name)
+    return baselines.solve_baseline(problem, library, name)
 
 
 def _baseline_placement(schedule: Schedule, factory: Factory) -> Placement:
