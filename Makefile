@@ -14,7 +14,7 @@ HOURS ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check prove format train evaluate bench faults fuzz chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check prove format train evaluate bench results faults fuzz chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -53,8 +53,12 @@ train: setup  ## make the policy and the task monitor from nothing
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, and the monitor's accuracy
 	@$(WITH)python -m rosa_sim.training evaluate $(ARGS)
 
-bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's; writes benchmarks/results/
-	@for name in transport robot_side batching kairos paper_schedules scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
+bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's schedules and claims; writes benchmarks/results/
+	@for name in transport robot_side batching kairos paper_schedules claims scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
+
+results: setup  ## tables and plots of the quick benchmarks (batching, the paper's schedules and claims), then docs/; about ten minutes
+	@for name in batching paper_schedules claims; do $(WITH)python benchmarks/$$name.py; done
+	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
 	@$(WITH)python benchmarks/faults.py $(ARGS)

@@ -32,7 +32,7 @@ from rosa_sim.faults.table import FAULTS, Fault
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
-ON_DERIVED_PROFILES = ("exact", "paper_schedules", "scheduler")
+ON_DERIVED_PROFILES = ("claims", "exact", "paper_schedules", "scheduler")
 LONGEST_LIST = 4  # items of a list that a cell of a table shows
 
 FACTORY_SECTIONS = (
