@@ -50,8 +50,8 @@ format: setup  ## format and sort imports in place
 train: setup  ## make the policy and the task monitor from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
 
-evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, and the monitor's accuracy
-	@$(WITH)python -m rosa_sim.training evaluate $(ARGS)
+evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera
+	@$(WITH)python -m rosa_sim.training evaluate limits $(ARGS)
 
 bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's schedules and claims; writes benchmarks/results/
 	@for name in transport robot_side batching kairos paper_schedules claims scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done

@@ -119,6 +119,7 @@ class Mission:
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
         self.verdicts: dict[str, deque[str]] = {}
+        self.monitor_says = ""  # the kind of its last text, so that each is told once
         # the arm
         self.sequence = 0
         self.last_order: Order | None = None
@@ -255,6 +256,7 @@ class Mission:
         self.forget_plan()
         self.cancel_calls(now_s)
         self.verdicts.clear()
+        self.monitor_says = ""
         self.fresh_after_s = now_s
         self.safety_goes(SafetyEvent.ASK_AGAIN)
         for calls in self.calls.values():

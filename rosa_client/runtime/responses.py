@@ -14,6 +14,7 @@ from rosa_client.runtime.task_machine import MOVES, Event, State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.messages import OK, Output, Response
 
+MONITOR_TEXT = 200  # characters of the monitor's text that reach logs and diagnostics
 VERDICTS = {SAFETY: ("safe", "unsafe"), MONITOR: ("ongoing", "done", "failed")}
 
 
@@ -39,6 +40,7 @@ def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float) 
         elif calls.name == SYSTEM2:
             _use_plan(core, output.text)
         elif calls.name == MONITOR:
+            _hear_why(core, output.text)
             _use_progress(core, calls, output.verdict, now_s)
 
 
@@ -70,6 +72,15 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     core.go(Event.ACTIONS, now_s)
     core.note("execute", "actions_in_time", f"round {core.counters.rounds}: {took_ms:.0f} ms", SYSTEM1)
     core.order(Play(core.next_sequence(), actions, step_s, period_s, request_id), now_s)
+
+
+def _hear_why(core: Mission, text: str) -> None:
+    """Tell people what the monitor says besides its verdict, such as `out_of_range: too dark: ...`; once per kind."""
+    text = text[:MONITOR_TEXT]
+    kind = text.rpartition(":")[0] or text  # without the figures, which differ from look to look
+    if text and kind != core.monitor_says:
+        core.note("note", "monitor_says", text, MONITOR)
+    core.monitor_says = kind
 
 
 def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:

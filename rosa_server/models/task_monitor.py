@@ -2,7 +2,8 @@
 
 done: the cube lies in the bin and the gripper has let go. failed: the cube is off the mat or off the table and the arm
 does not hold it. The robot acts on both, so a wrong "done" or "failed" costs more than a late one: either is said only
-when the network is surer of it than `certainty`; otherwise the answer is "ongoing", and the next look decides.
+when the network is surer of it than `certainty`; otherwise the answer is "ongoing", and the next look decides. A
+picture outside the range that the model was trained on is never "done"; its text says why (`picture_range.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.panda import PandaBackend
+from rosa_server.models.picture_range import PictureRange
 from rosa_server.models.vision import Encoder
 
 VERDICTS = ("ongoing", "done", "failed")
@@ -56,20 +58,40 @@ def verdicts(probabilities: np.ndarray, certainty: float = CERTAINTY) -> list[st
 
 
 class TaskMonitorBackend(PandaBackend[TaskMonitor]):
-    """Answers a verdict: "ongoing", "done" or "failed"."""
+    """Answers a verdict, "ongoing", "done" or "failed"; `text` says why a picture is out of range."""
 
     memory_mb = 80.0
 
-    def __init__(self, weights: str = "", certainty: float = CERTAINTY, device: str = "cpu") -> None:
-        """`weights`: a safetensors path, default the shipped ones."""
+    def __init__(
+        self, weights: str = "", certainty: float = CERTAINTY, device: str = "cpu", range_check: bool = True
+    ) -> None:
+        """`weights`: a safetensors path, default the shipped ones.
+
+        The range of its pictures lies beside it (`NAME.range.json`); own weights without such a file are not checked.
+        """
         if not 0.34 <= certainty < 1.0:
             raise ValueError(f"TaskMonitorBackend: certainty must be in [0.34, 1), got {certainty}")
         super().__init__(TaskMonitor, weights, "panda_task_monitor.safetensors", device)
         self._certainty = certainty
+        self._range_check = range_check
+        self._range: PictureRange | None = None
+
+    def load(self) -> None:
+        """Read the weights, and the range of pictures that they were trained on."""
+        super().load()
+        path = self._path.with_suffix(".range.json")
+        self._range = PictureRange.read(path) if self._range_check and path.is_file() else None
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         """One verdict per input, in one forward pass."""
         network, look = self.network, self.look(batch)
         with torch.inference_mode():
             probabilities = torch.softmax(network(*look.pictures, look.told), dim=-1).cpu().numpy()
-        return [ModelOutput(verdict=verdict) for verdict in verdicts(probabilities, self._certainty)]
+        said = verdicts(probabilities, self._certainty)
+        return [self._answer(verdict, one) for verdict, one in zip(said, batch, strict=True)]
+
+    def _answer(self, verdict: str, seen: ModelInput) -> ModelOutput:
+        if self._range is None:
+            return ModelOutput(verdict=verdict)
+        verdict, why = self._range.restrained(verdict, seen.images["front"])
+        return ModelOutput(verdict=verdict, text=why)

@@ -13,7 +13,7 @@ from rosa_sim.cell.gl import BACKEND, cannot_render  # before mujoco
 import mujoco  # isort: skip
 
 from rosa_sim.cell.scene import load_model
-from rosa_sim.cell.variation import Variation
+from rosa_sim.cell.variation import Change, Variation, unchanged
 
 Image = NDArray[np.uint8]
 CAMERAS = ("front", "wrist", "overview")
@@ -22,14 +22,18 @@ CAMERAS = ("front", "wrist", "overview")
 class SceneRenderer:
     """Renders states of a `World`, in this or another process. One instance per thread; `close()` it."""
 
-    def __init__(self, cameras: Mapping[str, tuple[int, int]]) -> None:
-        """`cameras`: name -> (width, height) in pixels, names from `CAMERAS`."""
+    def __init__(self, cameras: Mapping[str, tuple[int, int]], change: Change = unchanged) -> None:
+        """`cameras`: name -> (width, height) in pixels, names from `CAMERAS`.
+
+        `change`: how every cell looks different from what its seed says.
+        """
         unknown = sorted(set(cameras) - set(CAMERAS))
         if unknown:
             raise ValueError(f"SceneRenderer: unknown cameras {unknown}; the cell has {', '.join(CAMERAS)}")
         self._cameras = dict(cameras)
         self._model = load_model()
         self._data = mujoco.MjData(self._model)
+        self._change = change
         self._seed: int | None = None
         self._renderers: dict[tuple[int, int], Any] = {}
         if not BACKEND:
@@ -49,7 +53,7 @@ class SceneRenderer:
                 f"SceneRenderer.render: expected qpos of shape ({self._model.nq},), got {q.shape}"
             )
         if seed != self._seed:
-            Variation.of(seed).apply(self._model)
+            self._change(Variation.of(seed)).apply(self._model)
             self._seed = seed
         self._data.qpos[:] = q
         mujoco.mj_kinematics(self._model, self._data)

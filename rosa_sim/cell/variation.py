@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import colorsys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
@@ -13,6 +14,7 @@ from rosa_sim.cell.hardware import cell, panda
 from rosa_sim.cell.scene import DISTRACTORS, look_at
 
 Vector = NDArray[np.float64]
+HEADLIGHT = 0.3  # the same in every cell
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Variation:
     light_direction: Vector  # (3,)
     key_diffuse: float
     fill: float
+    headlight: float
     cameras: dict[str, tuple[Vector, Vector]]  # name -> position (3,), look_at (3,)
 
     @staticmethod
@@ -60,6 +63,7 @@ class Variation:
             light_direction=np.array([rng.uniform(-tilt, tilt), rng.uniform(-tilt, tilt), -1.0]),
             key_diffuse=float(rng.uniform(*c["lighting"]["key_diffuse"])),
             fill=float(rng.uniform(*c["lighting"]["fill"])),
+            headlight=HEADLIGHT,
             cameras=cameras,
         )
 
@@ -76,7 +80,7 @@ class Variation:
         light.dir[:] = self.light_direction / np.linalg.norm(self.light_direction)
         light.diffuse[:] = self.key_diffuse
         model.vis.headlight.ambient[:] = self.fill
-        model.vis.headlight.diffuse[:] = 0.3
+        model.vis.headlight.diffuse[:] = self.headlight
         for name, (position, target) in self.cameras.items():
             camera = model.camera(name)
             camera.pos[:] = position
@@ -101,6 +105,52 @@ class Variation:
                 qpos[at : at + 3] = [2.2, 0.3 * number, c["table"]["floor_z"] + height]
             qpos[at + 3 : at + 7] = [1, 0, 0, 0]
         return qpos
+
+
+Change = Callable[[Variation], Variation]  # how a cell looks; what lies where stays as it is
+
+
+def unchanged(cell: Variation) -> Variation:
+    """The cell as the models were trained on it."""
+    return cell
+
+
+def with_cube(red: float, green: float, blue: float) -> Change:
+    """A cube of this colour, 0..1 each."""
+    return lambda cell: replace(cell, colours=cell.colours | {"cube": np.array([red, green, blue])})
+
+
+def with_light(factor: float) -> Change:
+    """All light of the cell times `factor`."""
+    return lambda cell: replace(
+        cell,
+        key_diffuse=cell.key_diffuse * factor,
+        fill=cell.fill * factor,
+        headlight=cell.headlight * factor,
+    )
+
+
+def with_camera_moved(distance_m: float) -> Change:
+    """The front camera shifted, looking in the same direction as before; which way is drawn from the seed."""
+
+    def change(cell: Variation) -> Variation:
+        way = np.random.default_rng([20_261, cell.seed]).normal(size=3)
+        shift = distance_m * way / np.linalg.norm(way)
+        position, target = cell.cameras["front"]
+        return replace(cell, cameras=cell.cameras | {"front": (position + shift, target + shift)})
+
+    return change
+
+
+CHANGES: dict[str, Change] = {
+    "none": unchanged,
+    "magenta cube": with_cube(1.0, 0.0, 1.0),
+    "camera moved by 3 cm": with_camera_moved(0.03),
+    "half the light": with_light(0.5),
+    "a quarter of the light": with_light(0.25),
+    "white cube": with_cube(1.0, 1.0, 1.0),
+    "black cube": with_cube(0.02, 0.02, 0.02),
+}
 
 
 _BASE_COLOURS: dict[str, Vector] = {}  # as compiled, so that a second seed does not multiply the first

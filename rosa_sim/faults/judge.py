@@ -30,6 +30,7 @@ BENIGN = (
     "actions_in_time",
     "task_started",
     "monitor",
+    "monitor_says",
     "plan_in_time",
 )
 

@@ -28,6 +28,7 @@ WORDS = {
     "max_consecutive_safety_replan": "unsafe too many times in a row",
     "max_task_retries": "no retries left",
     "monitor": "the monitor says failed",
+    "monitor_says": "the monitor cannot judge",
     "not_ready": "not ready in time",
     "move_timeout": "a move took too long",
     "arm_cut_short": "the arm stopped by itself",

@@ -140,6 +140,15 @@ def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> N
     recorder.record(expert_chunk(world), settled=True)
 
 
+def done_look(world: World, recorder: Recorder, rng: np.random.Generator) -> None:
+    """One look at a cube in the bin, the arm anywhere."""
+    if rng.random() < 0.6:
+        _start_anywhere(world, rng)
+    _teleport_cube(world, rng, "in_bin")
+    world.set_state(world.seed, world.qpos)
+    recorder.record(expert_chunk(world), settled=True)
+
+
 def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
     """`EPISODES_PER_SHARD` episodes from `first_seed` on, as one npz file; an existing file is kept."""
     path = folder / f"{first_seed}.npz"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
+from rosa_client.runtime.commands import Alert, Decision, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.machine import IllegalEvent, advance
 from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
 from tests.unit.client.refusals import because
@@ -169,6 +169,24 @@ def test_the_monitor_ends_the_task_after_two_equal_verdicts() -> None:
     stage.answer(stage.send_of("monitor"), verdict="done")
     assert stage.of(TaskEnded)[-1].outcome == "done"
     assert isinstance([c for _, c in stage.events if isinstance(c, Hold | Play)][-1], Hold)
+
+
+def test_what_the_monitor_says_besides_ongoing_is_told_once_per_kind_and_changes_nothing_else() -> None:
+    stage = Stage(MONITOR)
+    stage.good["system1"] = ""
+    stage.start()
+    for text in (
+        "out_of_range: too dark: mean 41",
+        "out_of_range: too dark: mean 40",
+        "",
+        "out_of_range: too dark: 39",
+        "dazzled",
+        "dazzled",
+    ):
+        stage.answer(stage.send_of("monitor"), verdict="ongoing", text=text)
+    told = [one.reason for one in stage.of(Decision) if one.cause == "monitor_says"]
+    assert told == ["out_of_range: too dark: mean 41", "out_of_range: too dark: 39", "dazzled"]
+    assert not stage.of(TaskEnded) and not stage.of(Alert)
 
 
 def test_a_failed_attempt_is_reset_and_retried_and_then_escalated() -> None:
