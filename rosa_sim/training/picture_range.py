@@ -1,7 +1,7 @@
 """Fits the range of pictures that the task monitor answers for: fresh cells of the kind that it was trained on.
 
-Brightness may fall to half of the darkest picture: at half the light policy and monitor were measured to work, at a
-quarter not (`limits.py`). A "done" needs half as many vivid pixels as 99 % of the finished looks
+Brightness may fall to half of the darkest picture: at half the light the policy still solves most cells, at a
+quarter none (`limits.py`). A "done" needs half as many vivid pixels as 99 % of the finished looks
 that the network recognised.
 """
 
