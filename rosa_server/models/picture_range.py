@@ -49,7 +49,7 @@ class PictureRange:
                 int(told["target_pixels"]),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BackendError(f"{path} is not a range of pictures: {error!r}") from error
+            raise BackendError("bad_weights", f"{path} is not a range of pictures: {error!r}") from error
 
     def vivid_pixels(self, front: Picture) -> int:
         """How many pixels of the region are vivid."""
