@@ -89,7 +89,8 @@ class Gateway:
             self._robots.setsockopt(zmq.SNDHWM, UNREAD_ANSWERS)
             self._robots.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
             self._robots.setsockopt(zmq.BACKLOG, LISTEN_BACKLOG)
-            # A frame above the limit is still read, up to twice over, so that its sender can be told why.
+            # A frame above the limit is still read, up to twice over, so that its sender can be told why (unless the
+            # doorman is earlier: a robot that holds more than its models take is cut off, and the log says so).
             self._robots.setsockopt(zmq.MAXMSGSIZE, 2 * self._max_bytes)
             self._doorman.open(context, self._robots, keys is not None)
             self._workers.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits

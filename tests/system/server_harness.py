@@ -36,7 +36,7 @@ pick:
     system1: {{model: policy, slo_ms: 300}}
 models:
   policy: {{workers: {workers}, backend: "{backend}", options: {options}}}
-gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}, max_message_mb: 1{gateway}}}
+gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}, max_message_mb: 0.2{gateway}}}
 """
 FAULTY = "tests.system.server_faults.faulty:FaultyBackend"
 EMULATED = {"images": {"front": [8, 8]}, "state": {"joint_position": 7}}
