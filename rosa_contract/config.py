@@ -45,6 +45,9 @@ class FleetEntry:
     num_robots: int = setting("robots that run it", at_least=1, at_most=1_000_000)
 
 
+PLANNING = IN_TURN, AHEAD = "in_turn", "ahead"
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """How System 2, System 1 and execution follow each other (ROSA 3.3, "Model composition")."""
@@ -55,6 +58,12 @@ class Pipeline:
         1.0,
         above=0,
         at_most=1,
+    )
+    planning: str = setting(
+        "in_turn: System 2 sees how the last action ended, and the robot waits for the plan; ahead: it is called while"
+        " the action before is executed, so that its plan is one action old",
+        IN_TURN,
+        choices=PLANNING,
     )
 
 

@@ -45,6 +45,7 @@ FACTORY_SECTIONS = (
     ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
     ("`models.<name>`", config.Model),
     ("`gateway`", config.Gateway),
+    ("`policies`", config.Policies),
 )
 ROBOT_SECTIONS = (
     ("Top level", robot.RobotSpec),

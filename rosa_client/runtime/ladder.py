@@ -70,7 +70,7 @@ def fall_back(
     if action is FallbackAction.USE_LAST_PLAN:
         if core.plan is not None:
             if calls.name == SYSTEM2:
-                core.plan_credit = max(0.0, core.plan_credit - 1)
+                core.spend_plan_credit()
             core.note(action.key, cause, f"{reason}; the last plan stays", calls.name)
             return
         action, reason = FallbackAction.STOP_AND_RESEND, f"{reason}; there is no plan"

@@ -248,6 +248,11 @@ class Mission:
         if self.held_by.pop(key, None) is not None:
             self.note("clear", cause, reason, key)
 
+    def spend_plan_credit(self) -> None:
+        """System 2 was called for one plan. Called ahead, it used the credit that the action under way will earn."""
+        owed = self.task.pipeline.system2_to_system1_call_ratio if self.state is State.EXECUTING else 0.0
+        self.plan_credit = max(-owed, self.plan_credit - 1)
+
     def forget_plan(self) -> None:
         self.plan, self.plan_credit = None, 1.0
 

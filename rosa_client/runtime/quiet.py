@@ -13,7 +13,7 @@ from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
-from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, turn_s
+from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, plans_ahead, turn_s
 from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
@@ -45,7 +45,10 @@ def next_due_s(core: Mission) -> float:
 def _step_s(core: Mission, state: State) -> float:
     """When `steps.step` goes on from this state."""
     if state is State.EXECUTING:
-        return core.play_until_s
+        planner = core.calls.get(SYSTEM2)
+        if planner is None or not plans_ahead(core):
+            return core.play_until_s
+        return min(core.play_until_s, _sends_s(core, planner))
     if state is State.INFERRING:
         return _inferring_s(core)
     if state is State.HOLDING:

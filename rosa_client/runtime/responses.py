@@ -51,7 +51,7 @@ def _unusable(core: Mission, calls: ComponentCalls, cause: str, reason: str, now
 
 def _use_plan(core: Mission, text: str) -> None:
     core.plan = text or None
-    core.plan_credit = max(0.0, core.plan_credit - 1)
+    core.spend_plan_credit()
     core.note("plan", "plan_in_time", text or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
 
 

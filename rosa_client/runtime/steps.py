@@ -20,7 +20,7 @@ from rosa_client.runtime.side_machines import (
     UnfinishedEvent,
 )
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
+from rosa_contract.config import AHEAD, GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
 
 ASK_ARM_EVERY_S = 1.0
 
@@ -76,12 +76,22 @@ def inferring(core: Mission, now_s: float) -> None:
 
 
 def executing(core: Mission, now_s: float) -> None:
+    planner = core.calls.get(SYSTEM2)
+    if planner is not None and plans_ahead(core):
+        send(core, planner, planner.component.prompt, now_s)
     if now_s >= core.play_until_s:
         core.cut_short_in_a_row = core.blind_in_a_row = 0
         if SYSTEM2 in core.calls:
             core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
         core.fresh_after_s = now_s
         core.go(Event.CHUNK_ENDED, now_s)
+
+
+def plans_ahead(core: Mission) -> bool:
+    """While this action is executed the plan for the next one is asked for."""
+    pipeline = core.task.pipeline
+    due = core.plan_credit + pipeline.system2_to_system1_call_ratio >= 1 - 1e-9
+    return pipeline.planning == AHEAD and due
 
 
 def holding(core: Mission, now_s: float) -> None:

@@ -21,6 +21,7 @@ LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST = 0.9  # a server is as good as full from this share of its greatest throughput on
+MOST_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
 SLACK = 0.95  # of an SLO: what waiting for a server and the batch itself may take
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
@@ -69,14 +70,14 @@ def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> 
         share = number * GOLDEN % 1.0
         cls = problem.by_name[task_of(slot)]
         periods_s = {need.component: 1 / need.freq_hz for need in cls.obligations}
-        round_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
-        first = min(
-            cls.goals, key=lambda need: need.calls_per_action
-        )  # System 2, or System 1 where there is none
-        periods_s[first.component] = round_s / first.calls_per_action
-        found[slot] = {
-            component: Phase(period_s, share * period_s) for component, period_s in periods_s.items()
-        }
+        # System 2, or System 1 where there is none. Robots begin within a round as planned, since they are held to that
+        # until servers are known to have room.
+        first = min(cls.goals, key=lambda need: need.calls_per_action)
+        planned_hz = placement.rates_hz.get(cls.name, {}).get(first.component, 0.0)
+        fastest_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
+        period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
+        periods_s[first.component] = min(MOST_RAMP_S, period_s)
+        found[slot] = {component: Phase(each_s, share * each_s) for component, each_s in periods_s.items()}
     return found
 
 

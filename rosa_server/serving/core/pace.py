@@ -14,7 +14,9 @@ LEAST_CALLS = 20  # in a window, before anything follows from how long they took
 LATE = 1.0  # share of its budget that a call has spent that is late
 FULL = 0.95  # from this share at the 99th percentile on robots are slowed down
 ROOM = 0.85  # up to this share they may be faster
-SLOWER, FASTER = 0.93, 1.02  # per window
+MANY = 0.1  # share of late calls
+MUCH_SLOWER, SLOWER, SLOWLY, FASTER = 0.8, 0.93, 1.002, 1.02  # per window
+NEAR = 0.9
 LEAST_TRIM, MOST_TRIM = 0.4, 1.25
 MOST_PACE = 20.0  # as good as no limit
 STEP = 0.02  # smaller changes are not told
@@ -26,6 +28,7 @@ class Pace:
     def __init__(self) -> None:
         self.pace = 1.0
         self._trim = 1.0  # of what the servers should be able to run
+        self._most = MOST_TRIM / NEAR  # where it was too much, the last time
         self._spent: list[float] = []  # share of its budget that each call of this window has spent
 
     def ended(self, arrived_s: float, deadline_s: float, ended_s: float, in_time: bool) -> None:
@@ -43,10 +46,14 @@ class Pace:
         if len(self._spent) >= LEAST_CALLS:
             ordered = sorted(self._spent)
             slowest = ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
+            late = sum(spent > LATE for spent in self._spent) / len(self._spent)
             if slowest > FULL:
-                self._trim = max(LEAST_TRIM, self._trim * SLOWER)
+                self._most = self._trim
+                self._trim = max(LEAST_TRIM, self._trim * (SLOWER if late < MANY else MUCH_SLOWER))
             elif slowest < ROOM:
-                self._trim = min(MOST_TRIM, self._trim * FASTER)
+                # Where it was too much before is approached slowly, or it would be too much again and again.
+                faster = FASTER if self._trim < NEAR * self._most else SLOWLY
+                self._trim = min(MOST_TRIM, self._trim * faster)
             self._spent.clear()
         wanted = (self._trim * capacity_hz - fixed_hz) / planned_hz if planned_hz > 0 else MOST_PACE
         pace = min(MOST_PACE, max(min(1.0, there), wanted))

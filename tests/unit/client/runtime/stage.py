@@ -38,7 +38,7 @@ FILE = """
 server_cluster: {{num_servers: 9}}
 robot_fleet: [{{task: pick, num_robots: 1}}]
 pick:
-  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
+  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}, planning: {planning}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {on_retries}}}
   safety_and_slo_violation:
     max_consecutive_safety_replan: {unsafe}
@@ -60,6 +60,7 @@ class Stage:
         self,
         *components: str,
         ratio: float = 1.0,
+        planning: str = "in_turn",
         on_violation: str = "stop_and_call_human",
         on_retries: str = "stop_and_call_human",
         unsafe: int = 10,
@@ -70,6 +71,7 @@ class Stage:
     ) -> None:
         text = FILE.format(
             ratio=ratio,
+            planning=planning,
             on_violation=on_violation,
             on_retries=on_retries,
             unsafe=unsafe,

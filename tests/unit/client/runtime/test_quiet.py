@@ -58,7 +58,10 @@ def something_happens(stage: Stage, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
     rng = random.Random(seed)
-    stage = Stage(*rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)), ratio=0.3)
+    planning = rng.choice(("in_turn", "ahead"))
+    stage = Stage(*rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)), ratio=0.3, planning=planning)
+    stage.catch_up = rng.choice((0.0, 1.0))
+    stage.first_call_s = {name: stage.now_s + rng.random() for name in ("system1", "system2", "safety")}
     stage.start(timeout_s=rng.choice((0.0, 20.0)))
     quiet = 0
     felt = None

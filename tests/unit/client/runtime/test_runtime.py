@@ -215,6 +215,40 @@ def test_the_plan_becomes_the_prompt_of_system_1() -> None:
     stage.send_of("system2")
 
 
+def test_planning_ahead_asks_while_the_action_before_is_executed() -> None:
+    stage = Stage(SYSTEM2, ratio=0.5, planning="ahead")
+    stage.start()
+    stage.answer(stage.send_of("system2"), text="open")
+    stage.answer(stage.send_of("system1"))
+    stage.answer(stage.send_of("system1"))
+    assert stage.core.state is State.EXECUTING
+    ahead = stage.send_of("system2")
+    assert stage.core.state is State.EXECUTING, "asked before the second action has ended"
+    stage.answer(ahead, text="close")
+    following = stage.send_of("system1")
+    assert following.prompt == "close", "and nobody waits for a plan"
+    stage.answer(following)
+    stage.answer(stage.send_of("system1"))
+    stage.send_of("system2")
+    called = [c.component for c in stage.of(Send)]
+    assert called == ["system2", "system1", "system1", "system2", "system1", "system1", "system2"], (
+        "as often as in turn"
+    )
+
+
+def test_a_plan_asked_for_ahead_that_takes_longer_than_the_action_is_waited_for() -> None:
+    stage = Stage(SYSTEM2, planning="ahead")
+    stage.start()
+    stage.answer(stage.send_of("system2"), text="open")
+    stage.answer(stage.send_of("system1"))
+    ahead = stage.send_of("system2")
+    stage.run(0.45)  # the action takes 0.4 s, the plan may take 0.5 s
+    assert stage.core.state is State.INFERRING
+    assert stage.of(Send)[-1] == ahead, "System 1 waits for it"
+    stage.answer(ahead, text="close")
+    assert stage.send_of("system1").prompt == "close"
+
+
 def test_a_late_plan_is_replaced_by_the_last_one() -> None:
     stage = Stage(SYSTEM2)
     stage.start()
