@@ -67,11 +67,12 @@ class WatchedCore(ServingCore):
 class LiveServer:
     """Call `step` until it is `ready`, then as long as it shall serve, then `close`."""
 
-    def __init__(self, serving: Serving, folder: Path) -> None:
+    def __init__(self, serving: Serving, folder: Path, load_s: float = 0.0) -> None:
+        """`load_s`: how long a worker takes to load its model, again after it was lost."""
         self.core = WatchedCore(serving)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         workers = f"ipc://{folder / 'workers'}"
-        self.cluster = LocalCluster(_specs(serving, folder, workers))
+        self.cluster = LocalCluster(_specs(serving, folder, workers, load_s))
         self.gateway = Gateway(
             self.core,
             self._context,
@@ -147,7 +148,7 @@ def serve_until_told(
         server.close()
 
 
-def _specs(serving: Serving, folder: Path, endpoint: str) -> list[WorkerSpec]:
+def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list[WorkerSpec]:
     specs: list[WorkerSpec] = []
     horizon, dof = CHUNK.arrays["actions"].shape
     for replica in serving.placement.replicas.values():
@@ -160,6 +161,7 @@ def _specs(serving: Serving, folder: Path, endpoint: str) -> list[WorkerSpec]:
                 "profile": str(path),
                 "jitter_ms": serving.variation * times[replica.batch or 1],
                 "seed": len(specs),
+                "load_s": load_s,
                 "horizon": horizon,
                 "dof": dof,
                 "max_batch": replica.batch or LARGEST_BATCH,

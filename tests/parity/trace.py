@@ -133,7 +133,8 @@ def stalls(stop: threading.Event) -> float:
 def live(folder: Path) -> tuple[Record, float]:
     """The trace over ZeroMQ, with a real gateway and worker processes; and the machine's longest stall meanwhile."""
     clock = MonotonicClock()
-    server = LiveServer(serving(), folder)
+    # What was lost stays lost: a worker that starts again takes longer than the rest of the trace.
+    server = LiveServer(serving(), folder, load_s=2 * (END_S - KILL_S))
     stop = threading.Event()
     kill_s = [float("inf")]
 
