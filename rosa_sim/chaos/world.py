@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from rosa_client.greeting import Greeting
-from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
+from rosa_client.runtime.commands import Alert
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import MONITOR, Factory, Task
-from rosa_contract.messages import Executed, Output, Response
+from rosa_contract.messages import Executed, Output
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -25,10 +25,11 @@ from rosa_server.serving.core.actions import Dispatch, Kill
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import Replica, replica_name
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
+from rosa_sim.chaos.robot import ChaosRobot, Nobody
 from rosa_sim.chaos.robot_watch import Broken, RobotWatch
 from rosa_sim.chaos.server_watch import ServerWatch
 from rosa_sim.fleet.network import Network
-from rosa_sim.fleet.robot import Habits, VirtualRobot
+from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.simulation import LARGEST_BATCH, ROBOT, TO_GATEWAY, TO_ROBOT, Joining, Serving, Simulation
 from rosa_sim.fleet.systems import executable, fleet_of
@@ -38,7 +39,6 @@ LIBRARY = ProfileLibrary()
 NONSENSE = ("unknown_batch", "other_tickets", "twice", "wrong_shape", "out_of_range", "model_error")
 STARTS_AGAIN_S = 3.0  # a worker that the gateway ended is warm again
 OPERATOR_S = 1.0  # a person answers so soon, when nothing is wrong with them
-NEXT_TASK_S = 0.5
 LOOKS_EVERY_S = 0.25  # at robots that say nothing
 ENDS_WITHIN_S = 90.0  # after the last fault: 60 s to connect, 30 s for a worker that hangs
 FORGETS_AFTER_S = 30.0
@@ -62,50 +62,6 @@ def serving_of(plan: Plan) -> Serving:
     return system.serving
 
 
-class ChaosRobot(VirtualRobot):
-    """A virtual robot whose commands are watched, and which begins its next task when one has ended."""
-
-    world: ChaosWorld
-    watch: RobotWatch
-    again_s = inf
-
-    def tick(self, now_s: float) -> list[Send]:
-        alert = self.core.alert
-        if self._person_s <= now_s and alert is not None:
-            self._person_s = inf
-            choice = self.world.choice_of_operator(alert)
-            refusal, commands = self.core.decide(now_s, alert.alert_id, choice, "the simulated operator")
-            if refusal is None:
-                self.watch.decided()
-            self._carry(commands, now_s)
-        if self.again_s <= now_s and self.core.state is State.IDLE:
-            self.again_s = inf
-            if not self.world.calm:
-                self._carry(self.core.start(now_s), now_s)
-        return super().tick(now_s)
-
-    def receive(self, response: Response, now_s: float) -> list[Send]:
-        self.watch.arrives(response)
-        return super().receive(response, now_s)
-
-    def no_person(self) -> None:
-        """Nobody answers an alert any more."""
-        self._person_s = inf
-
-    def _carry(self, commands: list[Command], now_s: float) -> None:
-        self.watch.commands(commands, now_s)
-        super()._carry(commands, now_s)
-        for command in commands:
-            if isinstance(command, Alert):
-                self._person_s = self.world.operator_comes_s(self, now_s)
-            elif isinstance(command, TaskEnded):
-                self.again_s = now_s + NEXT_TASK_S
-
-    def _plan_wake(self, now_s: float, core_s: float, step_s: float) -> None:
-        super()._plan_wake(now_s, core_s, step_s)
-        self.due_s = min(self.due_s, self.again_s)
-
-
 class ChaosWorld(Simulation):
     """One run of a plan. Whatever breaks a promise raises `Broken`."""
 
@@ -125,7 +81,7 @@ class ChaosWorld(Simulation):
         self._servers = sorted({r.server for r in serving.placement.replicas.values()})
         habits = Habits(plan.control_period_s, plan.camera_period_s)
         network = Network(latency_ms=0.5, jitter_ms=plan.jitter_ms)
-        super().__init__(serving, (), _Nobody(), network, habits, plan.seed, watch=self._saw)
+        super().__init__(serving, (), Nobody(), network, habits, plan.seed, watch=self._saw)
         rng = Random(f"start {plan.seed}")
         together = rng.random() < 0.5
         for entry in serving.factory.robot_fleet:
@@ -466,17 +422,3 @@ class ChaosWorld(Simulation):
 
     def _share(self, kind: str, usual: float) -> float:
         return max([0.0 if self.calm else usual, *(fault.amount for fault in self._active(kind))])
-
-
-class _Nobody:
-    """The watches see everything already."""
-
-    def sent(self, robot: VirtualRobot, send: Send, now_s: float) -> None: ...
-
-    def ended(self, robot: VirtualRobot, ended: CallEnded, now_s: float) -> None: ...
-
-    def late(self, robot: VirtualRobot, component: str, now_s: float) -> None: ...
-
-    def acted(self, robot: VirtualRobot, now_s: float) -> None: ...
-
-    def escalated(self, robot: VirtualRobot, alert: Alert, now_s: float) -> None: ...
