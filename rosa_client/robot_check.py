@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_client.motion.limits import pose_problems
+from rosa_contract.cameras import EXTERNAL
 from rosa_contract.errors import ConfigProblem
 from rosa_contract.robot import RobotSpec
 from rosa_contract.strict import nearest, shown
@@ -14,9 +15,15 @@ from rosa_contract.strict import nearest, shown
 
 def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:
     """One line per mistake: a driver that nobody has, a pose or the way between two outside the workspace."""
+    cameras = {**CAMERA_DRIVERS, EXTERNAL: "another node publishes it"}
     drivers = [
         *_driver_problems("arm_driver", spec.arm_driver, ARM_DRIVERS),
-        *_driver_problems("camera_driver", spec.camera_driver, CAMERA_DRIVERS),
+        *_driver_problems("camera_driver", spec.camera_driver or EXTERNAL, cameras),
+        *(
+            problem
+            for name, camera in spec.cameras.items()
+            for problem in _driver_problems(f"cameras.{name}.driver", camera.driver or EXTERNAL, cameras)
+        ),
     ]
     places = (text.partition(": ") for text in pose_problems(spec))
     return drivers + [ConfigProblem(path, "conflict", words) for path, _, words in places]

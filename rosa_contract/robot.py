@@ -6,20 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rosa_contract.images import ENCODINGS
+from rosa_contract.cameras import CameraSpec, check_cameras
 from rosa_contract.messages import CameraInfo, Hello
 from rosa_contract.strict import Reader, read_yaml, setting
-
-
-@dataclass(frozen=True)
-class CameraSpec:
-    """One camera and how its frames travel."""
-
-    width: int = setting("px", at_least=1, at_most=4096)
-    height: int = setting("px", at_least=1, at_most=4096)
-    encoding: str = setting("on the wire", "jpeg", choices=ENCODINGS)
-    quality: int = setting("JPEG quality", 90, at_least=1, at_most=100)
-    rate_hz: float = setting("frames per second", 30.0, above=0, at_most=1000)
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,13 @@ class RobotSpec:
         "the arm stops when its newest frame or joint state is older", 500.0, above=0
     )
     arm_driver: str = setting("arm driver, a known name or `module:Class`", "mujoco")
-    camera_driver: str = setting("camera driver, a known name or `module:Class`", "mujoco")
+    camera_driver: str = setting(
+        "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
+    )
+
+    def camera_driver_of(self, camera: str) -> str:
+        """The driver of one camera: its own, or the robot's."""
+        return self.cameras[camera].driver or self.camera_driver
 
     @property
     def poses(self) -> dict[str, tuple[float, ...]]:
@@ -153,6 +148,7 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
         if len(values) != count:
             reader.fail(path, f"expected {count} values, one per joint, got {len(values)}", "wrong_length")
     _check_places(reader, spec)
+    check_cameras(reader, spec.cameras, spec.camera_driver)
     if reader.problems:
         return
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
@@ -166,8 +162,6 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
                     f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",
                     "conflict",
                 )
-    if not spec.cameras:
-        reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
     if spec.gripper.min_m >= spec.gripper.max_m:
         words = f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}"
         reader.fail("gripper.max_m", words, "conflict")

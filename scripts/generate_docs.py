@@ -24,7 +24,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import config, robot
+from rosa_contract import cameras, config, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
@@ -49,7 +49,9 @@ FACTORY_SECTIONS = (
 )
 ROBOT_SECTIONS = (
     ("Top level", robot.RobotSpec),
-    ("`cameras.<name>`", robot.CameraSpec),
+    ("`cameras.<name>`", cameras.CameraSpec),
+    ("`cameras.<name>.intrinsics`", cameras.Intrinsics),
+    ("`cameras.<name>.pose`", cameras.CameraPose),
     ("`limits`", robot.JointLimits),
     ("`gripper`", robot.GripperSpec),
     ("`chain`", robot.ChainSpec),
@@ -61,7 +63,7 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/config.py` and `rosa_contract/robot.py` by `make docs`.",
+        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `robot.py`, `cameras.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "## The factory file",

@@ -16,11 +16,13 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import Frame, create_cameras
+from rosa_client.nodes.camera_messages import camera_info, lens_of
 from rosa_client.nodes.identity import announce
 from rosa_client.nodes.shell import declare, run_node
+from rosa_contract.cameras import CameraSpec, Intrinsics
 from rosa_contract.errors import ConfigError
 from rosa_contract.images import encode_image
-from rosa_contract.robot import CameraSpec, load_robot
+from rosa_contract.robot import load_robot
 
 PARAMETERS = {
     "robot": ("", "robot file, such as configs/robots/panda.yaml"),
@@ -44,7 +46,14 @@ class CameraNode(Node):
         prefix = self.get_namespace().strip("/").replace("/", "_") or spec.name
         raw = self.get_parameter("raw").value
         self._cameras = [
-            Camera(self, name, camera, f"{prefix}_{name}_optical_frame", self._driver.focal_px(name), raw)
+            Camera(
+                self,
+                name,
+                camera,
+                f"{prefix}_{name}_optical_frame",
+                lens_of(camera, self._driver.focal_px(name)),
+                raw,
+            )
             for name, camera in spec.cameras.items()
         ]
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
@@ -74,13 +83,13 @@ class Camera:
     """The topics of one camera: `<name>/image_raw`, `<name>/image_raw/compressed`, `<name>/camera_info`."""
 
     def __init__(
-        self, node: Node, name: str, spec: CameraSpec, frame_id: str, focal_px: float, raw: bool
+        self, node: Node, name: str, spec: CameraSpec, frame_id: str, lens: Intrinsics | None, raw: bool
     ) -> None:
         self.name = name
         self._node = node
         self._spec = spec
         self._frame_id = frame_id
-        self._info = camera_info(spec, focal_px)
+        self._info = camera_info(spec, lens)
         self._raw = spec.encoding == "rgb8" or raw
         self._images = self._publisher(Image, "image_raw") if self._raw else None
         compressed = spec.encoding != "rgb8"
@@ -125,19 +134,6 @@ class Camera:
 
     def _publisher(self, kind: Any, topic: str) -> Any:
         return self._node.create_publisher(kind, f"{self.name}/{topic}", qos_profile_sensor_data)
-
-
-def camera_info(spec: CameraSpec, focal_px: float) -> CameraInfo:
-    """An ideal pinhole with its centre in the middle; all zero for an uncalibrated camera, as REP 104 asks."""
-    info = CameraInfo(height=spec.height, width=spec.width)
-    if focal_px > 0:
-        cx, cy = spec.width / 2, spec.height / 2
-        info.distortion_model = "plumb_bob"
-        info.d = [0.0] * 5
-        info.k = [focal_px, 0.0, cx, 0.0, focal_px, cy, 0.0, 0.0, 1.0]
-        info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
-        info.p = [focal_px, 0.0, cx, 0.0, 0.0, focal_px, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
-    return info
 
 
 def main() -> None:

@@ -35,9 +35,10 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         f"robot: {spec.name}, {len(spec.joints)} joints, control at {spec.control_rate_hz:g} Hz, {speed}"
     ]
     for name, camera in spec.cameras.items():
-        lines.append(
-            f"camera {name}: {camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
-        )
+        size = f"{camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
+        lens = "calibrated" if camera.intrinsics is not None else "no intrinsics"
+        place = f"on {camera.pose.parent}" if camera.pose is not None else "no pose"
+        lines.append(f"camera {name}: {size}, driver {spec.camera_driver_of(name)}, {lens}, {place}")
     limits = spec.limits
     for index, joint in enumerate(spec.joints):
         least, most = limits.position_min_rad[index], limits.position_max_rad[index]
@@ -55,5 +56,5 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         lines.append(
             f"workspace: {', '.join(f'{axis} {least:g} .. {most:g}' for axis, least, most in sides)} m"
         )
-    lines.append(f"drivers: arm {spec.arm_driver}, cameras {spec.camera_driver}")
+    lines.append(f"arm driver: {spec.arm_driver}")
     return lines

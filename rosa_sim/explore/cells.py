@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import parse_factory
-from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
+from rosa_contract.robot import JointLimits, RobotSpec
 
 ROBOT = RobotSpec(
     name="two_joints",

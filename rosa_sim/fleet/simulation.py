@@ -17,9 +17,10 @@ import numpy as np
 
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import Send
+from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import Factory, Task
 from rosa_contract.messages import Executed, Hello, Output, Response, ToRobot, WorkerReady
-from rosa_contract.robot import CameraSpec, JointLimits, RobotSpec
+from rosa_contract.robot import JointLimits, RobotSpec
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.batch_profile import BatchProfile

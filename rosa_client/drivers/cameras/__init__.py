@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.drivers import load
-from rosa_contract.robot import CameraSpec
+from rosa_contract.cameras import CameraSpec
 
 CAMERA_DRIVERS = {
     "mujoco": "rosa_sim.drivers.cameras.mujoco:MujocoCameras",

@@ -12,7 +12,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import WorldState
 
 from rosa_client.drivers.cameras import Frame, live
-from rosa_contract.robot import CameraSpec
+from rosa_contract.cameras import CameraSpec
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.render import SceneRenderer
 

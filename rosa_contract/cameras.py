@@ -1,0 +1,133 @@
+"""A camera of a robot file: its pictures, the driver that takes them, its lens and where it is mounted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rosa_contract.images import ENCODINGS
+from rosa_contract.strict import Reader, setting
+
+EXTERNAL = "external"
+# OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.
+DISTORTION_MODELS = {0: "plumb_bob", 4: "plumb_bob", 5: "plumb_bob", 8: "rational_polynomial"}
+UNIT = 1e-3  # how far the length of a written quaternion may be from 1
+
+
+@dataclass(frozen=True)
+class Intrinsics:
+    """The lens of a camera as OpenCV describes it, for pictures of the camera's `width` and `height`."""
+
+    fx: float = setting("focal length along x, px", above=0)
+    fy: float = setting("focal length along y, px", above=0)
+    cx: float = setting("x of the optical centre, px from the left")
+    cy: float = setting("y of the optical centre, px from the top")
+    distortion: tuple[float, ...] = setting(
+        "OpenCV's coefficients: k1 k2 p1 p2, then k3, then k4 k5 k6; empty: none", ()
+    )
+
+    @property
+    def model(self) -> str:
+        """The name of the distortion model in sensor_msgs/CameraInfo."""
+        return DISTORTION_MODELS[len(self.distortion)]
+
+
+@dataclass(frozen=True)
+class CameraPose:
+    """Where a camera is: its optical frame (x right, y down, z into the picture; REP 103) in a link of the robot."""
+
+    parent: str = setting("link of the robot's description that the camera is fixed to, such as panda_hand")
+    xyz_m: tuple[float, ...] = setting("position in the parent, m", length=3)
+    quaternion_xyzw: tuple[float, ...] | None = setting(
+        "orientation in the parent; either this or `rpy_rad`", None, length=4
+    )
+    rpy_rad: tuple[float, ...] | None = setting(
+        "the same as turns about the parent's fixed x, y, z, as in a URDF, rad", None, length=3
+    )
+
+    @property
+    def quaternion(self) -> tuple[float, float, float, float]:
+        """Orientation as a unit quaternion x, y, z, w, however the file gives it."""
+        if self.quaternion_xyzw is not None:
+            x, y, z, w = self.quaternion_xyzw
+            length = math.hypot(x, y, z, w)
+            return x / length, y / length, z / length, w / length
+        assert self.rpy_rad is not None
+        return quaternion_of(*self.rpy_rad)
+
+
+@dataclass(frozen=True)
+class CameraSpec:
+    """One camera and how its frames travel."""
+
+    width: int = setting("px", at_least=1, at_most=4096)
+    height: int = setting("px", at_least=1, at_most=4096)
+    encoding: str = setting("on the wire", "jpeg", choices=ENCODINGS)
+    quality: int = setting("JPEG quality", 90, at_least=1, at_most=100)
+    rate_hz: float = setting("frames per second", 30.0, above=0, at_most=1000)
+    driver: str = setting(
+        "camera driver, a known name or `module:Class`; `external`: another node publishes this camera;"
+        " empty: the robot's `camera_driver`",
+        "",
+    )
+    source: str = setting("what its driver reads, such as /dev/video0 for v4l2", "")
+    intrinsics: Intrinsics | None = setting(
+        "lens, as `rosa calibrate camera` writes it; without it the driver's own, if it knows one", None
+    )
+    pose: CameraPose | None = setting(
+        "where it is mounted, as `rosa calibrate hand-eye` writes it; without it the camera is not in TF",
+        None,
+    )
+
+
+def quaternion_of(roll_rad: float, pitch_rad: float, yaw_rad: float) -> tuple[float, float, float, float]:
+    """Unit quaternion x, y, z, w of turns about the fixed axes x, then y, then z (URDF's `rpy`)."""
+    cr, sr = math.cos(roll_rad / 2), math.sin(roll_rad / 2)
+    cp, sp = math.cos(pitch_rad / 2), math.sin(pitch_rad / 2)
+    cy, sy = math.cos(yaw_rad / 2), math.sin(yaw_rad / 2)
+    return (
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+        cr * cp * cy + sr * sp * sy,
+    )
+
+
+def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_driver: str) -> None:
+    """Note what is wrong between the values of each camera."""
+    if not cameras:
+        reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
+    for name, camera in cameras.items():
+        if not camera.driver and not default_driver:
+            words = "is missing; expected a camera driver here or as `camera_driver` of the robot"
+            reader.fail(f"cameras.{name}.driver", words, "missing")
+        if camera.intrinsics is not None:
+            _check_intrinsics(reader, f"cameras.{name}.intrinsics", camera)
+        if camera.pose is not None:
+            _check_pose(reader, f"cameras.{name}.pose", camera.pose)
+
+
+def _check_intrinsics(reader: Reader, path: str, camera: CameraSpec) -> None:
+    lens = camera.intrinsics
+    assert lens is not None
+    if len(lens.distortion) not in DISTORTION_MODELS:
+        known = ", ".join(map(str, DISTORTION_MODELS))
+        words = f"expected {known} coefficients, got {len(lens.distortion)}"
+        reader.fail(f"{path}.distortion", words, "wrong_length")
+    for name, value, most in (("cx", lens.cx, camera.width), ("cy", lens.cy, camera.height)):
+        if not 0 <= value <= most:
+            words = f"must lie in the picture, 0..{most} px, got {value:g}; was it measured at another size?"
+            reader.fail(f"{path}.{name}", words, "conflict")
+
+
+def _check_pose(reader: Reader, path: str, pose: CameraPose) -> None:
+    if not pose.parent:
+        reader.fail(f"{path}.parent", "expected a link of the robot, got nothing", "missing")
+    if (pose.quaternion_xyzw is None) == (pose.rpy_rad is None):
+        got = "neither" if pose.rpy_rad is None else "both"
+        cause = "missing" if pose.rpy_rad is None else "conflict"
+        reader.fail(path, f"expected either quaternion_xyzw or rpy_rad, got {got}", cause)
+    elif pose.quaternion_xyzw is not None and abs(math.hypot(*pose.quaternion_xyzw) - 1) > UNIT:
+        words = f"must have length 1, got {math.hypot(*pose.quaternion_xyzw):.4f}; the order is x, y, z, w"
+        reader.fail(f"{path}.quaternion_xyzw", words, "out_of_range")
