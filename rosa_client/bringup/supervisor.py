@@ -73,8 +73,9 @@ class Supervisor:
                 start_new_session=True,
             )
             reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
-            reader.start()
+            # Known before its first line is read, since `say` may ask for it.
             self._children[name] = Child(name, process, reader)
+            reader.start()
         except OSError as error:
             raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
         finally:

@@ -233,10 +233,9 @@ class Doorman:
         line = self._by_identity.get(identity)
         if line is not None:
             return line
-        fd = int(frame.get(zmq.SRCFD))
-        if fd not in self._by_fd:
-            self.take_events(now_s)
-        line = self._by_fd.get(fd)
+        # It is new here, and its descriptor may have been another's until a moment ago.
+        self.take_events(now_s)
+        line = self._by_fd.get(int(frame.get(zmq.SRCFD)))
         if line is None or line.identity is not None:  # it ended, and its descriptor may be another's
             return None
         line.identity = identity

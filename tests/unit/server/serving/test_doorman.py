@@ -1,0 +1,108 @@
+"""The doorman on a real socket: a connection that takes over an ended one's descriptor is a new one."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.doorman import Doorman
+
+PATIENCE_S = 20.0
+PEER = """
+import sys, zmq
+socket = zmq.Context().socket(zmq.DEALER)
+socket.linger, socket.reconnect_ivl = 0, -1
+socket.connect(sys.argv[1])
+socket.send(b"hello")
+sys.stdin.read()
+"""
+
+
+class Door:
+    """A ROUTER on loopback, and who watches it."""
+
+    def __init__(self) -> None:
+        self.context = zmq.Context()
+        self.ended: list[bytes] = []
+        self.cut: list[str] = []
+        self.doorman = Doorman(Limits(), self.ended.append, self.cut.append)
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.doorman.open(self.context, self.socket, keys=False)
+        self.endpoint = f"tcp://127.0.0.1:{self.socket.bind_to_random_port('tcp://127.0.0.1')}"
+
+    def read(self) -> zmq.Frame:
+        """The first frame of the next message: it names the connection."""
+        assert self.socket.poll(PATIENCE_S * 1000)
+        return self.socket.recv_multipart(copy=False)[0]
+
+    def close(self) -> None:
+        self.doorman.close()
+        self.context.destroy(linger=0)
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    made = Door()
+    with contextlib.closing(made):
+        yield made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s, "did not happen in time"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def peer(door: Door) -> Iterator[None]:
+    """A process that says one thing. In this process its own descriptor would take the free one."""
+    process = subprocess.Popen([sys.executable, "-c", PEER, door.endpoint], stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        process.communicate(timeout=PATIENCE_S)
+
+
+def test_who_takes_over_the_descriptor_of_one_that_was_cut_off_is_heard(door: Door) -> None:
+    doorman = door.doorman
+    with peer(door):
+        frame = door.read()
+        fd = int(frame.get(zmq.SRCFD))
+        assert not doorman.ignores(0.0, frame)
+        doorman.heard(0.0, frame, 1, 1, 0.0, bad=1e9)
+        assert door.cut == ["bad_messages"]
+        assert doorman.ignores(0.0, frame)
+        until(
+            lambda: not Path(f"/proc/self/fd/{fd}").exists()
+        )  # it has ended; the doorman has not looked yet
+    with peer(door):
+        other = door.read()
+        assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
+        assert not doorman.ignores(0.0, other), "another connection has that descriptor now"
+        assert door.ended == [frame.bytes]
+        doorman.heard(5.0, other, 1, 1, 0.0, bad=0.0)
+        assert doorman.connections.tick(Limits().hello_within_s + 1.0) == [], "it was heard"
+
+
+def test_a_cut_off_connection_that_never_spoke_does_not_silence_the_next_one(door: Door) -> None:
+    doorman = door.doorman
+    with peer(door):
+        fd = int(door.read().get(zmq.SRCFD))
+        doorman.take_events(0.0)
+        doorman.step(Limits().hello_within_s + 1.0)
+        assert door.cut == ["no_hello"]
+        until(lambda: not Path(f"/proc/self/fd/{fd}").exists())
+    with peer(door):
+        other = door.read()
+        assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
+        assert not doorman.ignores(20.0, other)
