@@ -60,7 +60,11 @@ setup(
             "recorder_node = rosa_client.nodes.recorder_node:main",
         ],
         # Commands of `rosa` from packages that the server must not import.
-        "rosa.commands": ["bench = rosa_sim.fleet.command", "operator = rosa_client.operator_cli"],
+        "rosa.commands": [
+            "bench = rosa_sim.fleet.command",
+            "operator = rosa_client.operator_cli",
+            "run = rosa_client.commands.run",
+        ],
         # What `rosa check` asks of them about a robot file: spec -> problems.
         "rosa.robot_checks": ["drivers_and_poses = rosa_client.robot_check:robot_problems"],
     },

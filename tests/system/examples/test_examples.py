@@ -1,4 +1,4 @@
-"""What the pages tell a newcomer to run does run: the Python quickstart, a backend of one's own, a task over ROS 2."""
+"""What the pages tell a newcomer to run does run: the Python quickstart and a backend of one's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 
-from rosa_client.bringup.bringup import Bringup
-from rosa_client.bringup.graph import Robot
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -68,29 +65,3 @@ def test_the_backend_of_the_page_is_served_from_the_current_folder(tmp_path: Pat
         ended = run("quickstart.py", endpoint)
     assert ended.returncode == 0, ended.stderr + (tmp_path / "server.log").read_text()
     assert re.findall(r"actions \((\d+), (\d+)\) in", ended.stdout) == [("16", "8")] * 5, ended.stdout
-
-
-def test_a_task_is_sent_to_the_robot_of_the_page_and_its_end_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its arm is the driver of docs/add_a_robot.md. Without a server it is not done: status 1."""
-    domain = os.environ["ROS_DOMAIN_ID"]
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    (tmp_path / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
-    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
-    (tmp_path / "robot.yaml").write_text(yaml.safe_dump({**spec, "arm_driver": "my_arm:MyArm"}))
-    factory = tmp_path / "factory.yaml"
-    factory.write_text((ROOT / "configs" / "pick_place.yaml").read_text())
-    robot = Robot(
-        config=str(factory),
-        robot=str(tmp_path / "robot.yaml"),
-        gateway=f"tcp://127.0.0.1:{free_port()}",
-        namespace="example0",
-    )
-    with Bringup([robot], logs=tmp_path / "logs", last=True):
-        refused = run("run_task.py", "example0", "no_such_task", ROS_DOMAIN_ID=domain)
-        ended = run("run_task.py", "example0", "pick_and_place", "1", ROS_DOMAIN_ID=domain)
-    assert "example0 rejected the task 'no_such_task'" in refused.stderr, refused.stderr
-    assert "arm driver my_arm:MyArm" in (tmp_path / "logs" / "example0_arm_node.log").read_text()
-    assert ended.returncode == 1, ended.stderr
-    assert "failed: the task was not done within its time (0 rounds, 0 retries)" in ended.stdout, ended.stdout

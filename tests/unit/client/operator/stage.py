@@ -17,8 +17,16 @@ def component(
     p99_ms: float = math.nan,
     slo_ms: float = 500.0,
     in_a_row: int = 0,
+    missed: int = 0,
 ) -> Message:
-    return Message(component=name, last_ms=last_ms, p99_ms=p99_ms, slo_ms=slo_ms, consecutive_missed=in_a_row)
+    return Message(
+        component=name,
+        last_ms=last_ms,
+        p99_ms=p99_ms,
+        slo_ms=slo_ms,
+        consecutive_missed=in_a_row,
+        missed=missed,
+    )
 
 
 def status(state: str = "executing", *components: Any, connected: bool = True) -> Message:

@@ -1,0 +1,170 @@
+"""`rosa run` against real robots: it ends as the task ends, and Ctrl-C ends the task."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Cell, Robot, robots_of
+from rosa_sim.ports import free_port
+from tests.system.examples.test_examples import code_of
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 60.0
+# The first robot's monitor says "done" after a second; the other has none, so that its task goes on until somebody ends it.
+FACTORY = """
+server_cluster: {{num_servers: 2, gpu_type: cpu}}
+robot_fleet:
+  - {{task: short, num_robots: 1}}
+  - {{task: endless, num_robots: 1}}
+short:
+  pipeline: {{action_period_ms: 200}}
+  components:
+    system1: {{model: quick, slo_ms: 2000, fallback: stop_and_resend}}
+    monitor: {{model: content, freq_hz: 2, slo_ms: 2000, confirmations: 3, fallback: stop_and_resend}}
+endless:
+  pipeline: {{action_period_ms: 200}}
+  components:
+    system1: {{model: quick, slo_ms: 2000, fallback: stop_and_resend}}
+models:
+  quick: {{backend: emulated, options: {{latency_ms: 5}}}}
+  content: {{backend: emulated, options: {{latency_ms: 5, verdict: done}}}}
+gateway: {{bind: "{endpoint}", metrics_port: 0}}
+"""
+
+
+@pytest.fixture(scope="module")
+def robots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bringup]:
+    """panda0 with the task `short`, panda1 with the task `endless`; pictures and arms are stand-ins.
+
+    The arm of both is the driver of docs/add_a_robot.md.
+    """
+    folder = tmp_path_factory.mktemp("run")
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    factory = folder / "factory.yaml"
+    factory.write_text(FACTORY.format(endpoint=endpoint))
+    for camera in ("front", "wrist"):
+        (folder / camera).mkdir()
+        cv2.imwrite(str(folder / camera / "0.png"), np.full((96, 96, 3), 90, np.uint8))
+    (folder / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
+    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
+    spec |= {"arm_driver": "my_arm:MyArm", "camera_driver": "replay"}
+    (folder / "robot.yaml").write_text(yaml.safe_dump(spec))
+    given = Robot(config=str(factory), robot=str(folder / "robot.yaml"), gateway=endpoint, source=str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+        bringup = Bringup(
+            robots_of(given, Cell(fleet=True)), server=str(factory), logs=folder / "logs", last=True
+        )
+        with bringup:
+            yield bringup
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rosa_server.cli", "run", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    """Exit status, standard output, standard error."""
+    process = start(*words)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+def begun(*words: str) -> subprocess.Popen[str]:
+    """A task that has reached its first round."""
+    process = start(*words)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    while line and "round 1" not in line:
+        line = process.stdout.readline()
+    assert line, f"the task ended before its first round: {process.communicate(timeout=PATIENCE_S)}"
+    return process
+
+
+def test_a_task_runs_to_its_end(robots: Bringup) -> None:
+    status, out, err = run("short", "--robot", "panda0")
+    assert status == 0, err
+    assert "panda0: attempt 1, round 1" in out
+    assert "done: the monitor says done" in out
+
+
+def test_no_name_means_the_configured_task_and_json_is_for_machines(robots: Bringup) -> None:
+    status, out, err = run("--robot", "panda0", "--json")
+    assert status == 0, err
+    assert json.loads(out)["outcome"] == "done"
+    assert "round 1" in err
+
+
+def test_a_task_that_is_not_done_in_time_has_failed(robots: Bringup) -> None:
+    status, out, err = run("endless", "--robot", "panda1", "--timeout", "1")
+    assert status == 1, err
+    assert "the task was not done within its time" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_cancels_the_task_and_waits_for_its_end(robots: Bringup, number: int) -> None:
+    process = begun("endless", "--robot", "panda1")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, out + err
+    assert "cancelling" in out
+    assert "the client cancelled the task" in out, "the robot's own word"
+    again = run("endless", "--robot", "panda1", "--timeout", "1")
+    assert again[0] == 1, "the robot is free for the next task"
+
+
+def test_a_busy_robot_refuses_a_second_task_and_says_what_it_does(robots: Bringup) -> None:
+    process = begun("endless", "--robot", "panda1")
+    try:
+        status, _, err = run("--robot", "panda1")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    assert status == 2
+    assert "panda1 is busy: it runs 'endless'" in err
+
+
+def test_a_task_of_another_name_is_refused(robots: Bringup) -> None:
+    status, _, err = run("no_such_task", "--robot", "panda0")
+    assert status == 2
+    assert "rejected the task 'no_such_task'" in err
+
+
+def test_a_robot_that_is_not_there_is_named_with_those_that_are_and_the_domain(robots: Bringup) -> None:
+    status, _, err = run("--robot", "panda7", "--wait", "3")
+    assert status == 3
+    assert "no robot 'panda7'; found: panda0, panda1" in err
+    assert f"/panda7/run_task on ROS domain {os.environ['ROS_DOMAIN_ID']}" in err
+
+
+def test_without_a_name_there_must_be_one_robot(robots: Bringup) -> None:
+    status, _, err = run()
+    assert status == 3
+    assert "name one with --robot: panda0, panda1" in err
+
+
+def test_a_robot_that_dies_ends_the_command(robots: Bringup) -> None:
+    """Last: panda1 does not come back."""
+    process = begun("endless", "--robot", "panda1")
+    os.kill(robots.supervisor.pid("panda1/runtime_node"), signal.SIGKILL)
+    killed_s = time.monotonic()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 3, out + err
+    assert "nothing heard of panda1" in err
+    assert time.monotonic() - killed_s > 4.0, "a short silence is no end"
