@@ -23,7 +23,8 @@ from tests.system.examples.test_examples import code_of
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
-# The first robot's monitor says "done" after a second; the other has none, so that its task goes on until somebody ends it.
+# The first robot's monitor says "done" after a second. The other has none: its task goes on until somebody
+# ends it.
 FACTORY = """
 server_cluster: {{num_servers: 2, gpu_type: cpu}}
 robot_fleet:
