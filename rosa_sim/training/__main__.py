@@ -13,7 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
 
-STEPS = ("collect", "policy", "monitor", "range", "evaluate", "limits")
+STEPS = ("collect", "policy", "monitor", "tokens", "range", "evaluate", "limits")
 
 
 def main() -> int:
@@ -35,13 +35,16 @@ def main() -> int:
     parser.add_argument(
         "--monitor-steps", type=int, default=MONITOR_STEPS, help="training steps of the monitor"
     )
+    parser.add_argument(
+        "--token-steps", type=int, default=TOKEN_STEPS, help="training steps of the token policy"
+    )
     parser.add_argument("--seeds", type=int, default=100, help="unseen seeds to evaluate on")
     parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
     parser.add_argument("--range-looks", type=int, default=2000, help="looks to fit the range of pictures on")
     parser.add_argument("--limit-cells", type=int, default=20, help="cells for each change of the scene")
     args = parser.parse_args()
 
-    from rosa_sim.training import collect, evaluate, fit, limits, picture_range
+    from rosa_sim.training import collect, evaluate, fit, fit_tokens, limits, picture_range
 
     demos = args.work / "demos"
     steps = STEPS if "all" in args.step else args.step
@@ -51,6 +54,10 @@ def main() -> int:
         print(f"wrote {fit.fit_policy(collect.load(demos, held_out=False), args.policy_steps, args.work)}")
     if "monitor" in steps:
         print(f"wrote {fit.fit_monitor(collect.load(demos, held_out=False), args.monitor_steps, args.work)}")
+    if "tokens" in steps:
+        print(
+            f"wrote {fit_tokens.fit_tokens(collect.load(demos, held_out=False), args.token_steps, args.work)}"
+        )
     if "range" in steps:
         print(f"wrote {picture_range.fit_range(args.range_looks)}")
     met = "evaluate" not in steps or evaluate.evaluate(demos, args.seeds, args.blank_seeds, args.workers)
@@ -59,7 +66,7 @@ def main() -> int:
     return 0 if met else 1
 
 
-POLICY_STEPS, MONITOR_STEPS = 1600, 1000  # the shipped weights
+POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 4000  # the shipped weights
 
 if __name__ == "__main__":
     sys.exit(main())

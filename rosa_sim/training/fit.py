@@ -25,7 +25,7 @@ def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
     """Conditional flow matching (Lipman et al. 2023, eq. 23), plus a small loss on the positions of cube and bin."""
     told, tool = proprioception(data["joint_position"], data["gripper_width"])
     chunks = torch.from_numpy(to_network(data["chunk"], tool))
-    places = _places(data)
+    where_is = places(data)
     step_weight = torch.ones(HORIZON)
     step_weight[HORIZON // 2 :] = 0.4  # only the first half is executed
     step_weight = step_weight.repeat_interleave(4)
@@ -41,7 +41,7 @@ def fit_policy(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
         noisy = noise + time[:, None] * (target - noise)
         field = network.velocity(noisy, time, condition.repeat(FIELDS_PER_SAMPLE, 1))
         matching = ((field - (target - noise)) ** 2 * step_weight).mean()
-        where = functional.smooth_l1_loss(network.where(condition), places[rows], beta=0.1)
+        where = functional.smooth_l1_loss(network.where(condition), where_is[rows], beta=0.1)
         return matching + where
 
     weights = np.where(data["settled"], 2.0, 1.0) * np.where(data["outcome"] == 0, 1.0, 0.35)
@@ -58,13 +58,13 @@ def fit_monitor(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
     """Cross entropy over balanced batches, plus the same small loss on the positions of cube and bin."""
     told, _ = proprioception(data["joint_position"], data["gripper_width"])
     labels = torch.from_numpy(data["outcome"])
-    places = _places(data)
+    where_is = places(data)
 
     def loss_of(network: nn.Module, rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         assert isinstance(network, TaskMonitor)
         front, wrist = (augmented(data[name][rows], rng, shift=1) for name in ("front", "wrist"))
         features = network.see(front, wrist, told[rows] + 0.005 * torch.randn(len(rows), told.shape[1]))
-        where = functional.smooth_l1_loss(network.where(features), places[rows], beta=0.1)
+        where = functional.smooth_l1_loss(network.where(features), where_is[rows], beta=0.1)
         verdict = functional.cross_entropy(network.leave(features), labels[rows], label_smoothing=0.02)
         return verdict + 0.5 * where
 
@@ -79,7 +79,7 @@ def fit_monitor(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
     return path
 
 
-def _places(data: dict[str, NDArray[Any]]) -> Tensor:
+def places(data: dict[str, NDArray[Any]]) -> Tensor:
     """Cube and bin `(n, 5)` about -1..1; a cube that fell off the table counts as far below it."""
     cube = np.clip((data["cube"] - [0.5, 0.03, 0.1]) / [0.2, 0.3, 0.2], -2.0, 2.0)
     bin_xy = (data["bin"] - [0.5, 0.31]) / 0.1

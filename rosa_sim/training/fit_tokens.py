@@ -1,0 +1,123 @@
+"""Fits the token policy to the demonstrations, with the eyes of the shipped flow policy.
+
+The two encoders are taken from `panda_flow_policy.safetensors` and kept; what they see of every look is computed once,
+in a few augmented versions, so that only projector and decoder are trained.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from tqdm import tqdm
+
+from rosa_server.models.flow_policy import FlowPolicy
+from rosa_server.models.panda import proprioception
+from rosa_server.models.token_policy.actions import BINS, to_tokens
+from rosa_server.models.token_policy.network import TokenPolicy, words_of
+from rosa_server.models.vision import WEIGHTS_DIR, load_weights, save_weights
+from rosa_sim.training.fit import POLICY_FILE, places
+from rosa_sim.training.learn import augmented, train
+
+TOKENS_FILE = "panda_token_policy.safetensors"
+VIEWS = 4  # augmented versions of each look
+BLUR_BINS = 2.0  # a bin beside the right one is nearly right
+PROMPTS = ("", "pick the cube and place it in the bin", "pick up the cube", "put the cube into the bin")
+
+
+def fit_tokens(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
+    """Cross entropy on the seven tokens, plus a small loss on the positions of cube and bin."""
+    torch.set_num_threads(1)
+    torch.manual_seed(2)
+    network = TokenPolicy()
+    eyes = FlowPolicy()
+    load_weights(eyes, WEIGHTS_DIR / POLICY_FILE)
+    network.front.load_state_dict(eyes.front.state_dict())
+    network.wrist.load_state_dict(eyes.wrist.state_dict())
+    network.front.requires_grad_(False)
+    network.wrist.requires_grad_(False)
+    features = _features(network, data, work / "token_features.npy")
+    told, tool = proprioception(data["joint_position"], data["gripper_width"])
+    tokens = torch.from_numpy(to_tokens(data["chunk"], tool))
+    soft = _blurred(tokens[:, :6])
+    where = places(data)
+    words = words_of(PROMPTS)
+    curve: list[float] = []
+
+    def loss_of(network: nn.Module, rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        assert isinstance(network, TokenPolicy)
+        seen = torch.from_numpy(features[rng.integers(0, VIEWS, len(rows)), rows].astype(np.float32))
+        jitter = 0.005 * torch.randn(len(rows), told.shape[1])
+        said = words[rng.integers(0, len(PROMPTS), len(rows))]
+        states = network.states(network.prefix(seen, told[rows] + jitter, said), tokens[rows])
+        logits = network.decoder.head(states)
+        path = functional.cross_entropy(logits[:, :6, :BINS].flatten(0, 1), soft[rows].flatten(0, 1))
+        grip = functional.cross_entropy(logits[:, 6, :BINS], tokens[rows, 6])
+        places_loss = functional.smooth_l1_loss(network.where(states[:, 0]), where[rows], beta=0.1)
+        loss = path + 0.3 * grip + places_loss
+        curve.append(float(loss.detach()))
+        return loss
+
+    weights = np.where(data["settled"], 2.0, 1.0) * np.where(data["outcome"] == 0, 1.0, 0.35)
+    average = train(
+        network, loss_of, weights, steps, work / "tokens.safetensors", "tokens", batch=64, rate=6e-4
+    )
+    _draw(curve, steps, work)
+    path = WEIGHTS_DIR / TOKENS_FILE
+    save_weights(
+        average, path, {"model": "rosa/panda-token-policy", "steps": str(steps), "samples": str(len(tool))}
+    )
+    return path
+
+
+def _features(network: TokenPolicy, data: dict[str, NDArray[Any]], path: Path) -> NDArray[np.float16]:
+    """What the encoders see `(views, n, 2, 192)`; kept in a file."""
+    count = len(data["front"])
+    if path.is_file():
+        features: NDArray[np.float16] = np.load(path, allow_pickle=False)
+        if features.shape[1] == count:
+            return features
+    rng = np.random.default_rng(11)
+    features = np.empty((VIEWS, count, 2, network.front.features), np.float16)
+    starts = range(0, count, 64)
+    with torch.inference_mode():
+        for start in tqdm(starts, desc="look", unit="batch", mininterval=5.0):
+            rows = np.arange(start, min(start + 64, count))
+            for view in range(VIEWS):
+                front, wrist = (augmented(data[name][rows], rng, shift=1) for name in ("front", "wrist"))
+                features[view, rows] = network.see(front, wrist).numpy()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, features)
+    return features
+
+
+def _blurred(tokens: Tensor) -> Tensor:
+    """Bins `(n, 6)` -> shares of all bins `(n, 6, 256)`: a bell around the right one."""
+    table = torch.exp(-0.5 * ((torch.arange(BINS)[:, None] - torch.arange(BINS)[None]) / BLUR_BINS) ** 2)
+    return (table / table.sum(dim=1, keepdim=True))[tokens]
+
+
+def _draw(curve: list[float], steps: int, work: Path) -> None:
+    """The loss over the steps of this run, as JSON and as a picture."""
+    if not curve:
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    first = steps - len(curve)
+    (work / "tokens_curve.json").write_text(json.dumps({"first_step": first, "loss": curve}))
+    width = min(50, len(curve))
+    smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
+    figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
+    axes.plot(np.arange(first, steps), curve, color="0.85", linewidth=0.5)
+    axes.plot(first + np.arange(width - 1, len(curve)), smooth)
+    axes.set(xlabel="step", ylabel="loss", title="Training of the token policy")
+    figure.savefig(work / "tokens_curve.png", dpi=110)
+    pyplot.close(figure)
