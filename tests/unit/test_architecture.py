@@ -27,6 +27,7 @@ PURE = (
     "rosa_client/operator/",
     "rosa_contract",
     "rosa_server/serving/core",
+    "rosa_server/engines/pipelined_decode/pipe.py",
     "rosa_server/scheduler",
 )
 IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}

@@ -1,0 +1,1 @@
+"""Accelerators that a backend may use."""
