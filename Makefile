@@ -53,11 +53,11 @@ train: setup  ## make the policy and the task monitor from nothing
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera
 	@$(WITH)python -m rosa_sim.training evaluate limits $(ARGS)
 
-bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's schedules and claims; writes benchmarks/results/
-	@for name in transport robot_side batching kairos paper_schedules claims scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
+bench: setup  ## every benchmark: transport, robot side, batching, Kairos's evaluation, scheduler, exact schedules, the paper's schedules and claims, GPUs needed, tasks finished; writes benchmarks/results/
+	@for name in transport robot_side batching kairos paper_schedules claims gpus figures closed_loop scheduler exact; do $(WITH)python benchmarks/$$name.py $(ARGS); done
 
-results: setup  ## tables and plots of the quick benchmarks (batching, the paper's schedules and claims), then docs/; about ten minutes
-	@for name in batching paper_schedules claims; do $(WITH)python benchmarks/$$name.py; done
+results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
+	@for name in batching paper_schedules gpus claims figures; do $(WITH)python benchmarks/$$name.py; done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted

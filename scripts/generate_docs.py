@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import sys
 import types
 import typing
 from pathlib import Path
 from typing import Any
+
+import results_page
 
 from rosa_client.runtime.machine import diagram
 from rosa_client.runtime.side_machines import (
@@ -31,9 +32,6 @@ from rosa_sim.faults.table import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-RESULTS = ROOT / "benchmarks" / "results"
-ON_DERIVED_PROFILES = ("claims", "exact", "paper_schedules", "scheduler")
-LONGEST_LIST = 4  # items of a list that a cell of a table shows
 
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
@@ -167,76 +165,6 @@ def _calls_a_human(fault: Fault) -> str:
     return f"{when}, never before {soonest_s:g} s (`{fault.alert}`)"
 
 
-def results() -> str:
-    """Every result file: command, machine, date, what was aimed at and whether it holds, then all rows."""
-    lines = [
-        "# Results",
-        "",
-        "Generated from `benchmarks/results/*.json` by `make docs`. Each section names the command that measures it",
-        "again, or says how it was measured. An aim that is missed says so; what was tried is in [log.md](log.md).",
-        "Absolute times are those of a small shared machine: compare within one table only. Schedules are predictions",
-        "from profiles ([scheduler.md](scheduler.md#profiles)).",
-    ]
-    for path in sorted(RESULTS.glob("*.json")):
-        result = json.loads(path.read_text())
-        lines += [
-            "",
-            f"## {result['name']}",
-            "",
-            f"{_how(result)}, {result['date']}, {result['machine']}",
-        ]
-        if result["aims"]:
-            lines += ["", "| aim | measured | holds |", "|---|---|---|"]
-        for aim in result["aims"]:
-            lines.append(f"| {aim['aim']} | {_cell(aim['value'])} | {'yes' if aim['holds'] else '**no**'} |")
-        if result["name"] in ON_DERIVED_PROFILES:
-            lines += ["", "On the H200 profiles of `configs/profiles/h200/`: **derived, not measured**."]
-        for note in result.get("notes", []):
-            lines += ["", str(note)]
-        lines += ["", *_rows(result["rows"])]
-        picture = path.with_suffix(".png")
-        if picture.exists():
-            lines += ["", f"![{result['name']}](../benchmarks/results/{picture.name})"]
-    return "\n".join(lines) + "\n"
-
-
-def _how(result: dict[str, Any]) -> str:
-    """The command that measures it again, or, where there is none, how it was measured."""
-    return f"`{result['command']}`" if "command" in result else str(result["how"])
-
-
-def _rows(rows: list[dict[str, Any]]) -> list[str]:
-    """One table per group of rows that share their columns. Mappings are left to the JSON file, and lists of a column
-    in which one is long."""
-    lines: list[str] = []
-    columns: list[str] = []
-    long = {
-        key
-        for row in rows
-        for key, value in row.items()
-        if isinstance(value, list) and len(value) > LONGEST_LIST
-    }
-    for row in rows:
-        shown = {
-            key: value
-            for key, value in row.items()
-            if not isinstance(value, dict) and not (isinstance(value, list) and key in long)
-        }
-        if list(shown) != columns:
-            columns = list(shown)
-            lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines.append("| " + " | ".join(_cell(value) for value in shown.values()) + " |")
-    return lines[1:]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(_cell(item) for item in value)
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value).replace("|", "\\|")
-
-
 def _table(cls: type[Any]) -> list[str]:
     hints = typing.get_type_hints(cls)
     rows = ["| key | type | default | limits | meaning |", "|---|---|---|---|---|"]
@@ -277,7 +205,7 @@ PAGES = {
     "configuration.md": configuration,
     "state_machine.md": state_machine,
     "faults.md": faults,
-    "results.md": results,
+    "results.md": results_page.page,
 }
 
 

@@ -44,15 +44,17 @@ def execute(
     seed: int,
     progress: Progress | None = None,
     watch: Callable[[float, Any], None] | None = None,
+    make: Callable[..., Simulation] = Simulation,
 ) -> Outcome:
-    """Run a system that can be executed. `progress` hears the simulated time and its end, now and then."""
+    """Run a system that can be executed. `progress` hears the simulated time and its end, now and then; `make` makes
+    the simulation, for robots that do more than act."""
     assert system.serving is not None
     begun_s = time.perf_counter()
     end_s = scenario.warm_up_s + scenario.seconds
     window = (scenario.warm_up_s, end_s)
     robots = joinings(factory, system, start, seed)
     meter = Meter(tasks_of(factory, robots), *window)
-    simulation = Simulation(
+    simulation = make(
         system.serving, robots, meter, scenario.network, scenario.body.habits, seed, window, watch
     )
     for joined in scenario.joined:

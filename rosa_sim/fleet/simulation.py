@@ -319,7 +319,7 @@ class Simulation:
             return
         service_s = worker.service_s(len(batch.calls))
         ends_s = worker.gpu.take(now_s, service_s, self._window)
-        self._at(ends_s, BATCH_ENDS, worker, executed(batch, service_s, self._answers))
+        self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
 
     def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
         if not worker.alive:
@@ -328,8 +328,11 @@ class Simulation:
             self._executed(now_s, worker, done)
         elif now_s == worker.shared.next_s:
             batch, begun_s = worker.shared.end(now_s)
-            self._executed(now_s, worker, executed(batch, now_s - begun_s, self._answers))
+            self._executed(now_s, worker, self._answered(batch, now_s - begun_s))
             self._running_changes(now_s, worker)
+
+    def _answered(self, batch: Dispatch, service_s: float) -> Executed:
+        return executed(batch, service_s, self._answers)
 
     def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
         self.core.on_executed(now_s, worker.worker_id, done)

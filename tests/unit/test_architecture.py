@@ -224,7 +224,7 @@ def test_a_table_of_results_shows_short_lists_and_leaves_long_ones_to_the_file(
     rows: list[dict[str, Any]], table: str
 ) -> None:
     made = subprocess.run(
-        [sys.executable, "-c", f"from scripts.generate_docs import _rows; print(*_rows({rows!r}))"],
+        [sys.executable, "-c", f"from scripts.results_page import _rows; print(*_rows({rows!r}))"],
         cwd=ROOT,
         capture_output=True,
         text=True,

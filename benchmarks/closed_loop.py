@@ -1,0 +1,82 @@
+"""Tasks finished per hour by a fleet of simulated Pandas with the shipped policy, under ROSA and every baseline.
+
+    python benchmarks/closed_loop.py [trials] [agree] [fleets]      (default: all three; about 30 minutes on one core)
+
+`trials` measures the policy in physics, by execution horizon and latency (closed_loop_trials.json). `fleets` draws from
+that. `agree` runs a few fleets with physics and the policy in the loop and compares. Each step goes on where it was
+interrupted (.cache/closed_loop; `--fresh`: from the beginning). Writes benchmarks/results/closed_loop.json and .png.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("LP_NUM_THREADS", "1")
+
+import argparse
+import json
+import logging
+import platform
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from rosa_sim.closed_loop.table import Table
+
+from closing import agreement, fleets
+from closing.judge import aims_of, notes_of, plot
+from closing.trials import CACHE, TRIALS, kept, measure
+
+RESULT = Path(__file__).resolve().parent / "results" / "closed_loop"
+STEPS = ("trials", "agree", "fleets")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", nargs="*", help="trials, agree or fleets")
+    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted run has measured")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.step) - set(STEPS):
+        parser.error(f"no step {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    steps = arguments.step or STEPS
+    logging.getLogger("rosa.link").setLevel(logging.ERROR)  # robots that are not served say so every second
+    if arguments.fresh:
+        shutil.rmtree(CACHE, ignore_errors=True)
+    if "trials" in steps:
+        measure()
+    table, path = Table.read(TRIALS), RESULT.with_suffix(".json")
+    before: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    compared = [row for row in before if row["part"] == "agreement"]
+    executed = [row for row in before if row["part"] != "agreement"]
+    if "agree" in steps:
+        compared = agreement.rows(table, kept)
+    if "fleets" in steps:
+        executed = fleets.rows(table, kept)
+    rows, aims = [*executed, *compared], aims_of(executed, compared)
+    for row in rows:
+        print(json.dumps(row))
+    for aim in aims:
+        print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
+    result = {
+        "name": "closed_loop",
+        "command": "python benchmarks/closed_loop.py",
+        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
+        "date": datetime.now(UTC).date().isoformat(),
+        "aims": aims,
+        "notes": notes_of(table),
+        "rows": rows,
+    }
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if executed:
+        plot(executed, RESULT.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Pieces are drawn as they went in physics, robots finish them as their actions come, and physics runs in the loop."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from rosa_contract.config import Task
+from rosa_contract.robot import load_robot
+from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.closed_loop.cells import DONE, FAILED, ONGOING, Cell, DrawnCell
+from rosa_sim.closed_loop.fleet import ClosedLoop, Tally
+from rosa_sim.closed_loop.physics import PhysicalCell, trials
+from rosa_sim.closed_loop.table import Table, Trial, summary
+from rosa_sim.fleet.execute import execute
+from rosa_sim.fleet.measure import Outcome
+from rosa_sim.fleet.scenario import Body, load_scenario
+from rosa_sim.fleet.systems import fleet_of, system_of, without_limits
+from rosa_sim.training.collect import POLICY_CAMERAS
+
+ROOT = Path(__file__).parents[4]
+STEPS = 4  # of 50 ms
+GOOD, SLOW, BAD = Trial(True, 20.0), Trial(True, 40.0), Trial(False, 10.0)
+
+
+def table(*found: Trial) -> Table:
+    return Table({(STEPS, 50.0): found, (STEPS, 200.0): found})
+
+
+def played(cell: DrawnCell, chunks: int, latency_s: float = 0.05) -> str:
+    """How a piece stands after so many chunks."""
+    cell.begin(0.0)
+    for number in range(chunks):
+        cell.play(number * 0.3, latency_s, None)
+    return cell.truth(chunks * 0.3)
+
+
+def test_a_piece_takes_as_many_chunks_as_in_physics() -> None:
+    cell = DrawnCell(table(GOOD), STEPS, 0.05, Random(0))
+    assert [played(cell, chunks) for chunks in (19, 20)] == [ONGOING, DONE]
+    cell = DrawnCell(table(BAD), STEPS, 0.05, Random(0))
+    assert [played(cell, chunks) for chunks in (9, 10)] == [ONGOING, FAILED]
+
+
+def test_an_older_observation_makes_less_of_a_chunk_and_in_between_it_is_linear() -> None:
+    piece = Table({(STEPS, 50.0): [GOOD], (STEPS, 200.0): [SLOW]}).draw(STEPS, Random(0))
+    shares = [piece.share(ms) for ms in (0, 50, 125, 200, 900)]
+    assert shares == pytest.approx([0.05, 0.05, 0.0375, 0.025, 0.025])
+
+
+def test_what_is_held_back_makes_no_progress() -> None:
+    cell = DrawnCell(table(Trial(True, 1.0)), STEPS, 0.05, Random(0))
+    cell.begin(0.0)
+    cell.play(1.0, 0.05, None)
+    cell.hold(1.1)  # half of the chunk
+    assert cell.truth(9.0) == ONGOING
+    cell.play(10.0, 0.05, None)
+    assert [cell.truth(10.09), cell.truth(10.1)] == [ONGOING, DONE]
+
+
+def test_draws_follow_the_trials() -> None:
+    found = [GOOD] * 6 + [SLOW] * 3 + [BAD]
+    drawn, random = table(*found), Random(1)
+    pieces = [drawn.draw(STEPS, random) for _ in range(4000)]
+    assert sum(piece.done(50.0) for piece in pieces) / 4000 == pytest.approx(0.9, abs=0.02)
+    assert sum(piece.share(50.0) == 1 / 40 for piece in pieces) / 4000 == pytest.approx(0.3, abs=0.03)
+
+
+def test_a_table_is_read_and_says_what_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "trials.json"
+    cell = {"steps": STEPS, "latency_ms": 50.0, "trials": [[True, 20.0], [False, 3.5]]}
+    path.write_text(json.dumps({"trials": [cell]}))
+    read = Table.read(path)
+    assert (read.horizons, read.pieces) == ((STEPS,), 2)
+    with pytest.raises(ValueError, match=r"horizon of 7 steps; there are 4"):
+        read.draw(7, Random(0))
+    with pytest.raises(ValueError, match="as many trials at every latency"):
+        Table({(STEPS, 50.0): [GOOD], (STEPS, 100.0): [GOOD, BAD]})
+
+
+def test_a_row_says_how_sure_it_is() -> None:
+    row = summary(STEPS, 50.0, [GOOD] * 45 + [SLOW] * 45 + [BAD] * 10)
+    low, high = row["success_95"]
+    assert (row["success"], row["rounds"]) == (0.9, 30.0)
+    assert low == pytest.approx(0.826, abs=0.002) and high == pytest.approx(0.945, abs=0.002)
+    assert row["rounds_95"] == pytest.approx(1.96 * 10.06 / 90**0.5, abs=0.02)
+
+
+def fleet(found: Table, robots: int, seconds: float = 40.0, seed: int = 0) -> tuple[Tally, Outcome]:
+    logging.getLogger("rosa.link").setLevel(logging.ERROR)
+    factory = without_limits(fleet_of(load_scenario("p4").factory, robots))
+    system = system_of("rosa", factory, ProfileLibrary(), 0.03)
+    scenario = replace(
+        load_scenario("p4").scenario, seconds=seconds, warm_up_s=10.0, body=Body(operator_s=5.0)
+    )
+    tally = Tally(10.0, 10.0 + seconds)
+
+    def cell_of(name: str, task: Task) -> Cell:
+        return DrawnCell(found, STEPS, 0.05, Random(f"{seed} {name}"))
+
+    def make(*args: object, **kwargs: object) -> ClosedLoop:
+        return ClosedLoop(*args, cell_of=cell_of, tally=tally, **kwargs)
+
+    return tally, execute(scenario, factory, system, "random", seed, make=make)
+
+
+def test_robots_finish_pieces_one_after_another_and_as_often_as_they_act() -> None:
+    tally, outcome = fleet(table(GOOD), 8)
+    pieces = sum(tally.finished.values())
+    # 20 actions are one piece; up to 2 s until the monitor looks, a few actions meanwhile, and 2 s until the next one.
+    per_piece = outcome.executed_hz * 40.0 / pieces
+    assert 20 <= per_piece <= 29
+    assert len(tally.finished) == 8 and tally.failed == 0
+    assert sum(tally.per_hour(8)) == pytest.approx(pieces * 90)
+    assert fleet(table(GOOD), 8)[0] == tally, "the same seed, the same pieces"
+
+
+def test_a_harder_piece_takes_longer_and_a_failed_one_is_followed_by_the_next() -> None:
+    easy, hard = fleet(table(GOOD), 8)[0], fleet(table(SLOW), 8)[0]
+    assert sum(hard.finished.values()) < 0.75 * sum(easy.finished.values())
+    mixed = fleet(table(GOOD, GOOD, BAD), 8)[0]
+    assert mixed.failed > 0 and sum(mixed.finished.values()) > 0
+    assert len([None for one in fleet(table(BAD), 8)[0].finished.values() if one]) == 0
+
+
+def test_a_table_that_was_measured_comes_with_the_results() -> None:
+    read = Table.read(ROOT / "benchmarks" / "results" / "closed_loop_trials.json")
+    assert STEPS in read.horizons and read.pieces >= 64
+
+
+def test_physics_finishes_a_piece_within_the_fleet_and_alone() -> None:
+    policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
+    policy.load()
+    alone = trials(8, 0.05, [2_000_000], policy, renderer)
+    assert alone[0].done and 6 < alone[0].rounds < 20
+    factory = without_limits(fleet_of(load_scenario("p4").factory, 1))
+    system = system_of("rosa", factory, ProfileLibrary(), 0.0)
+    scenario = replace(load_scenario("p4").scenario, seconds=20.0, warm_up_s=0.0)
+    tally = Tally(0.0, 20.0)
+    cells: list[PhysicalCell] = []
+
+    def cell_of(name: str, task: Task) -> Cell:
+        cells.append(PhysicalCell(renderer, count(2_000_000), STEPS))
+        return cells[-1]
+
+    def make(*args: object, **kwargs: object) -> ClosedLoop:
+        spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
+        return ClosedLoop(*args, cell_of=cell_of, tally=tally, policy=policy, spec=spec, **kwargs)
+
+    execute(scenario, factory, system, "random", 0, make=make)
+    renderer.close()
+    assert (sum(tally.finished.values()), tally.failed) == (1, 0)
+    assert cells[0].world.seed == 2_000_001, "the next piece lies there"
