@@ -107,7 +107,7 @@ def at_a_glance(found: dict[str, Row]) -> list[str]:
         "|---|---|---|",
     ]
     for name, aim in missed:
-        lines.append(f"| [{name}](#{name}) | {_cell(aim['aim'])} | {_short(aim['value'])} |")
+        lines.append(f"| {_link(found[name])} | {_cell(aim['aim'])} | {_short(aim['value'])} |")
     lines += [
         "",
         "`make results` runs what is marked, draws the figures and writes this page again. The others are run by hand:",
@@ -120,7 +120,7 @@ def at_a_glance(found: dict[str, Row]) -> list[str]:
         held = sum(aim["holds"] for aim in result["aims"])
         aims = f"{held} of {len(result['aims'])}" if result["aims"] else "-"
         mark = "yes" if name in QUICK else ""
-        lines.append(f"| [{name}](#{name}) | {_how(result)} | {takes} | {mark} | {aims} |")
+        lines.append(f"| {_link(result)} | {_how(result)} | {takes} | {mark} | {aims} |")
     return lines
 
 
@@ -148,6 +148,11 @@ def _comparisons(found: dict[str, Row]) -> list[tuple[str, str, dict[str, float]
                 ("GPUs needed", f"P4, {one['robots']} robots, {one['actions_hz']:g} actions/s", values)
             )
     return rows
+
+
+def _link(result: Row) -> str:
+    """To the section of a result."""
+    return f"[{result['name']}](#{result['name'].replace(' ', '-')})"
 
 
 def _short(value: Any) -> str:
