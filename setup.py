@@ -53,11 +53,11 @@ setup(
     entry_points={
         "console_scripts": [
             "rosa = rosa_server.cli:main",
-            "camera_node = rosa_client.nodes.camera_node:main",
-            "arm_node = rosa_client.nodes.arm_node:main",
-            "runtime_node = rosa_client.nodes.runtime_node:main",
-            "operator_node = rosa_client.nodes.operator_node:main",
-            "recorder_node = rosa_client.nodes.recorder_node:main",
+            "camera_node = rosa_client.executables:camera_node",
+            "arm_node = rosa_client.executables:arm_node",
+            "runtime_node = rosa_client.executables:runtime_node",
+            "operator_node = rosa_client.executables:operator_node",
+            "recorder_node = rosa_client.executables:recorder_node",
         ],
         # Commands of `rosa` from packages that the server must not import.
         "rosa.commands": [

@@ -10,6 +10,8 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
+from rosa_client.bringup.arguments import ENTRIES
+
 SHARE = Path(get_package_share_directory("rosa_client"))
 DEFAULTS = {
     "config": str(SHARE / "configs" / "two_robots.yaml"),
@@ -22,6 +24,9 @@ DEFAULTS = {
 def generate_launch_description() -> LaunchDescription:
     """`pick_place.launch.py` with other defaults; every argument of it can be given here too."""
     one = PythonLaunchDescriptionSource(str(SHARE / "launch" / "pick_place.launch.py"))
-    # The first declaration of an argument sets its default; the included file declares what it means.
-    declared = [DeclareLaunchArgument(name, default_value=value) for name, value in DEFAULTS.items()]
+    # The first declaration of an argument sets its default.
+    declared = [
+        DeclareLaunchArgument(name, default_value=value, description=ENTRIES[name].metadata["doc"])
+        for name, value in DEFAULTS.items()
+    ]
     return LaunchDescription([*declared, IncludeLaunchDescription(one)])

@@ -15,22 +15,26 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import yaml
+from ament_index_python.packages import get_package_prefix
 
 from rosa_client.bringup.activation import activate
-from rosa_client.bringup.graph import Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.bringup.arguments import ENTRIES, robot_and_cell, split
+from rosa_client.bringup.description import description_nodes, description_note
+from rosa_client.bringup.graph import PACKAGE, Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
+from rosa_client.bringup.last_words import LastWords
 from rosa_client.bringup.names import Names
 from rosa_client.bringup.preflight import check_robots
 from rosa_client.bringup.roles import roles_of
+from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError, Supervisor
+from rosa_client.executables import module_of
 from rosa_contract.say import say
 
-# Of the checkout; an installed package is started with `ros2 launch`.
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = share_folder() / "configs"
 DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
 PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it
@@ -51,11 +55,14 @@ class Bringup:
         graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
         panel: NodeSpec | None = None,
     ) -> None:
-        """`last`: this process does not use ROS afterwards, so shared memory that only it has mapped is removed too.
+        """Raises `PreflightError` for robots that cannot be brought up.
+
+        `last`: this process does not use ROS afterwards, so shared memory that only it has mapped is removed too.
 
         `graph`: the nodes of a robot, in the order of their start; fault injection puts its own between the others.
         `panel`: the operator panel. When it ends, robots go on, and `news` starts it again.
         """
+        check_robots(robots)
         self._robots = robots
         self._panel = panel
         self._panel_due_s: float | None = None  # when to start it again; None while it runs
@@ -65,6 +72,7 @@ class Bringup:
         self.down: set[str] = set()  # processes that were ended on purpose
         self._last = last
         self._names = Names()
+        self._words = LastWords()
         self.unlogged = ""  # why the logs are incomplete; empty: they are not
         self._server = server
         self._logs = logs
@@ -94,7 +102,7 @@ class Bringup:
 
     def failure(self) -> str:
         """Why no robot can work any more, and where the logs are; empty while one can."""
-        over = self._roles.all_lost(self._ended())
+        over = self._roles.all_lost(self._ended(), self._words.of)
         return f"{over}; see {self._logs}" if over and self._logs is not None else over
 
     def lost(self) -> list[str]:
@@ -132,7 +140,6 @@ class Bringup:
         self.supervisor.start("server", [sys.executable, "-m", "rosa_server.cli", "serve", self._server])
 
     def _start(self) -> None:
-        check_robots(self._robots)
         self._names.take([robot.namespace for robot in self._robots])
         if self._server is not None:
             self.start_server()
@@ -145,23 +152,29 @@ class Bringup:
 
     def _start_robot(self, robot: Robot) -> None:
         nodes = [recorder(robot)] if robot.record else []
-        nodes += self._graph(robot)
+        nodes += [*description_nodes(robot), *self._graph(robot)]
+        if note := description_note(robot):
+            self._say("bringup", note)
         for node in nodes:
             self.supervisor.start(node.process, node_command(node))
 
         def hopeless() -> str:
             return self.failure() or (f"{robot.namespace} is lost" if robot.namespace in self.lost() else "")
 
-        try:
-            for node in nodes:
+        for node in nodes:
+            try:
                 if node.managed:
                     activate(node.full_name, hopeless)
-        except BringupError:
-            # A node that refuses or hangs must be fixed before any robot works; one that ended is reported as lost.
-            if self.failure() or robot.namespace not in self.lost():
-                raise
+            except BringupError as error:
+                # A node that refuses or hangs must be fixed before any robot works; one that ended is reported as lost.
+                if self.failure():
+                    raise
+                if robot.namespace not in self.lost():
+                    raise BringupError(f"{error}: {self._words.of(node.process)}") from None
+                return
 
     def _say(self, name: str, line: str) -> None:
+        self._words.hear(name, line)
         if self._logs is None:
             say(f"[{name}] {line}")
             return
@@ -183,9 +196,11 @@ def prepare_environment() -> None:
 
 def node_command(spec: NodeSpec) -> list[str]:
     """The command that runs a node without `ros2 run`: its module with the same ROS arguments."""
-    module = spec.executable if "." in spec.executable else f"rosa_client.nodes.{spec.executable}"
-    command = [sys.executable, "-m", module, "--ros-args", "-r", f"__node:={spec.name}", "-r"]
-    command.append(f"__ns:={spec.namespace}")
+    if spec.package == PACKAGE:
+        command = [sys.executable, "-m", "rosa_client.executables", module_of(spec.executable)]
+    else:
+        command = [f"{get_package_prefix(spec.package)}/lib/{spec.package}/{spec.executable}"]
+    command += ["--ros-args", "-r", f"__node:={spec.name}", "-r", f"__ns:={spec.namespace}"]
     for name, other in spec.remap.items():
         command += ["-r", f"{name}:={other}"]
     for name, value in spec.parameters.items():
@@ -217,32 +232,13 @@ def end_on_signals() -> Callable[[], None]:
 
 def parse(arguments: Sequence[str]) -> tuple[Robot, Cell]:
     """`name:=value` as for `ros2 launch`: the arguments of one robot, and those for the whole cell."""
-    kinds = {entry.name: type(entry.default) for entry in (*fields(Robot), *fields(Cell))}
-    values: dict[str, Any] = dict(DEFAULTS)
-    for argument in arguments:
-        name, found, text = argument.partition(":=")
-        if not found or name not in kinds:
-            raise BringupError(f"expected name:=value with a name of {', '.join(kinds)}; got {argument!r}")
-        if kinds[name] is bool:
-            if text.lower() not in ("true", "false"):
-                raise BringupError(f"{name}: expected true or false, got {text!r}")
-            values[name] = text.lower() == "true"
-        elif kinds[name] is int:
-            if not text.isdigit():
-                raise BringupError(f"{name}: expected a whole number, got {text!r}")
-            values[name] = int(text)
-        else:
-            values[name] = text
-    once = {entry.name: values.pop(entry.name) for entry in fields(Cell) if entry.name in values}
-    return Robot(**values), Cell(**once)
+    return robot_and_cell({**DEFAULTS, **split(arguments)}, CONFIGS.parent)
 
 
 def usage() -> str:
     lines = [str(__doc__), "Arguments:"]
-    for entry in (*fields(Robot), *fields(Cell)):
-        lines.append(
-            f"  {f'{entry.name}:={DEFAULTS.get(entry.name, entry.default)}':<34} {entry.metadata['doc']}"
-        )
+    for name, entry in ENTRIES.items():
+        lines.append(f"  {f'{name}:={DEFAULTS.get(name, entry.default)}':<34} {entry.metadata['doc']}")
     return "\n".join(lines)
 
 

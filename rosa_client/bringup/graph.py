@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rosa_client.drivers.cameras import by_driver
+from rosa_client.frames import prefix_of
 from rosa_client.operator.bases import Bases, format_bases, parse_bases
 from rosa_client.operator.layout import Base
 from rosa_contract.config import load_factory
+from rosa_contract.robot import load_robot
 
 PACKAGE = "rosa_client"
 
@@ -19,7 +22,7 @@ DRIVERS = {"robot": ("", ""), "sim": ("mujoco", "mujoco"), "replay": ("echo", "r
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One process: an executable of this package, or a module of its own, with name, namespace, parameters, remaps."""
+    """One process: an executable of a package, or a module of its own, with name, namespace, parameters, remaps."""
 
     executable: str
     name: str
@@ -28,6 +31,7 @@ class NodeSpec:
     managed: bool = False  # a lifecycle node, to be configured and activated
     # the node's name of a topic or service -> the name in use
     remap: dict[str, str] = field(default_factory=dict)
+    package: str = PACKAGE
 
     @property
     def full_name(self) -> str:
@@ -58,13 +62,30 @@ class Robot:
     )
     source: str = field(default="", metadata={"doc": "with driver replay: folder of the recorded pictures"})
     namespace: str = field(default="panda0", metadata={"doc": "namespace of the nodes; the robot's name too"})
-    use_sim_time: bool = field(default=False, metadata={"doc": "take ROS time from /clock"})
-    record: str = field(default="", metadata={"doc": "record every topic to this MCAP file; empty: do not"})
+    use_sim_time: bool = field(
+        default=False,
+        metadata={
+            "doc": "take ROS time from /clock, which somebody must publish, such as `ros2 bag play --clock`"
+        },
+    )
+    record: str = field(
+        default="",
+        metadata={"doc": "record every topic but uncompressed pictures to this MCAP file; empty: do not"},
+    )
     seed: int = field(default=0, metadata={"doc": "with simulated drivers: which scene to begin with"})
     task: str = field(default="", metadata={"doc": "its task; empty: the first of the file's robot_fleet"})
     base: str = field(
         default="",
-        metadata={"doc": "where it stands for the panel: 'x y z yaw' in m and rad; empty: in a row"},
+        metadata={
+            "doc": "where its base stands in the frame `world`: 'x y z yaw' in m and rad; empty: not known"
+        },
+    )
+    description: str = field(
+        default="",
+        metadata={
+            "doc": "URDF or xacro file for robot_state_publisher; empty: franka_description's where installed, else"
+            " ROSA's own; external: another launch publishes the robot's TF, without our prefix"
+        },
     )
 
 
@@ -128,21 +149,26 @@ def panel(robots: Sequence[Robot], cell: Cell) -> NodeSpec:
 
 
 def robot_graph(given: Robot) -> list[NodeSpec]:
-    """The nodes of one robot in start order: those that others need come first."""
+    """The nodes of one robot in start order: those that others need come first.
+
+    The robot file decides: a robot whose cameras are all external has no camera node. Raises `ConfigError` for a file
+    that cannot be read.
+    """
     if given.driver not in DRIVERS:
         raise ValueError(f"driver: expected one of {', '.join(sorted(DRIVERS))}, got {given.driver!r}")
     arm, camera = DRIVERS[given.driver]
     common = {"robot": given.robot, "use_sim_time": given.use_sim_time}
-    wanted = {
-        "arm_node": {**common, "driver": arm, "seed": given.seed},
-        "camera_node": {**common, "driver": camera, "source": given.source},
-        "runtime_node": {
-            **common,
-            "config": given.config,
-            "gateway": given.gateway,
-            "keys": given.keys,
-            "task": given.task,
-        },
+    wanted = {"arm_node": {**common, "driver": arm, "seed": given.seed}}
+    if by_driver(load_robot(given.robot), camera):
+        wanted["camera_node"] = {**common, "driver": camera, "source": given.source}
+    wanted["runtime_node"] = {
+        **common,
+        "config": given.config,
+        "gateway": given.gateway,
+        "keys": given.keys,
+        "task": given.task,
+        "base": given.base,
+        "frame_prefix": "" if given.description == "external" else prefix_of(given.namespace),
     }
     namespace = "/" + given.namespace.strip("/")
     return [

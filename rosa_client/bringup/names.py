@@ -90,7 +90,8 @@ def _heard(names: Sequence[str], listen_s: float) -> dict[str, str]:
     """Name -> who has it, of those whose nodes are heard within `listen_s`."""
     holders: dict[str, str] = {}
     context = rclpy.Context()
-    rclpy.init(context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    # Not the command line's arguments: `ros2 launch` has names in it that rclpy would take for remappings.
+    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     node = rclpy.create_node(f"names_{os.getpid()}", context=context)
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from rosa_client.bringup.description import check_description
 from rosa_client.bringup.graph import Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.greeting import robot_id_of
+from rosa_client.operator.bases import parse_bases
+from rosa_client.robot_check import robot_problems
+from rosa_contract.config import load_factory
 from rosa_contract.endpoint import endpoint_problem
-from rosa_contract.errors import ContractError
+from rosa_contract.errors import ConfigError, ContractError
 from rosa_contract.keyfile import load_robot_keys
+from rosa_contract.robot import load_robot
 
 
 class PreflightError(BringupError):
@@ -17,13 +23,34 @@ class PreflightError(BringupError):
 
 
 def check_robots(robots: Sequence[Robot]) -> None:
-    """Raise `PreflightError` for a gateway that cannot be, or keys that cannot be used."""
+    """Raise `PreflightError` for the first argument or file that no node could work with."""
     for robot in robots:
-        problem = endpoint_problem(robot.gateway, binds=False)
-        if problem:
+        if problem := endpoint_problem(robot.gateway, binds=False):
             raise PreflightError(f"gateway: {problem}")
-        try:
-            if robot.keys:
-                load_robot_keys(robot.keys, robot_id_of(robot.namespace))
-        except ContractError as error:
-            raise PreflightError(f"keys: {error}") from None
+        _check("config", partial(_check_task, robot))
+        _check("robot", partial(_check_robot, robot))
+        _check("description", partial(check_description, robot))
+        if robot.base:
+            _check("base", partial(parse_bases, f"{robot.namespace}: {robot.base}"))
+        if robot.keys:
+            _check("keys", partial(load_robot_keys, robot.keys, robot_id_of(robot.namespace)))
+
+
+def _check(argument: str, look: Callable[[], object]) -> None:
+    try:
+        look()
+    except BringupError:
+        raise
+    except ContractError as error:
+        raise PreflightError(f"{argument}: {error}") from None
+
+
+def _check_task(robot: Robot) -> None:
+    tasks = load_factory(robot.config).tasks
+    if robot.task and robot.task not in tasks:
+        raise PreflightError(f"task: no task {robot.task!r} in {robot.config}; known: {', '.join(tasks)}")
+
+
+def _check_robot(robot: Robot) -> None:
+    if problems := robot_problems(load_robot(robot.robot)):
+        raise ConfigError(robot.robot, problems)

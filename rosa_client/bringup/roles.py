@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from rosa_client.bringup.description import description_nodes
 from rosa_client.bringup.graph import NodeSpec, Robot, recorder, robot_graph
 
 
@@ -24,13 +25,20 @@ class Roles:
         """Robots that have lost a node."""
         return [robot for robot, nodes in self.robots.items() if nodes & set(ended)]
 
-    def all_lost(self, ended: Mapping[str, int]) -> str:
-        """Why no robot can work any more, with `ended` (process -> exit status); empty while one can."""
+    def all_lost(self, ended: Mapping[str, int], words: Callable[[str], str] = lambda name: "") -> str:
+        """Why no robot can work any more, with `ended` (process -> exit status); empty while one can.
+
+        `words`: what a process said about its failure, added to how it ended.
+        """
         owned = frozenset().union(*self.robots.values())
         fatal = [name for name in ended if name not in self.spares and name not in owned]
         if not fatal and len(self.lost(ended)) == len(self.robots):
             fatal = [name for name in ended if name in owned]
-        return ", ".join(f"{name} {ending(ended[name])}" for name in fatal)
+        reasons = {name: words(name) for name in fatal if ended[name] > 0}  # who was killed gave none
+        return ", ".join(
+            f"{name} {ending(ended[name])}" + (f": {reasons[name]}" if reasons.get(name) else "")
+            for name in fatal
+        )
 
     def explain(self, name: str, ended: Mapping[str, int]) -> str:
         """In words: how `name`, one of `ended`, ended, and what follows."""
@@ -57,6 +65,11 @@ def roles_of(
         recorder(robot).process: f"{robot.namespace} goes on unrecorded; {robot.record} has what came before"
         for robot in robots
         if robot.record
+    }
+    spares |= {
+        node.process: f"{robot.namespace} goes on; its joints are missing in TF"
+        for robot in robots
+        for node in description_nodes(robot)
     }
     if panel is not None:
         spares[panel.process] = "robots go on; until it is started again, use `rosa operator`"

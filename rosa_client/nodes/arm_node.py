@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
 
@@ -33,21 +32,25 @@ from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
 from rosa_client.nodes.emergency_stop import EmergencyStopPort
 from rosa_client.nodes.identity import announce
+from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.shell import run_node
 from rosa_client.refusal import Refusal
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import load_robot
 
+LEAST_RATE_HZ, MOST_RATE_HZ = 0.1, 1000.0
 PARAMETERS = {
-    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
-    "driver": ("", "arm driver; empty: the robot file's"),
-    "seed": (0, "scene that a simulated arm starts with"),
-    "joint_state_rate_hz": (50.0, "joint_states per second"),
-    "world_state_rate_hz": (40.0, "world_state per second, for cameras of a simulated arm"),
+    "robot": Parameter("", "robot file, such as configs/robots/panda.yaml"),
+    "driver": Parameter("", "arm driver; empty: the robot file's"),
+    "seed": Parameter(0, "scene that a simulated arm starts with", 0, 2**62),
+    "joint_state_rate_hz": Parameter(50.0, "joint_states per second", LEAST_RATE_HZ, MOST_RATE_HZ),
+    "world_state_rate_hz": Parameter(
+        40.0, "world_state per second, for cameras of a simulated arm", LEAST_RATE_HZ, MOST_RATE_HZ
+    ),
 }
-RATES = ("joint_state_rate_hz", "world_state_rate_hz")
+LEAST_SHARE = 1e-6
 SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
@@ -78,7 +81,7 @@ class ArmNode(Node):
         self._status_rate = Rate(STATUS_RATE_HZ, 1 / self._spec.control_rate_hz)
         self._scene: ScenePort | None = None
         self._shown: tuple[Any, ...] = ()
-        self._joints = self.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
+        self._joints = self.create_publisher(JointState, "joint_states", QoSProfile(depth=10))
         self._status = self.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         self.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
@@ -89,7 +92,7 @@ class ArmNode(Node):
         self._stop = EmergencyStopPort(self, robot, self._player, self._loop.submit, self._in_loop)
         if (scene := scene_of(self._arm)) is not None:
             self._scene = ScenePort(self, scene, world_rate, self._in_loop, self._loop.reset)
-        self.add_on_set_parameters_callback(self._on_parameters)
+        self.add_post_set_parameters_callback(self._on_parameters)
         self._loop.start()
         self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
 
@@ -98,11 +101,9 @@ class ArmNode(Node):
         self._loop.stop()
         self._arm.close()
         pace = self._loop.pace()
-        # Printed, not logged: the signal has shut ROS down by now.
-        print(
-            f"{self.get_name()}: control loop: {pace.periods} periods, jitter p50 {pace.jitter_p50_ms:.2f} ms, "
-            f"p99 {pace.jitter_p99_ms:.2f} ms, work p99 {pace.work_p99_ms:.2f} ms, {pace.restarts} restarts",
-            flush=True,
+        self.get_logger().info(
+            f"control loop: {pace.periods} periods, jitter p50 {pace.jitter_p50_ms:.2f} ms, "
+            f"p99 {pace.jitter_p99_ms:.2f} ms, work p99 {pace.work_p99_ms:.2f} ms, {pace.restarts} restarts"
         )
 
     def _come_to_rest(self) -> None:
@@ -131,35 +132,23 @@ class ArmNode(Node):
             self.get_logger().error(f"arm command {number.seq} refused ({refusal.cause}): {refusal}")
 
     def _declare_scale(self) -> float:
-        text = "share of the working speed that everything moves with, above 0, at most 1; may be set at any time"
-        share = self.declare_parameter(
-            SLOWER, self._spec.velocity_scale, ParameterDescriptor(description=text)
-        ).value
-        if not 0.0 < share <= 1.0:
-            raise ConfigError("arm_node", [f"{SLOWER}: must be above 0 and at most 1, got {share:g}"])
-        return float(share)
+        text = "share of the working speed that everything moves with; may be set at any time"
+        scale = Parameter(self._spec.velocity_scale, text, LEAST_SHARE, 1.0, fixed=False)
+        declare(self, {SLOWER: scale})
+        return float(self.get_parameter(SLOWER).value)
 
     def _rate(self, name: str) -> Rate:
-        rate_hz = float(self.get_parameter(name).value)
-        if not 0.0 < rate_hz <= 1000.0:
-            raise ConfigError("arm_node", [f"{name}: must be above 0 and at most 1000, got {rate_hz:g}"])
-        return Rate(rate_hz, 1 / self._spec.control_rate_hz)
+        return Rate(float(self.get_parameter(name).value), 1 / self._spec.control_rate_hz)
 
-    def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
-        if fixed := [parameter.name for parameter in parameters if parameter.name in RATES]:
-            reason = f"{', '.join(fixed)} can be set at the start only"
-            return SetParametersResult(successful=False, reason=reason)
+    def _on_parameters(self, parameters: list[Any]) -> None:
+        """After ROS has checked type and range."""
         for share in [parameter.value for parameter in parameters if parameter.name == SLOWER]:
-            if not (isinstance(share, float) and 0.0 < share <= 1.0):
-                reason = f"{SLOWER} must be a number above 0 and at most 1, got {share}"
-                return SetParametersResult(successful=False, reason=reason)
             self._loop.submit(lambda share=share: self._player.slow_down(time.monotonic(), share))
-        return SetParametersResult(successful=True)
 
     # -- what the arm says ------------------------------------------------------------------------------------------
 
     def _after_period(self, now_s: float, state: ArmState) -> None:
-        """Runs in the control thread, which goes on until `close` even after a signal has shut ROS down."""
+        """Runs in the control thread, which goes on until `close`."""
         try:
             self._publish(now_s, state)
         except Exception as error:
@@ -216,8 +205,10 @@ def keep_apart() -> None:
     other process can keep this node from speaking, or from hearing the emergency stop.
     """
     in_use = Path(os.environ.get(DDS_PROFILE, ""))
+    if not in_use.name:  # none
+        return
     mine = in_use.with_name(f"{in_use.stem}_arm.xml")
-    if in_use.name and mine.is_file():
+    if mine.is_file():
         os.environ[DDS_PROFILE] = str(mine)
 
 

@@ -15,21 +15,26 @@ from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.cameras import Frame, create_cameras
+from rosa_client.drivers.cameras import AllCameras, Frame
+from rosa_client.frames import optical_frame
 from rosa_client.nodes.camera_messages import camera_info, lens_of
 from rosa_client.nodes.identity import announce
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.shell import run_node
 from rosa_contract.cameras import CameraSpec, Intrinsics
 from rosa_contract.errors import ConfigError
 from rosa_contract.images import encode_image
 from rosa_contract.robot import load_robot
 
 PARAMETERS = {
-    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
-    "driver": ("", "camera driver; empty: the robot file's"),
-    "source": ("", "replay: folder with <camera>.mp4 or <camera>/*.png; v4l2: front=/dev/video0,..."),
-    "rate_hz": (0.0, "frames per second; 0: the greatest of the robot file's cameras"),
-    "raw": (True, "publish uncompressed pictures too"),
+    "robot": Parameter("", "robot file, such as configs/robots/panda.yaml"),
+    "driver": Parameter("", "driver of every camera; empty: those of the robot file"),
+    "source": Parameter(
+        "",
+        "what the driver reads; empty: as the robot file says. replay: folder; v4l2: front=/dev/video0,...",
+    ),
+    "rate_hz": Parameter(0.0, "frames per second; 0: the greatest of the robot file's cameras", 0, 1000),
+    "raw": Parameter(True, "publish uncompressed pictures too"),
 }
 
 
@@ -41,28 +46,35 @@ class CameraNode(Node):
         declare(self, PARAMETERS)
         announce(self)
         spec = load_robot(self.get_parameter("robot").value)
-        driver = self.get_parameter("driver").value or spec.camera_driver
-        self._driver = create_cameras(driver, spec.cameras, self, self.get_parameter("source").value)
-        prefix = self.get_namespace().strip("/").replace("/", "_") or spec.name
+        driver = self.get_parameter("driver").value
+        self._driver = AllCameras(spec, self, driver, self.get_parameter("source").value)
+        mine = {name: spec.cameras[name] for name in self._driver.names}
+        if not mine:
+            raise DriverError(
+                "every camera of the robot file is external: there is nothing to do for a camera_node"
+            )
         raw = self.get_parameter("raw").value
         self._cameras = [
             Camera(
                 self,
                 name,
                 camera,
-                f"{prefix}_{name}_optical_frame",
+                optical_frame(self.get_namespace(), name),
                 lens_of(camera, self._driver.focal_px(name)),
                 raw,
             )
-            for name, camera in spec.cameras.items()
+            for name, camera in mine.items()
         ]
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         wanted_hz = self.get_parameter("rate_hz").value
-        rate_hz = wanted_hz or max(camera.rate_hz for camera in spec.cameras.values())
+        rate_hz = wanted_hz or max(camera.rate_hz for camera in mine.values())
         self.create_timer(1 / rate_hz, self._tick)
         self.create_timer(1.0, self._diagnose)
-        names = ", ".join(f"{n} {c.width}x{c.height}" for n, c in spec.cameras.items())
-        self.get_logger().info(f"camera driver {driver}: {names} at {rate_hz:g} Hz")
+        names = ", ".join(
+            f"{name} {camera.width}x{camera.height} ({driver or spec.camera_driver_of(name)})"
+            for name, camera in mine.items()
+        )
+        self.get_logger().info(f"cameras {names} at {rate_hz:g} Hz")
 
     def close(self) -> None:
         self._driver.close()

@@ -18,9 +18,10 @@ from visualization_msgs.srv import GetInteractiveMarkers
 
 from rosa_client.motion.kinematics import Chain
 from rosa_client.nodes.panel_messages import deletion, interactive_marker, marker
+from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.qos import LATEST
 from rosa_client.nodes.robot_feed import STOP_ALL, RobotFeed, robots_seen
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.shell import run_node
 from rosa_client.operator.bases import Bases, parse_bases
 from rosa_client.operator.choices import RELEASE, STOP, Click, parse_click
 from rosa_client.operator.layout import Board, board, plain, scene, stop_all_board
@@ -29,14 +30,18 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.robot import load_robot
 
 PARAMETERS = {
-    "robot": ("", "robot file, for the path of the tool and the workspace; empty: neither is drawn"),
-    "operator": ("", "who sits here, for the audit; empty: the name of the RViz node that clicked"),
-    "frame": ("world", "frame of all markers; RViz's fixed frame"),
-    "bases": (
+    "robot": Parameter("", "robot file, for the path of the tool and the workspace; empty: neither is drawn"),
+    "operator": Parameter(
+        "", "who sits here, for the audit; empty: the name of the RViz node that clicked", fixed=False
+    ),
+    "frame": Parameter("world", "frame of all markers; RViz's fixed frame"),
+    "bases": Parameter(
         "",
         "where robots stand in it: 'panda0: x y z yaw; panda1: ...' in m and rad; others: in a row",
     ),
-    "forget_s": (60.0, "a robot whose runtime is gone is shown as silent this long, s"),
+    "forget_s": Parameter(
+        60.0, "a robot whose runtime is gone is shown as silent this long, s", 1, 86400, fixed=False
+    ),
 }
 SERVER = "operator"
 ALL_ROBOTS = "/"  # the marker with the button that stops all robots

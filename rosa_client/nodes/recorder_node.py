@@ -20,12 +20,12 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
-from rosa_client.nodes.shell import declare
+from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.recording.bag import BagWriter, message_class
 
 PARAMETERS = {
-    "path": ("", "the MCAP file to write"),
-    "exclude": (".*/image_raw$", "topics not to record: pictures are recorded compressed"),
+    "path": Parameter("", "the MCAP file to write"),
+    "exclude": Parameter(".*/image_raw$", "topics not to record: pictures are recorded compressed"),
 }
 EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop")  # topics that are not in a robot's namespace
 LOOK_EVERY_S = 0.1

@@ -24,6 +24,7 @@ from rosa_interfaces.msg import Decision as DecisionMessage
 from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.link import GatewayLink
+from rosa_client.nodes.link_watch import LinkWatch
 from rosa_client.nodes.qos import AUDITS, LATEST
 from rosa_client.nodes.sensors import Sensors
 from rosa_client.nodes.status_messages import decision_message, diagnostics, robot_status
@@ -68,6 +69,7 @@ class RosBody:
         self._task_name = task_name
         self._model = task.components[SYSTEM1].model
         self._robot = robot
+        self._watch = LinkWatch()
         self._epoch = time.time_ns()
         self._sensors = Sensors(node, robot)
         self._arm: ArmStatus | None = None
@@ -227,6 +229,8 @@ class RosBody:
             array = DiagnosticArray(status=diagnostics(core, link))
             array.header.stamp = self._node.get_clock().now().to_msg()
             self._publish(self.diagnostics, array)
+            if text := self._watch.news(now_s, link.endpoint, link.ready, link.reason):
+                self._node.get_logger().warning(text)
 
     def _publish(self, publisher: Any, message: Any) -> None:
         """Publish, unless a signal has shut ROS down while the loop still ends its task."""

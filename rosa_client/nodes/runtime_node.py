@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -18,31 +19,48 @@ from rosa_interfaces.action import RunTask
 from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.ask import answer_within
+from rosa_client.frames import StaticTransform, static_transforms, without_pose
 from rosa_client.greeting import robot_id_of
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
 from rosa_client.nodes.identity import announce
+from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.ros_body import RosBody
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.shell import StartError, run_node
+from rosa_client.nodes.static_frames import publish_static
+from rosa_client.operator.bases import parse_bases
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.config import load_factory
+from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError
 from rosa_contract.keyfile import KeyFileError, load_robot_keys
 from rosa_contract.robot import hello_of, load_robot
 
+# They are read when the node is configured: until then, and again after a clean-up, they may be set.
 PARAMETERS = {
-    "config": ("", "factory file that describes the task, such as configs/pick_place.yaml"),
-    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
-    "task": ("", "name of the task; empty: the first of the fleet"),
-    "robot_id": ("", "name of this robot at the server; empty: its namespace"),
-    "gateway": ("tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
-    "keys": ("", "key folder of `rosa keys`, with server.key and this robot's secret; empty: no encryption"),
+    name: Parameter(default, text, fixed=False)
+    for name, default, text in (
+        ("config", "", "factory file that describes the task, such as configs/pick_place.yaml"),
+        ("robot", "", "robot file, such as configs/robots/panda.yaml"),
+        ("task", "", "name of the task; empty: the first of the fleet"),
+        ("robot_id", "", "name of this robot at the server; empty: its namespace"),
+        ("gateway", "tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
+        ("base", "", "where the robot's base stands in `world`: 'x y z yaw' in m and rad; empty: not known"),
+        ("frame_prefix", "", "what comes before the robot's links in TF, such as panda0/"),
+        (
+            "keys",
+            "",
+            "key folder of `rosa keys`, with server.key and this robot's secret; empty: no encryption",
+        ),
+    )
 }
+AUTOSTART = "autostart"
 FEEDBACK_EVERY_S = 0.2
 DECIDE_WITHIN_S = 5.0
+CLOCK_WITHIN_S = 5.0
 
 
 class RuntimeNode(LifecycleNode):
@@ -52,36 +70,73 @@ class RuntimeNode(LifecycleNode):
         super().__init__("runtime_node")
         declare(self, PARAMETERS)
         announce(self)
+        self.add_on_set_parameters_callback(self._on_parameters)
+        self._refusal = ""
         self._body: RosBody | None = None
+        self._frames: Any = None
         self._loop: RobotLoop | None = None
         self._ended: Future | None = None
         self._goal: Any = None
         self._interfaces: list[Any] = []
+        declare(self, {AUTOSTART: Parameter(False, "configure and activate at once, or end with the reason")})
+        if self.get_parameter(AUTOSTART).value:
+            self.start()
+
+    def start(self) -> None:
+        """Configure and activate, as a lifecycle manager would. Raises `StartError`."""
+        done = TransitionCallbackReturn.SUCCESS
+        if self.trigger_configure() != done or self.trigger_activate() != done:
+            raise StartError(self._refusal or "cannot be configured and activated")
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         try:
-            factory = load_factory(self._text("config"))
-            self._robot = load_robot(self._text("robot"))
-        except ConfigError as error:
-            self.get_logger().error(str(error))
+            self._configure()
+        except (ConfigError, KeyFileError, StartError) as error:
+            self._refusal = str(error)
+            self.get_logger().error(self._refusal)
             return TransitionCallbackReturn.FAILURE
+        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
+        return TransitionCallbackReturn.SUCCESS
+
+    def _configure(self) -> None:
+        """Raises `ConfigError`, `KeyFileError` or `StartError` naming what cannot be used."""
+        factory = load_factory(self._text("config"))
+        self._robot = load_robot(self._text("robot"))
         self._task_name = self._text("task") or factory.robot_fleet[0].task
         if self._task_name not in factory.tasks:
             known = ", ".join(factory.tasks)
-            self.get_logger().error(f"parameter task: no task {self._task_name!r}; known: {known}")
-            return TransitionCallbackReturn.FAILURE
+            raise StartError(f"parameter task: no task {self._task_name!r}; known: {known}")
         self._task = factory.tasks[self._task_name]
         self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
-        try:
-            if self._text("keys"):
-                load_robot_keys(self._text("keys"), self._robot_id)
-        except KeyFileError as error:
-            self.get_logger().error(f"parameter keys: {error}")
-            return TransitionCallbackReturn.FAILURE
+        if problem := endpoint_problem(self._text("gateway"), binds=False):
+            raise StartError(f"parameter gateway: {problem}")
+        if self._text("keys"):
+            load_robot_keys(self._text("keys"), self._robot_id)
+        if self.get_parameter("use_sim_time").value and not self._hears_clock():
+            words = f"nobody publishes /clock (waited {CLOCK_WITHIN_S:g} s)"
+            raise StartError(f"use_sim_time is true, but {words}; set it to false, or start the clock first")
+        transforms = self._transforms()
         self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
         self._body.when_ended(self._on_ended)
-        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
-        return TransitionCallbackReturn.SUCCESS
+        self._frames = publish_static(self, transforms)
+
+    def _hears_clock(self) -> bool:
+        """Whether somebody publishes /clock; the discovery of a node that is up takes a moment."""
+        end_s = time.monotonic() + CLOCK_WITHIN_S
+        while not (heard := self.count_publishers("/clock") > 0) and time.monotonic() < end_s:
+            time.sleep(0.05)
+        return heard
+
+    def _transforms(self) -> list[StaticTransform]:
+        """What of the robot never moves; says which cameras TF does not know."""
+        if unknown := without_pose(self._robot):
+            self.get_logger().warning(
+                f"no pose in the robot file for {', '.join(unknown)}: their pictures' frame is not in TF;"
+                " `rosa calibrate hand-eye` measures it"
+            )
+        name, text = self.get_namespace(), self._text("base")
+        base = parse_bases(f"{name}: {text}")[name] if text else None
+        return static_transforms(name, self._robot, base, self._text("frame_prefix"))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         assert self._body is not None
@@ -118,6 +173,9 @@ class RuntimeNode(LifecycleNode):
         if self._body is not None:
             self._body.destroy()
             self._body = None
+        if self._frames is not None:
+            self.destroy_publisher(self._frames)
+            self._frames = None
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -127,6 +185,14 @@ class RuntimeNode(LifecycleNode):
     def close(self) -> None:
         """Stop the loop, whatever the lifecycle state; the arm is told to hold."""
         self._stop_loop()
+
+    def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
+        """Refuse what could not take effect."""
+        names = [parameter.name for parameter in parameters if parameter.name in PARAMETERS]
+        if self._body is None or not names:
+            return SetParametersResult(successful=True)
+        reason = f"{', '.join(names)}: read when the node is configured; clean it up first"
+        return SetParametersResult(successful=False, reason=reason)
 
     # -- the task ---------------------------------------------------------------------------------------------------
 

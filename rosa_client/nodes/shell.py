@@ -1,46 +1,83 @@
-"""The main function of every plain node: start, spin, stop on a signal, report a start-up error in one line."""
+"""The main function of every plain node: start, spin, stop on a signal, report a start-up error in one line.
+
+A signal never raises here. An exception in the middle of rclpy's C++ code comes out as "Unable to convert call
+argument", or is lost and the node runs on; and with rclpy's own handlers ROS is shut down while the node still
+publishes. So a signal only sets a flag, which is looked at between two callbacks.
+"""
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import rclpy
-from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
+from rclpy.logging import get_logger
+from rclpy.signals import SignalHandlerOptions
+
+from rosa_client.executables import SIGNALS
+from rosa_client.nodes.ros_log import log_to_ros
+
+LOOK_EVERY_S = 0.05
+# After this long the clean-up is stuck for good. A supervisor kills after 5 s, and could not say where it was stuck.
+END_WITHIN_S = 4.5
+FAILED = 2  # exit status of a node that cannot start
 
 
-def declare(node: Node, parameters: Mapping[str, tuple[Any, str]]) -> None:
-    """Declare `parameters`: name -> (default, description)."""
-    for name, (default, text) in parameters.items():
-        node.declare_parameter(name, default, ParameterDescriptor(description=text))
+class StartError(Exception):
+    """A node cannot start; the text says why."""
+
+
+class Stop:
+    """Whether SIGINT or SIGTERM has come. `made`: the node exists, so that it must be closed before the end."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self.made = False
+        for number in SIGNALS:
+            signal.signal(number, self._ask)
+
+    def __bool__(self) -> bool:
+        return self._asked.is_set()
+
+    def _ask(self, *_: object) -> None:
+        if self and not self.made:
+            os._exit(0)  # asked twice while a driver is still trying to connect
+        self._asked.set()
 
 
 def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> None:
     """Run the node that `make` returns until SIGINT or SIGTERM; it has a `close()`. Exits 2 on an `expected` error."""
-    # Otherwise a signal during start-up would be lost between rclpy's handlers and an incomplete node.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    rclpy.init(args=sys.argv)
+    stop = Stop()
+    # rclpy's own handlers would end all publishers and subscriptions at once.
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     node = None
     executor = SingleThreadedExecutor()
     try:
         node = make()
+        log_to_ros(node.get_logger().name)
+        stop.made = True
         executor.add_node(node)
-        executor.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
+        while not stop:
+            executor.spin_once(timeout_sec=LOOK_EVERY_S)
+    except ExternalShutdownException:
         pass
-    except expected as error:
-        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
-        sys.exit(2)
+    except (*expected, StartError, ParameterException) as error:
+        get_logger(os.path.basename(sys.argv[0])).fatal(str(error))
+        sys.exit(FAILED)
     finally:
-        # A second Ctrl-C must not interrupt the clean-up; the supervisor's SIGKILL still can.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stop.made = True
+        faulthandler.dump_traceback_later(END_WITHIN_S, exit=True)
         if node is not None:
             node.close()
-        executor.shutdown()
+        executor.shutdown(timeout_sec=1.0)
         if node is not None:
             node.destroy_node()
         rclpy.try_shutdown()
+        faulthandler.cancel_dump_traceback_later()

@@ -12,10 +12,11 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.shell import run_node
 from rosa_sim.faults.switch import Switch
 
-PARAMETERS = {"control": ("", "file that makes the clock jump")}
+PARAMETERS = {"control": Parameter("", "file that makes the clock jump")}
 RATE_HZ = 100.0
 
 

@@ -16,14 +16,15 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.nodes.shell import declare, run_node
+from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.shell import run_node
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 from rosa_sim.faults.switch import Switch
 
 PARAMETERS = {
-    "robot": ("", "robot file, such as configs/robots/panda.yaml"),
-    "control": ("", "file that turns faults on and off"),
+    "robot": Parameter("", "robot file, such as configs/robots/panda.yaml"),
+    "control": Parameter("", "file that turns faults on and off"),
 }
 JOINT_STATES = "joint_states"
 STAMP_ENDS = 12  # bytes: the CDR header (4), then seconds and nanoseconds of the message's stamp

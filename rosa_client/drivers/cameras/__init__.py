@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.drivers import load
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.cameras import EXTERNAL, CameraSpec
+from rosa_contract.robot import RobotSpec
 
 CAMERA_DRIVERS = {
     "mujoco": "rosa_sim.drivers.cameras.mujoco:MujocoCameras",
@@ -44,9 +45,54 @@ class CameraDriver(Protocol):
 
 
 def create_cameras(name: str, cameras: Mapping[str, CameraSpec], node: Any, source: str) -> CameraDriver:
-    """The camera driver called `name`; `source` says where the pictures come from (each driver says how)."""
+    """The camera driver called `name`; `source` says where the pictures come from (each driver says how).
+
+    Raises `DriverError` naming the package, device or file that is missing.
+    """
     driver: CameraDriver = load("camera", name, CAMERA_DRIVERS)(cameras, node, source)
     return driver
+
+
+def by_driver(spec: RobotSpec, instead: str = "") -> dict[str, dict[str, CameraSpec]]:
+    """Driver -> its cameras, without those that another node publishes. `instead`: one driver for every camera."""
+    found: dict[str, dict[str, CameraSpec]] = {}
+    for name, camera in spec.cameras.items():
+        driver = instead or spec.camera_driver_of(name)
+        if driver != EXTERNAL:
+            found.setdefault(driver, {})[name] = camera
+    return found
+
+
+class AllCameras:
+    """The cameras of one robot, whatever drivers they have, as one driver."""
+
+    def __init__(self, spec: RobotSpec, node: Any, instead: str = "", source: str = "") -> None:
+        """`instead` as in `by_driver`; `source` goes to each driver, empty: as the robot file says."""
+        self._drivers: list[CameraDriver] = []
+        self._of: dict[str, CameraDriver] = {}
+        try:
+            for name, cameras in by_driver(spec, instead).items():
+                driver = create_cameras(name, cameras, node, source)
+                self._drivers.append(driver)
+                self._of |= dict.fromkeys(cameras, driver)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def names(self) -> list[str]:
+        """Its cameras."""
+        return list(self._of)
+
+    def frames(self) -> Mapping[str, Frame]:
+        return {name: frame for driver in self._drivers for name, frame in driver.frames().items()}
+
+    def focal_px(self, camera: str) -> float:
+        return self._of[camera].focal_px(camera)
+
+    def close(self) -> None:
+        for driver in self._drivers:
+            driver.close()
 
 
 def live(rgb: npt.NDArray[np.uint8], count: int) -> npt.NDArray[np.uint8]:

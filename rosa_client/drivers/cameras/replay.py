@@ -1,4 +1,7 @@
-"""Recorded pictures instead of cameras, in a loop: `source`/<camera>.mp4 or the images in `source`/<camera>/."""
+"""Recorded pictures instead of cameras, in a loop: `source`/<camera>.mp4 or the images in `source`/<camera>/.
+
+`source` is the folder; empty: the `source` of each camera in the robot file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class ReplayCameras:
 
     def __init__(self, cameras: Mapping[str, CameraSpec], node: Node | None, source: str) -> None:
         self._cameras = cameras
-        self._pictures = {name: endless(Path(source), name) for name in cameras}
+        self._pictures = {name: endless(Path(source or spec.source), name) for name, spec in cameras.items()}
         self._count = 0
 
     def frames(self) -> Mapping[str, Frame]:

@@ -1,7 +1,13 @@
-"""USB cameras through OpenCV. `source`: camera=device pairs, such as "front=/dev/video0,wrist=/dev/video2"."""
+"""USB cameras through OpenCV.
+
+`source`: camera=device pairs, such as "front=/dev/video0,wrist=/dev/video2"; empty: the `source` of each camera in the
+robot file.
+"""
 
 from __future__ import annotations
 
+import glob
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -27,9 +33,10 @@ class V4l2Cameras:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._log = node.get_logger()
+        opened = {name: opened_device(name, devices[name]) for name in cameras}
         self._threads = [
-            threading.Thread(target=self._read, args=(name, devices[name], spec), daemon=True)
-            for name, spec in cameras.items()
+            threading.Thread(target=self._read, args=(name, devices[name], opened[name]), daemon=True)
+            for name in cameras
         ]
         for thread in self._threads:
             thread.start()
@@ -51,10 +58,10 @@ class V4l2Cameras:
         for thread in self._threads:
             thread.join(timeout=2.0)
 
-    def _read(self, name: str, device: str, spec: CameraSpec) -> None:
+    def _read(self, name: str, device: str, capture: cv2.VideoCapture) -> None:
+        """Pictures of `capture`, and when it gives none any more, of the device opened again."""
         while not self._stop.is_set():
-            capture = cv2.VideoCapture(int(device) if device.isdigit() else device, cv2.CAP_V4L2)
-            capture.set(cv2.CAP_PROP_FPS, spec.rate_hz)
+            capture.set(cv2.CAP_PROP_FPS, self._cameras[name].rate_hz)
             capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)
             while not self._stop.is_set():
                 got, bgr = capture.read()
@@ -67,10 +74,37 @@ class V4l2Cameras:
             if not self._stop.is_set():
                 self._log.error(f"camera {name}: {device} gives no picture; trying again every {RETRY_S:g} s")
                 self._stop.wait(RETRY_S)
+                capture = open_device(device)
+
+
+def open_device(device: str) -> cv2.VideoCapture:
+    return cv2.VideoCapture(int(device) if device.isdigit() else device, cv2.CAP_V4L2)
+
+
+def opened_device(camera: str, device: str) -> cv2.VideoCapture:
+    """The device, open. Raises `DriverError` saying why it is not."""
+    path = f"/dev/video{device}" if device.isdigit() else device
+    if not os.path.exists(path):
+        there = ", ".join(sorted(glob.glob("/dev/video*"))) or "none"
+        raise DriverError(f"v4l2: camera {camera}: no device {path}; there are: {there}")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise DriverError(
+            f"v4l2: camera {camera}: no permission for {path}; is this user in the group 'video'?"
+        )
+    capture = open_device(device)
+    if not capture.isOpened():
+        words = "cannot be opened as a camera; does another program use it?"
+        raise DriverError(f"v4l2: camera {camera}: {path} {words}")
+    return capture
 
 
 def parse_source(source: str, cameras: Mapping[str, CameraSpec]) -> dict[str, str]:
-    """Camera -> device. Raises `DriverError` unless it names exactly the robot's cameras."""
+    """Camera -> device. Raises `DriverError` unless every camera has one."""
+    if not source:
+        if lacking := [name for name, camera in cameras.items() if not camera.source]:
+            path = f"cameras.{lacking[0]}.source"
+            raise DriverError(f"v4l2: camera {lacking[0]} has no device; set {path}, such as /dev/video0")
+        return {name: camera.source for name, camera in cameras.items()}
     pairs = dict(part.strip().partition("=")[::2] for part in source.split(",") if part.strip())
     if set(pairs) != set(cameras) or not all(pairs.values()):
         wanted = ",".join(f"{name}=/dev/video{i}" for i, name in enumerate(cameras))

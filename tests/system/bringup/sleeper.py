@@ -1,7 +1,10 @@
 """A node that does nothing but run until it is told to end."""
 
-import contextlib
+from __future__ import annotations
+
 import time
 
-with contextlib.suppress(KeyboardInterrupt):
+
+def main() -> None:
+    """SIGINT and SIGTERM end the process at once, as for a node that is still being imported."""
     time.sleep(600)

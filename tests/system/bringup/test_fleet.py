@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -26,7 +27,10 @@ from rosa_sim.ports import free_port
 from tests.system.operator.place import LATEST, ROOT, Floor, begin
 
 FIRST, SECOND = "panda0", "panda1"
-LEFT, RIGHT = Robot(namespace="left"), Robot(namespace="right")
+PANDA = Robot(
+    config=str(ROOT / "configs" / "pick_place.yaml"), robot=str(ROOT / "configs" / "robots" / "panda.yaml")
+)
+LEFT, RIGHT = replace(PANDA, namespace="left"), replace(PANDA, namespace="right")
 FACTORY = """
 server_cluster: {{num_servers: 1, gpu_type: cpu}}
 robot_fleet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,13 +29,18 @@ from rosa_contract.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
 LAUNCH = ROOT / "launch" / "pick_place.launch.py"
+PANDA = Robot(robot=str(ROOT / "configs" / "robots" / "panda.yaml"))
 
 
 def test_every_node_is_an_executable_of_the_package() -> None:
-    installed = dict(re.findall(r'"(\w+) = ([\w.]+):main"', (ROOT / "setup.py").read_text()))
-    for node in [*robot_graph(Robot()), recorder(Robot()), panel([Robot()], Cell())]:
-        assert find_spec(installed[node.executable]) is not None
-        assert installed[node.executable] in node_command(node), "started here as it is installed there"
+    installed = dict(re.findall(r'"(\w+) = ([\w.]+:\w+)"', (ROOT / "setup.py").read_text()))
+    for node in [*robot_graph(PANDA), recorder(PANDA), panel([PANDA], Cell())]:
+        module = f"rosa_client.nodes.{node.executable}"
+        assert installed[node.executable] == f"rosa_client.executables:{node.executable}"
+        assert find_spec(module) is not None
+        assert node_command(node)[1:4] == ["-m", "rosa_client.executables", module], (
+            "as it is installed there"
+        )
 
 
 def test_every_driver_of_the_graph_exists() -> None:
@@ -48,7 +53,7 @@ def test_every_driver_of_the_graph_exists() -> None:
 
 
 def test_all_nodes_of_a_robot_live_in_its_namespace() -> None:
-    assert [node.full_name for node in robot_graph(Robot(namespace="/left/"))] == [
+    assert [node.full_name for node in robot_graph(replace(PANDA, namespace="/left/"))] == [
         "/left/arm_node",
         "/left/camera_node",
         "/left/runtime_node",
@@ -56,15 +61,17 @@ def test_all_nodes_of_a_robot_live_in_its_namespace() -> None:
 
 
 def test_a_robot_is_started_with_the_drivers_of_its_file_unless_told_otherwise() -> None:
-    given = {node.name: node.parameters.get("driver") for node in robot_graph(Robot())}
+    given = {node.name: node.parameters.get("driver") for node in robot_graph(PANDA)}
     assert (given["arm_node"], given["camera_node"]) == ("", "")
-    given = {node.name: node.parameters.get("driver") for node in robot_graph(Robot(driver="replay"))}
+    given = {
+        node.name: node.parameters.get("driver") for node in robot_graph(replace(PANDA, driver="replay"))
+    }
     assert (given["arm_node"], given["camera_node"]) == ("echo", "replay")
 
 
 def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="expected one of replay, robot, sim, got 'franka'"):
-        robot_graph(Robot(driver="franka"))
+        robot_graph(replace(PANDA, driver="franka"))
 
 
 def test_parameters_keep_their_types_on_the_way_to_a_node() -> None:
@@ -86,10 +93,9 @@ def test_bring_up_and_launch_take_the_same_arguments() -> None:
     }
     assert "robot_graph" in called
     text = LAUNCH.read_text()
-    assert "fields(Robot), *fields(Cell)" in text
+    assert "for name, entry in ENTRIES.items()" in text
     written = set(re.findall(r'executable="(\w+)"', text))
-    foreign = {"robot_state_publisher", "static_transform_publisher", "rviz2"}
-    assert written == foreign, "no node of this package is written in the launch file itself"
+    assert written == {"rviz2"}, "no other node is written in the launch file itself"
 
 
 def test_arguments_of_the_bring_up_are_checked() -> None:
@@ -98,7 +104,7 @@ def test_arguments_of_the_bring_up_are_checked() -> None:
     assert Path(robot.config).name == "pick_place.yaml"
     for wrong, says in (
         ("seed:=x", "whole number"),
-        ("nonsense:=1", "with a name of config"),
+        ("nonsense:=1", "no argument 'nonsense'; known: config, robot,"),
         ("seed", "name:=value"),
     ):
         with pytest.raises(BringupError, match=says):
@@ -106,7 +112,8 @@ def test_arguments_of_the_bring_up_are_checked() -> None:
 
 
 def test_a_fleet_is_every_robot_of_the_factory_file_with_its_task() -> None:
-    given = Robot(config=str(ROOT / "configs" / "two_robots.yaml"), record="runs/x/run.mcap", seed=5)
+    config = str(ROOT / "configs" / "two_robots.yaml")
+    given = replace(PANDA, config=config, record="runs/x/run.mcap", seed=5)
     first, second = robots_of(given, Cell(fleet=True))
     assert (first.namespace, first.task, first.seed) == ("panda0", "pick_and_place", 5)
     assert (second.namespace, second.task, second.seed) == ("panda1", "pick_and_place_carefully", 6)

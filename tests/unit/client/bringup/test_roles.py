@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rosa_client.bringup.graph import Cell, Robot, panel
 from rosa_client.bringup.roles import Roles, ending, roles_of
 
-ROBOTS = [Robot(namespace="left", record="left.mcap"), Robot(namespace="right")]
+PANDA = str(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
+ROBOTS = [
+    Robot(robot=PANDA, namespace="left", record="left.mcap"),
+    Robot(robot=PANDA, namespace="right"),
+]
 KILLED = -9
 
 
@@ -45,8 +51,20 @@ def test_all_is_over_when_the_last_robot_is_lost(fleet: Roles) -> None:
     assert fleet.explain("right/arm_node", ended).endswith("no robot can work any more; everything ends")
 
 
+def test_who_gave_a_reason_is_quoted_and_who_was_killed_gave_none() -> None:
+    alone = roles_of([Robot(robot=PANDA, namespace="left")])
+    said = {"left/arm_node": "no arm at 10.0.0.2"}.get
+    assert alone.all_lost({"left/arm_node": 2}, lambda name: said(name, "")) == (
+        "left/arm_node ended with status 2: no arm at 10.0.0.2"
+    )
+    assert (
+        alone.all_lost({"left/arm_node": KILLED}, lambda name: said(name, ""))
+        == "left/arm_node ended by SIGKILL"
+    )
+
+
 def test_one_robot_alone_is_the_last() -> None:
-    alone = roles_of([Robot(namespace="left")])
+    alone = roles_of([Robot(robot=PANDA, namespace="left")])
     assert alone.all_lost({"left/camera_node": KILLED}) == "left/camera_node ended by SIGKILL"
 
 
