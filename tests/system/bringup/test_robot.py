@@ -202,7 +202,7 @@ def test_pictures_are_what_the_robot_file_says(person: Person) -> None:
     assert np.array(raw.data).std() > 5, "a picture, not one colour"
     fovy_deg = cell()["cameras"]["front"]["fovy_deg"]
     assert info.k[0] == pytest.approx(front.height / 2 / np.tan(np.radians(fovy_deg) / 2))
-    assert raw.header.frame_id == "robot_front_optical_frame"
+    assert raw.header.frame_id == "robot/front_optical_frame"
     assert small.format == "rgb8; jpeg compressed bgr8"
     rgb = decode_image(EncodedImage("jpeg", wrist.height, wrist.width, bytes(small.data)))
     assert rgb.std() > 5
