@@ -26,6 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
+# Interfaces of ros2_control and Franka that exist as packages of a ROS 2 installation, but not as wheels.
+STAND_INS = ROOT / "ros_ws" / "stand_ins"
 REQUIREMENTS = ROOT / "requirements"
 # The wheels' executables start Python once more to find their libraries, and mark that with this variable. A child that
 # runs in another environment must do the same, so it must not inherit the mark.
@@ -221,7 +223,20 @@ def correct_wheel_paths(venv: Path, python: Path) -> None:
 def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
     """Generate and compile rosa_interfaces into the virtual environment; nothing has to be sourced afterwards."""
     correct_wheel_paths(venv, python)
-    build = ROOT / ".cache" / "build" / "rosa_interfaces"
+    build_package_for_wheels(INTERFACES, venv, python)
+    check_interfaces(python)
+
+
+def build_stand_ins(venv: Path, python: Path) -> None:
+    """The same for the interfaces of ros2_control and Franka, as far as the tests and the demo need them."""
+    correct_wheel_paths(venv, python)
+    for package in sorted(path.parent for path in STAND_INS.glob("*/package.xml")):
+        build_package_for_wheels(package, venv, python)
+
+
+def build_package_for_wheels(source: Path, venv: Path, python: Path) -> None:
+    """One interface package, by plain CMake."""
+    build = ROOT / ".cache" / "build" / source.name
     shutil.rmtree(build, ignore_errors=True)
     env = {k: v for k, v in os.environ.items() if k not in {BOOTSTRAP_GUARD, "PYTHONPATH"}}
     env |= {
@@ -230,17 +245,16 @@ def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
         "AMENT_PREFIX_PATH": str(venv),
     }
     cmake = venv / "bin" / "cmake"
-    configure = [cmake, "-G", "Ninja", "-S", INTERFACES, "-B", build, f"-DCMAKE_INSTALL_PREFIX={venv}"]
+    configure = [cmake, "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_INSTALL_PREFIX={venv}"]
     options = [
         f"-DPython3_EXECUTABLE={python}",
         "-DBUILD_TESTING=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
         "-Wno-dev",
     ]
-    run([*configure, *options], "interfaces-configure", env=env)
-    run([cmake, "--build", build], "interfaces-build", env=env)
-    run([cmake, "--install", build], "interfaces-install", env=env)
-    check_interfaces(python)
+    run([*configure, *options], f"{source.name}-configure", env=env)
+    run([cmake, "--build", build], f"{source.name}-build", env=env)
+    run([cmake, "--install", build], f"{source.name}-install", env=env)
 
 
 def build_interfaces_with_colcon(venv: Path, python: Path) -> None:
@@ -303,6 +317,13 @@ def main() -> int:
             "building the ROS 2 interface package",
             lambda: (build_interfaces_with_colcon if with_ros else build_interfaces_for_wheels)(venv, python),
         )
+        if not with_ros:
+            steps.step(
+                "stand-ins",
+                digest(STAND_INS, REQUIREMENTS, here),
+                "building stand-ins for the interfaces of ros2_control and Franka",
+                lambda: build_stand_ins(venv, python),
+            )
         steps.step(
             "rosa",
             digest(ROOT / "setup.py", ROOT / "setup.cfg", here),
