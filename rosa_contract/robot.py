@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rosa_contract.arms import read_arm
 from rosa_contract.cameras import CameraSpec, check_cameras
 from rosa_contract.messages import CameraInfo, Hello
 from rosa_contract.strict import Reader, read_yaml, setting
@@ -93,6 +95,7 @@ class RobotSpec:
         "the arm stops when its newest frame or joint state is older", 500.0, above=0
     )
     arm_driver: str = setting("arm driver, a known name or `module:Class`", "mujoco")
+    arm: Mapping[str, Any] = setting("settings of the arm driver", dict)
     camera_driver: str = setting(
         "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
     )
@@ -149,6 +152,7 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
             reader.fail(path, f"expected {count} values, one per joint, got {len(values)}", "wrong_length")
     _check_places(reader, spec)
     check_cameras(reader, spec.cameras, spec.camera_driver)
+    read_arm(reader, spec.arm_driver, spec.arm)
     if reader.problems:
         return
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):

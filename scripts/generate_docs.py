@@ -25,7 +25,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import cameras, config, robot
+from rosa_contract import arms, cameras, config, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
@@ -54,6 +54,8 @@ ROBOT_SECTIONS = (
     ("`gripper`", robot.GripperSpec),
     ("`chain`", robot.ChainSpec),
     ("`workspace`", robot.WorkspaceSpec),
+    ("`arm` with `arm_driver: ros2_control`", arms.Ros2ControlSettings),
+    ("`arm.gripper` with `arm_driver: ros2_control`", arms.GripperActions),
 )
 
 
@@ -61,7 +63,8 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `robot.py`, `cameras.py`) by `make docs`.",
+        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `robot.py`, `cameras.py`, `arms.py`)",
+        "by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "## The factory file",

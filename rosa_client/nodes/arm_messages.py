@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -43,6 +44,9 @@ def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointStat
     half = state.gripper_m / 2
     message.position = [*state.q_rad.tolist(), half, half]
     message.velocity = [*state.velocity_rad_s.tolist(), 0.0, 0.0]
+    if state.effort_nm is not None:
+        # The fingers' force is not measured.
+        message.effort = [*state.effort_nm.tolist(), math.nan, math.nan]
     return message
 
 

@@ -21,16 +21,17 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmState, create_arm, scene_of
+from rosa_client.drivers.arms import ArmState, connecting, create_arm, recovering, scene_of
 from rosa_client.motion.arm_orders import OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
-from rosa_client.nodes.emergency_stop import EmergencyStopPort
+from rosa_client.nodes.emergency_stop import EmergencyStopPort, InLoop
 from rosa_client.nodes.identity import announce
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
@@ -71,6 +72,8 @@ class ArmNode(Node):
             raise ConfigError(path, problems)
         driver = self.get_parameter("driver").value or self._spec.arm_driver
         self._arm = create_arm(driver, self._spec, self.get_parameter("seed").value)
+        if (arm := connecting(self._arm)) is not None:
+            arm.connect(self.get_namespace())
         self._player = ChunkPlayer(
             MotionLimits.of(self._spec), self._spec.control_rate_hz, self._declare_scale()
         )
@@ -92,6 +95,8 @@ class ArmNode(Node):
         self._stop = EmergencyStopPort(self, robot, self._player, self._loop.submit, self._in_loop)
         if (scene := scene_of(self._arm)) is not None:
             self._scene = ScenePort(self, scene, world_rate, self._in_loop, self._loop.reset)
+        if (ill := recovering(self._arm)) is not None:
+            offer_recovery(self, ill.recover, self._in_loop)
         self.add_post_set_parameters_callback(self._on_parameters)
         self._loop.start()
         self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
@@ -196,6 +201,17 @@ class ArmNode(Node):
             return None, f"the control loop did not answer within {MAX_CALL_S:g} s"
         except Exception as error:
             return None, f"the arm driver refused: {error}"
+
+
+def offer_recovery(node: Node, recover: Callable[[], None], in_loop: InLoop) -> None:
+    """Serve `~/recover`, which helps the arm out of a fault. The runtime calls it when an operator decides so."""
+
+    def on_request(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.message = in_loop(recover)[1]
+        response.success = not response.message
+        return response
+
+    node.create_service(Trigger, "~/recover", on_request)
 
 
 def keep_apart() -> None:

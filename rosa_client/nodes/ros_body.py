@@ -22,6 +22,7 @@ from rosa_interfaces.msg import (
 )
 from rosa_interfaces.msg import Decision as DecisionMessage
 from rosa_interfaces.srv import OperatorDecision
+from std_srvs.srv import Trigger
 
 from rosa_client.link import GatewayLink
 from rosa_client.nodes.link_watch import LinkWatch
@@ -42,6 +43,7 @@ from rosa_client.runtime.commands import (
     MoveTo,
     Order,
     Play,
+    RecoverArm,
     TaskEnded,
 )
 from rosa_client.runtime.runtime import RobotRuntime
@@ -98,6 +100,8 @@ class RosBody:
             self.status,
             self.diagnostics,
         )
+        # Only an arm node whose driver can recover has it.
+        self._recover = node.create_client(Trigger, "arm_node/recover")
         self._subscriptions = [
             *self._sensors.subscriptions,
             node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10)),
@@ -118,6 +122,7 @@ class RosBody:
             self._node.destroy_publisher(publisher)
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
+        self._node.destroy_client(self._recover)
 
     # -- Body -------------------------------------------------------------------------------------------------------
 
@@ -130,6 +135,7 @@ class RosBody:
             arm_state=ARM_STATES.get(arm.state, HOLDING) if arm is not None else HOLDING,
             arm_sequence=int(arm.last_seq) if arm is not None and mine else 0,
             arm_fault=arm.fault if arm is not None and mine else "",
+            arm_recovers=mine and bool(arm.fault) and self._recover.service_is_ready(),
             arm_cut_short=arm.cut_short if arm is not None and mine else "",
             emergency_stop=bool(arm.emergency_stop) if arm is not None else False,
             gripper_holds=self._grasp.holds(self._sensors.gripper_width_m(), self._clock.now_s()),
@@ -178,6 +184,8 @@ class RosBody:
                 choices=list(message.choices),
             )
             self._publish(self.alerts, self._alert)
+        elif isinstance(message, RecoverArm):
+            self._recover.call_async(Trigger.Request()).add_done_callback(self._on_recovery)
         elif isinstance(message, ClearAlert):
             self._alert.stamp, self._alert.active, self._alert.choices = stamp, False, []
             self._publish(self.alerts, self._alert)
@@ -244,6 +252,11 @@ class RosBody:
 
     def _on_arm(self, message: ArmStatus) -> None:
         self._arm = message
+
+    def _on_recovery(self, future: Any) -> None:
+        answer = future.result()
+        if answer is not None and not answer.success:
+            self._node.get_logger().error(f"the arm cannot recover: {answer.message}")
 
     def _log(self, decision: Decision) -> None:
         logger = self._node.get_logger()

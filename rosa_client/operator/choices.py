@@ -13,6 +13,7 @@ from rosa_client.operator.robot_view import RobotView
 DECIDE, STOP, RELEASE = "decide", "emergency_stop", "release_emergency_stop"
 GO, CAREFUL, END = "go", "careful", "end"
 TITLES = {
+    "recover_arm": "recover the arm",
     "resume": "resume",
     "retry": "retry from the start",
     "return_to_safe_state": "move to the safe pose",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rosa_client.motion.emergency_stop import STOPPED
 from rosa_client.refusal import Refusal
-from rosa_client.runtime.ladder import clear_the_cell, finish, retry, settle
+from rosa_client.runtime.commands import RecoverArm
+from rosa_client.runtime.ladder import RECOVER_ARM, clear_the_cell, finish, retry, settle
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.side_machines import SafetyEvent
 from rosa_client.runtime.task_machine import Event, State
@@ -49,9 +50,16 @@ def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: f
 
 
 def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None:
-    """Carry out an accepted decision. All counters that can lead to an alert start again from zero."""
+    """Carry out an accepted decision. All counters that can lead to an alert start again from zero.
+
+    Recovering the arm settles nothing: the alert stays, and whether to go on is another decision.
+    """
     alert = core.alert
     assert alert is not None
+    if choice == RECOVER_ARM:
+        core.note(choice, "operator", f"{decided_by} decided: {choice}")
+        core.out.append(RecoverArm())
+        return
     settle(core, decided_by, choice, f"{decided_by} decided: {choice}", now_s)
     if choice == "abort":
         finish(core, "aborted", "operator", f"{decided_by} aborted the task", now_s)

@@ -37,6 +37,7 @@ class Inputs:
     catch_up: float = 0.0  # how many periods of such a rate a late robot may make up for
     # When the first call of a component may leave, this machine's clock; absent: at once.
     first_call_s: Mapping[str, float] = field(default_factory=dict)
+    arm_recovers: bool = False  # its driver can help it out of a fault when a person says so
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
@@ -100,6 +101,11 @@ class Alert:
 
 
 @dataclass(frozen=True)
+class RecoverArm:
+    """Help the arm out of its fault. Nothing moves by this, and the alert stays open."""
+
+
+@dataclass(frozen=True)
 class ClearAlert:
     """The alert is settled."""
 
@@ -126,5 +132,5 @@ class CallEnded:
     slo_ms: float
 
 
-Command = Decision | Send | Play | Hold | MoveTo | Alert | ClearAlert | TaskEnded | CallEnded
+Command = Decision | Send | Play | Hold | MoveTo | RecoverArm | Alert | ClearAlert | TaskEnded | CallEnded
 Order = Play | Hold | MoveTo

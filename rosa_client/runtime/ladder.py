@@ -17,6 +17,7 @@ from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
+RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault that its driver can help it out of
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
 # States in which every component is called. `clearing` ends with a human in any case; there only safety is called.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
@@ -209,7 +210,8 @@ def escalate(core: Mission, why: Cause, now_s: float, event: Event = Event.ESCAL
         reason = f"{why.reason}, on the way to the safe pose because of {before.cause}: {before.reason}"
     core.note(FallbackAction.STOP_AND_CALL_HUMAN.key, why.cause, reason, why.component)
     core.alert_id += 1
-    core.alert = Alert(core.alert_id, why.cause, reason, CHOICES)
+    recovers = core.inputs.arm_fault and core.inputs.arm_recovers
+    core.alert = Alert(core.alert_id, why.cause, reason, (RECOVER_ARM, *CHOICES) if recovers else CHOICES)
     core.out.append(core.alert)
 
 

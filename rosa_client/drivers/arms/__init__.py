@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ Array = npt.NDArray[np.float64]
 ARM_DRIVERS = {
     "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
     "echo": "rosa_client.drivers.arms.echo:EchoArm",
+    "ros2_control": "rosa_client.drivers.arms.ros2_control:Ros2ControlArm",
 }
 
 
@@ -28,6 +29,7 @@ class ArmState:
     gripper_m: float
     # Such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move.
     fault: str = ""
+    effort_nm: Array | None = None  # (dof,) N m; None: not measured
 
 
 class ArmDriver(Protocol):
@@ -45,6 +47,20 @@ class ArmDriver(Protocol):
 
     def close(self) -> None:
         """Release the hardware."""
+
+
+class ConnectingArm(Protocol):
+    """An arm that is reached through ROS: it needs to know the namespace of its robot."""
+
+    def connect(self, namespace: str) -> None:
+        """Called once, before the first `read`. Raises `DriverError` saying what is missing."""
+
+
+class RecoveringArm(Protocol):
+    """An arm that can be helped out of a fault when a person says so."""
+
+    def recover(self) -> None:
+        """Begin to recover; must not block. `ArmState.fault` says how it goes, and is empty once it worked."""
 
 
 @runtime_checkable
@@ -70,6 +86,16 @@ def scene_of(arm: ArmDriver) -> Scene | None:
     """The scene that a simulated driver offers as its attribute `scene`; None for any other driver."""
     scene = getattr(arm, "scene", None)
     return scene if isinstance(scene, Scene) else None
+
+
+def connecting(arm: ArmDriver) -> ConnectingArm | None:
+    """The arm itself when it has `connect`; None for any other driver."""
+    return cast(ConnectingArm, arm) if hasattr(arm, "connect") else None
+
+
+def recovering(arm: ArmDriver) -> RecoveringArm | None:
+    """The arm itself when it has `recover`; None for any other driver."""
+    return cast(RecoveringArm, arm) if hasattr(arm, "recover") else None
 
 
 def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:

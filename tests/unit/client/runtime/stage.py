@@ -88,6 +88,7 @@ class Stage:
         self.late_s: dict[str, float] = {}  # how old a sensor's samples are when they arrive
         self.good: dict[str, str] = {}  # components that answer at once -> their verdict
         self.arm_fault = ""
+        self.arm_recovers = False
         self.arm_stuck = False
         self.arm_deaf = False  # takes no orders
         self.cut_short = ""  # why the arm ends the order that it plays now
@@ -147,6 +148,7 @@ class Stage:
             self.rates_hz,
             self.catch_up,
             self.first_call_s,
+            self.arm_recovers,
         )
 
     # -- the people and the server --

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.choices import first_alert
-from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, TaskEnded
+from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, Play, RecoverArm, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
 from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import Stage
@@ -107,3 +107,33 @@ def test_the_time_for_which_a_human_was_waited_for_is_not_the_tasks(choice: str)
     assert not stage.of(TaskEnded)
     ended = stage.run_until(TaskEnded, limit_s=11)
     assert "within its time" in ended.reason
+
+
+def test_recovering_the_arm_is_offered_where_its_driver_can_and_decides_nothing_else() -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Send)
+    stage.arm_fault, stage.arm_recovers = "the robot is stopped by a reflex", True
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.choices == ("recover_arm", "resume", "retry", "return_to_safe_state", "abort")
+    before = len(stage.events)
+    assert stage.decide("recover_arm") is None
+    stage.run(1.0)
+    assert len(stage.of(RecoverArm)) == 1
+    assert not [event for event in stage.events[before:] if isinstance(event, MoveTo | Play | ClearAlert)]
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+    stage.arm_fault = ""
+    assert stage.decide("resume", alert.alert_id, by="ben") is None, "whether to go on is another decision"
+    assert stage.of(ClearAlert)[-1].alert_id == alert.alert_id
+
+
+@pytest.mark.parametrize(("fault", "recovers"), [("the brakes are locked", False), ("", True)])
+def test_an_arm_that_cannot_recover_or_need_not_is_not_offered_it(fault: str, recovers: bool) -> None:
+    stage = Stage()
+    stage.start()
+    stage.arm_fault, stage.arm_recovers = fault, recovers
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.choices == ("resume", "retry", "return_to_safe_state", "abort")
+    because("unknown_choice", stage.decide("recover_arm"))

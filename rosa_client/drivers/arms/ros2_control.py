@@ -1,0 +1,206 @@
+"""An arm behind ros2_control: a `joint_trajectory_controller` or a forward position controller, and a gripper action.
+
+Any arm with these controllers works; what Franka adds (robot mode, reflexes, error recovery, its own gripper actions)
+is used when the robot file names it (`rosa_contract/arms.py`). What counts as a fault is decided in
+`ros2_control_rules.py`, when the gripper gets a goal in `gripper_goals.py`.
+
+The driver has a ROS context, a node and a thread of its own. So it hears the arm while the arm node's callbacks are
+busy, and can bring the arm to rest after a signal has shut ROS down for the arm node.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import rclpy
+from builtin_interfaces.msg import Duration
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rosa_client.drivers import DriverError
+from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms.gripper_actions import gripper_of
+from rosa_client.drivers.arms.gripper_goals import GripperGoals, Result
+from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, packages
+from rosa_client.drivers.arms.ros2_control_rules import (
+    CLEAR_ERROR,
+    Ros2ControlLink,
+    controllers_namespace,
+    joint_states_topic,
+    recovery_steps,
+    resolve,
+)
+from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
+from rosa_contract.robot import RobotSpec
+
+# A reliable subscription would not match a broadcaster that publishes with sensor QoS; both kinds match this one.
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+FIRST_ANSWER_S = 3.0  # how long to wait for the controller_manager, and for the gripper
+
+
+class Ros2ControlArm:
+    """An arm driver; see `rosa_client.drivers.arms`. `connect` waits for the arm's first joint state."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        """Raises `ConfigError` for wrong settings, `DriverError` when a package that they need is not installed."""
+        self._spec = spec
+        self._settings: Ros2ControlSettings = arm_settings(spec.name, "ros2_control", spec.arm)
+        self._packages = packages(self._settings)
+        self._lock = threading.Lock()  # around what both threads use
+        self._recovery: threading.Thread | None = None
+        self._recovery_fault = ""
+        self._end_spin: Callable[[], None] = lambda: None
+
+    def connect(self, namespace: str) -> None:
+        settings, robot = self._settings, namespace
+        topic = joint_states_topic(robot, settings)
+        if topic == f"/{robot.strip('/')}/joint_states":
+            raise DriverError(
+                f"arm.joint_states: {topic} is what the arm node itself publishes; start the controllers in another"
+                " namespace than the robot's (arm.namespace), or remap their joint_states"
+            )
+        begun_s = time.monotonic()
+        self._link = Ros2ControlLink(self._spec, settings, robot, begun_s)
+        self._goals = GripperGoals(self._spec.gripper.max_m, settings.gripper.timeout_s)
+        self._context = rclpy.Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+        self._node = Node("arm_driver", namespace=robot, context=self._context, use_global_arguments=False)
+        base = controllers_namespace(robot, settings)
+        self._open_ports(base, topic)
+        executor = SingleThreadedExecutor(context=self._context)
+        executor.add_node(self._node)
+        thread = threading.Thread(target=executor.spin, name="ros2_control", daemon=True)
+        thread.start()
+
+        def end_spin() -> None:
+            executor.shutdown()
+            thread.join(timeout=2.0)
+
+        self._end_spin = end_spin
+        try:
+            self._wait_for(lambda: self._link.ready, settings.start_timeout_s)
+            if not self._link.ready:
+                raise DriverError(self._link.silence(settings.start_timeout_s))
+            # What is still missing after this is a fault that the arm node reports.
+            self._wait_for(lambda: self._manager is None or self._manager.answered, FIRST_ANSWER_S)
+            self._wait_for(lambda: self._gripper.ready, FIRST_ANSWER_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self) -> ArmState:
+        now_s = time.monotonic()
+        with self._lock:
+            self._goals.check(now_s)
+            fault = self._recovery_fault or self._link.fault(now_s) or self._goals.fault
+            return self._link.state(now_s, fault)
+
+    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+        self._send(q_rad, period_s)
+        with self._lock:
+            self._link.sent(q_rad)
+            goal = self._goals.wanted(time.monotonic(), gripper_m, self._link.width_m)
+        if goal is not None:
+            self._gripper.send(goal)
+
+    def recover(self) -> None:
+        """Recover in a thread of its own, step by step, in the order that the robot's maker documents."""
+        if self._recovery is not None and self._recovery.is_alive():
+            return
+        now_s = time.monotonic()
+        with self._lock:
+            self._goals.recover()
+            steps = recovery_steps(self._settings, self._link.fault(now_s), self._link.controller_state)
+            self._recovery_fault = f"recovering: {steps[0]}" if steps else ""
+        if steps:
+            self._recovery = threading.Thread(target=self._recover, args=(steps,), daemon=True)
+            self._recovery.start()
+
+    def close(self) -> None:
+        self._end_spin()
+        self._node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    # -- the ROS side -----------------------------------------------------------------------------------------------
+
+    def _open_ports(self, base: str, topic: str) -> None:
+        settings, node = self._settings, self._node
+        node.create_subscription(JointState, topic, self._on_joints, NEWEST)
+        fingers = settings.gripper.joint_states
+        if fingers and resolve(base, fingers) != topic:
+            node.create_subscription(JointState, resolve(base, fingers), self._on_joints, NEWEST)
+        self._names = [settings.joint_prefix + name for name in self._spec.joints]
+        controller = resolve(base, settings.controller)
+        if settings.command == FORWARD_POSITION:
+            self._commands = node.create_publisher(Float64MultiArray, f"{controller}/commands", 1)
+        else:
+            self._commands = node.create_publisher(JointTrajectory, f"{controller}/joint_trajectory", 1)
+        self._gripper = gripper_of(node, base, settings.gripper, self._packages, self._on_gripper)
+        self._manager: Manager | None = None
+        if settings.controller_manager:
+            self._manager = Manager(node, base, settings, self._packages, self._on_controllers)
+        self._robot: RobotState | None = None
+        if settings.robot_state or settings.error_recovery:
+            self._robot = RobotState(node, base, settings, self._packages, self._on_robot)
+
+    def _send(self, q_rad: Array, period_s: float) -> None:
+        if self._settings.command == FORWARD_POSITION:
+            self._commands.publish(Float64MultiArray(data=q_rad.tolist()))
+            return
+        # Without a stamp the controller begins at once. Positions alone: controllers since Jazzy refuse a trajectory
+        # whose last point has a velocity, and one point is all there is.
+        ahead_ns = int(max(self._settings.lookahead_s, period_s) * 1e9)
+        reached = Duration(sec=ahead_ns // 1_000_000_000, nanosec=ahead_ns % 1_000_000_000)
+        point = JointTrajectoryPoint(positions=q_rad.tolist(), time_from_start=reached)
+        self._commands.publish(JointTrajectory(joint_names=self._names, points=[point]))
+
+    def _recover(self, steps: tuple[str, ...]) -> None:
+        for step in steps:
+            self._say_recovery(f"recovering: {step}")
+            problem = self._take(step)
+            if problem:
+                self._say_recovery(f"recovery failed: {step}: {problem}")
+                return
+        self._say_recovery("")
+
+    def _take(self, step: str) -> str:
+        """Carry out one step; returns why it failed."""
+        if step == CLEAR_ERROR:
+            assert self._robot is not None
+            return self._robot.clear_error()
+        assert self._manager is not None
+        return self._manager.do(step)
+
+    def _say_recovery(self, text: str) -> None:
+        with self._lock:
+            self._recovery_fault = text
+
+    def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        until_s = time.monotonic() + timeout_s
+        while not condition() and time.monotonic() < until_s:
+            time.sleep(0.01)
+
+    # -- messages, in the driver's own thread -------------------------------------------------------------------------
+
+    def _on_joints(self, message: JointState) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            self._link.hear_joints(now_s, message.name, message.position, message.velocity, message.effort)
+
+    def _on_controllers(self, states: Mapping[str, str]) -> None:
+        with self._lock:
+            self._link.hear_controllers(time.monotonic(), states)
+
+    def _on_robot(self, mode: int, errors: Sequence[str]) -> None:
+        with self._lock:
+            self._link.hear_robot(time.monotonic(), mode, errors)
+
+    def _on_gripper(self, result: Result) -> None:
+        with self._lock:
+            self._goals.ended(result, self._link.width_m)

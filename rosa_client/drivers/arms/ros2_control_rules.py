@@ -1,0 +1,252 @@
+"""What the `ros2_control` driver decides: which joint is whose, what is a fault, how an arm recovers from one.
+
+Pure: messages come in as plain values with the time at which they arrived. The ROS side is in `ros2_control.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rosa_client.drivers.arms import ArmState, Array
+from rosa_contract.arms import Ros2ControlSettings
+from rosa_contract.robot import RobotSpec
+
+ACTIVE = "active"
+MANAGER_SILENT_S = 2.0  # it is asked several times a second
+ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
+
+# franka_msgs/FrankaRobotState.robot_mode in which the arm does not follow its controller, and what helps.
+IMMOBILE_MODES = {
+    0: "not ready (robot mode other): unlock the joints and activate FCI in Desk",
+    3: "guided by hand",
+    4: "stopped by a reflex",
+    5: "stopped by its user: release the external activation device",
+    6: "recovering from an error",
+}
+
+
+def resolve(namespace: str, name: str) -> str:
+    """An absolute ROS name: `name` itself if it has a leading slash, else below `namespace`."""
+    return name if name.startswith("/") else f"{namespace.rstrip('/')}/{name}".rstrip("/") or "/"
+
+
+def controllers_namespace(robot: str, settings: Ros2ControlSettings) -> str:
+    """Where the controllers of the robot in the namespace `robot` are."""
+    return resolve("/" + robot.strip("/"), settings.namespace) or "/"
+
+
+def joint_states_topic(robot: str, settings: Ros2ControlSettings) -> str:
+    """The absolute topic of the arm's joint states."""
+    return resolve(controllers_namespace(robot, settings), settings.joint_states)
+
+
+def finger_joints(spec: RobotSpec, settings: Ros2ControlSettings) -> tuple[str, ...]:
+    """The joints whose positions add up to the gripper's width, as the joint states name them."""
+    mine = settings.gripper.joints or tuple(f"{spec.name}_finger_joint{i}" for i in (1, 2))
+    return tuple(settings.joint_prefix + name for name in mine)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One joint state: `(dof,)` rad, rad/s and, where known, N m."""
+
+    q_rad: Array
+    velocity_rad_s: Array
+    effort_nm: Array | None
+    at_s: float
+
+
+class Ros2ControlLink:
+    """Everything that was heard from the controllers, and what follows from it. Times are monotonic, in s."""
+
+    def __init__(self, spec: RobotSpec, settings: Ros2ControlSettings, robot: str, now_s: float) -> None:
+        """`robot`: its namespace."""
+        self._settings = settings
+        self._topic = joint_states_topic(robot, settings)
+        self._joints = tuple(settings.joint_prefix + name for name in spec.joints)
+        self._fingers = finger_joints(spec, settings)
+        self._width_m = spec.gripper.max_m
+        self._sample: Sample | None = None
+        self._refused = ""  # why the newest joint state was not used
+        self._setpoint: Array | None = None
+        self._controllers: Mapping[str, str] | None = None
+        self._controllers_s = self._robot_s = now_s
+        self._mode: int | None = None
+        self._errors: Sequence[str] = ()
+
+    # -- what is heard ----------------------------------------------------------------------------------------------
+
+    def hear_joints(
+        self,
+        now_s: float,
+        names: Sequence[str],
+        position: Sequence[float],
+        velocity: Sequence[float],
+        effort: Sequence[float],
+    ) -> None:
+        """A joint state. Its joints are found by name; it may hold others, or the fingers only."""
+        at = {name: index for index, name in enumerate(names)}
+        self._hear_fingers(at, position)
+        missing = [name for name in self._joints if name not in at]
+        if missing:
+            if len(missing) < len(self._joints) or self._sample is None:
+                self._refused = f"joint states on {self._topic} lack {', '.join(missing)}"
+            return
+        columns = [at[name] for name in self._joints]
+        q_rad = _picked(position, columns)
+        if q_rad is None:
+            self._refused = f"joint states on {self._topic} hold no finite position of every joint"
+            return
+        self._refused = ""
+        speed = _picked(velocity, columns)
+        still = np.zeros(len(columns))
+        self._sample = Sample(q_rad, still if speed is None else speed, _picked(effort, columns), now_s)
+
+    def _hear_fingers(self, at: Mapping[str, int], position: Sequence[float]) -> None:
+        heard = [position[at[name]] for name in self._fingers if name in at and at[name] < len(position)]
+        if heard and all(math.isfinite(value) for value in heard):
+            # One finger alone stands for both.
+            self._width_m = float(sum(heard)) * (len(self._fingers) / len(heard))
+
+    def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
+        """The controllers of the controller_manager: name -> state."""
+        self._controllers, self._controllers_s = dict(states), now_s
+
+    def hear_robot(self, now_s: float, mode: int, errors: Sequence[str]) -> None:
+        """The robot's mode (FrankaRobotState.robot_mode) and its present errors by name."""
+        self._mode, self._errors, self._robot_s = mode, tuple(errors), now_s
+
+    def sent(self, q_rad: Array) -> None:
+        """The setpoint `(dof,)` that was sent last."""
+        self._setpoint = q_rad
+
+    # -- what follows -----------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the arm's position is known."""
+        return self._sample is not None
+
+    @property
+    def width_m(self) -> float:
+        """The gripper's width as last heard; open, before anything was heard."""
+        return self._width_m
+
+    @property
+    def controller_state(self) -> str:
+        """State of the arm's controller; empty when it is unknown."""
+        return (self._controllers or {}).get(self._settings.controller, "")
+
+    def silence(self, waited_s: float) -> str:
+        """Why there is no position yet, after `waited_s`."""
+        if self._refused:
+            return self._refused
+        return f"no joint states on {self._topic} within {waited_s:g} s; is ros2_control running there?"
+
+    def state(self, now_s: float, fault: str) -> ArmState:
+        """The newest measurement.
+
+        When it is too old, the last setpoint stands for it: the arm goes on to where it was told to be, and holding at
+        an old measurement instead would make it jump back.
+        """
+        sample = self._sample
+        assert sample is not None, "asked before the first joint state"
+        if self._too_old(now_s) and self._setpoint is not None:
+            still = np.zeros_like(self._setpoint)
+            return ArmState(self._setpoint, still, self._width_m, fault)
+        return ArmState(sample.q_rad, sample.velocity_rad_s, self._width_m, fault, sample.effort_nm)
+
+    def fault(self, now_s: float) -> str:
+        """Why the arm cannot move, in words; empty when it can. What explains the most comes first.
+
+        The words do not change while the fault lasts, so that an operator's decision about it holds.
+        """
+        return (
+            self._robot_fault(now_s)
+            or self._controller_fault(now_s)
+            or self._joint_states_fault(now_s)
+            or self._following_fault()
+        )
+
+    def _robot_fault(self, now_s: float) -> str:
+        if not self._settings.robot_state:
+            return ""
+        if now_s - self._robot_s > ROBOT_SILENT_S:
+            return f"no state of the robot on {self._settings.robot_state} for {ROBOT_SILENT_S:g} s"
+        if self._mode in IMMOBILE_MODES:
+            errors = f": {', '.join(self._errors)}" if self._errors else ""
+            return f"the robot is {IMMOBILE_MODES[self._mode]}{errors}"
+        return f"the robot reports {', '.join(self._errors)}" if self._errors else ""
+
+    def _controller_fault(self, now_s: float) -> str:
+        manager, mine = self._settings.controller_manager, self._settings.controller
+        if not manager:
+            return ""
+        if now_s - self._controllers_s > MANAGER_SILENT_S:
+            return f"{manager} has not listed its controllers for {MANAGER_SILENT_S:g} s"
+        if self._controllers is None or self.controller_state == ACTIVE:
+            return ""
+        if not self.controller_state:
+            loaded = ", ".join(self._controllers) or "none"
+            return f"controller {mine} is not loaded; loaded: {loaded}"
+        return f"controller {mine} is {self.controller_state}, expected {ACTIVE}"
+
+    def _too_old(self, now_s: float) -> bool:
+        return self._sample is None or now_s - self._sample.at_s > self._settings.joint_state_timeout_s
+
+    def _joint_states_fault(self, now_s: float) -> str:
+        if self._refused or not self._too_old(now_s):
+            return self._refused
+        return f"no new joint states on {self._topic} for {self._settings.joint_state_timeout_s:g} s"
+
+    def _following_fault(self) -> str:
+        if self._setpoint is None or self._sample is None:
+            return ""
+        away = np.abs(self._setpoint - self._sample.q_rad)
+        joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
+        if away[joint] <= most:
+            return ""
+        return (
+            f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
+            f" controller {self._settings.controller} does not follow"
+        )
+
+
+def _picked(values: Sequence[float], columns: Collection[int]) -> Array | None:
+    """`values` at `columns`; None when there are too few, or one is not finite."""
+    if len(values) <= max(columns):
+        return None
+    picked = np.array([values[column] for column in columns], dtype=np.float64)
+    return picked if np.isfinite(picked).all() else None
+
+
+# -- recovery ---------------------------------------------------------------------------------------------------------
+
+DEACTIVATE, CLEAR_ERROR, HARDWARE, ACTIVATE = (
+    "deactivate the controller",
+    "clear the error",
+    "activate the hardware",
+    "activate the controller",
+)
+
+
+def recovery_steps(settings: Ros2ControlSettings, fault: str, controller_state: str) -> tuple[str, ...]:
+    """The steps of a recovery from `fault`, in the order that franka_ros2 documents ("Error Recovery").
+
+    A controller that is still active is deactivated first: the controller_manager of Humble leaves it active when its
+    hardware fails. What is not configured is left out; without a fault of the arm there is nothing to do.
+    """
+    if not fault:
+        return ()
+    manager = bool(settings.controller_manager)
+    wanted = {
+        DEACTIVATE: manager and bool(settings.hardware) and controller_state == ACTIVE,
+        CLEAR_ERROR: bool(settings.error_recovery),
+        HARDWARE: manager and bool(settings.hardware),
+        ACTIVATE: manager and (bool(settings.hardware) or controller_state != ACTIVE),
+    }
+    return tuple(step for step, is_wanted in wanted.items() if is_wanted)

@@ -1,0 +1,105 @@
+"""The `arm:` mapping of a robot file: settings of its arm driver, one dataclass per driver that takes any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rosa_contract.strict import Reader, nearest, setting
+
+# How setpoints reach the controller.
+JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
+# How the gripper is moved.
+GRIPPER_COMMAND, FRANKA, NO_GRIPPER = "gripper_command", "franka", "none"
+
+
+@dataclass(frozen=True)
+class GripperActions:
+    """The gripper of an arm behind ros2_control. Names without a leading slash are relative to `arm.namespace`."""
+
+    kind: str = setting(
+        "gripper_command: a control_msgs/GripperCommand action; franka: move, grasp and homing of franka_msgs",
+        GRIPPER_COMMAND,
+        choices=(GRIPPER_COMMAND, FRANKA, NO_GRIPPER),
+    )
+    action: str = setting(
+        "name of the action; with `franka` the node that has move, grasp and homing",
+        "franka_gripper/gripper_action",
+    )
+    position_per_width: float = setting(
+        "position of a GripperCommand goal per metre between the fingers; Franka's is that of one finger, 0.5",
+        1.0,
+        above=0,
+    )
+    joints: tuple[str, ...] = setting(
+        "finger joints, whose positions add up to the width; default: `<name>_finger_joint1` and `2`", ()
+    )
+    joint_states: str = setting("topic with the finger joints; default: the arm's", "")
+    speed_m_s: float = setting("with `franka`: speed of the fingers", 0.1, above=0)
+    force_n: float = setting("grasp with this force, N", 40.0, above=0)
+    timeout_s: float = setting("a goal without a result for this long is a fault", 3.0, above=0)
+
+
+@dataclass(frozen=True)
+class Ros2ControlSettings:
+    """Driver `ros2_control`. Names without a leading slash are relative to `namespace`."""
+
+    namespace: str = setting(
+        "where the controllers are; without a leading slash below the robot's own namespace", "/"
+    )
+    command: str = setting(
+        "joint_trajectory: stream points to a joint_trajectory_controller; forward_position: positions to a"
+        " forward position controller",
+        JOINT_TRAJECTORY,
+        choices=(JOINT_TRAJECTORY, FORWARD_POSITION),
+    )
+    controller: str = setting("the controller that moves the arm", "joint_trajectory_controller")
+    lookahead_s: float = setting(
+        "with joint_trajectory: when a point is to be reached, from sending it", 0.02, above=0, at_most=0.5
+    )
+    joint_prefix: str = setting("what the controllers put before the joint names of this file", "")
+    joint_states: str = setting("topic of the joint_state_broadcaster", "joint_states")
+    joint_state_timeout_s: float = setting("older joint states are a fault", 0.2, above=0)
+    max_following_error_rad: float = setting(
+        "a joint further than this from its setpoint is a fault", 0.3, above=0
+    )
+    controller_manager: str = setting(
+        "node that lists the controllers; empty: do not ask", "controller_manager"
+    )
+    robot_state: str = setting(
+        "topic with franka_msgs/FrankaRobotState (mode, reflexes, errors); empty: there is none", ""
+    )
+    error_recovery: str = setting("action franka_msgs/ErrorRecovery; empty: there is none", "")
+    hardware: str = setting(
+        "hardware component that a recovery activates again; empty: recovery leaves it", ""
+    )
+    start_timeout_s: float = setting("how long to wait for the first joint states", 20.0, above=0)
+    gripper: GripperActions = setting("the gripper", GripperActions)
+
+
+ARM_SETTINGS: Mapping[str, type[Any]] = {"ros2_control": Ros2ControlSettings}
+
+
+def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:
+    """The settings of `driver` as its dataclass, or `given` itself for a driver at "module:Class".
+
+    Raises `ConfigError` listing every mistake, with paths below `arm`.
+    """
+    reader = Reader(source)
+    settings = read_arm(reader, driver, given)
+    reader.finish()
+    return settings
+
+
+def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
+    """As `arm_settings`, noting the mistakes in `reader`."""
+    if ":" in driver:
+        return given
+    if driver not in ARM_SETTINGS:
+        if given:
+            which = f"{driver}{nearest(driver, ARM_SETTINGS)}"
+            words = f"arm driver {which} takes no settings, got {', '.join(given)}"
+            reader.fail("arm", words, "unknown_key")
+        return given
+    return reader.section(ARM_SETTINGS[driver], "arm", dict(given))

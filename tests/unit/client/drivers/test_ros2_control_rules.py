@@ -1,0 +1,184 @@
+"""What the `ros2_control` driver makes of what it hears: names, faults in words, the order of a recovery."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rosa_client.drivers.arms.ros2_control_rules import (
+    ACTIVATE,
+    CLEAR_ERROR,
+    DEACTIVATE,
+    HARDWARE,
+    Ros2ControlLink,
+    controllers_namespace,
+    joint_states_topic,
+    recovery_steps,
+)
+from rosa_contract.arms import GripperActions, Ros2ControlSettings
+from rosa_contract.robot import load_robot
+
+SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
+SETTINGS = Ros2ControlSettings()
+FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
+Q = [0.1 * i for i in range(7)]
+
+
+def link(settings: Ros2ControlSettings = SETTINGS) -> Ros2ControlLink:
+    """A link that has heard of an active controller and of the arm at `Q`, at time 0."""
+    made = Ros2ControlLink(SPEC, settings, "/panda0", 0.0)
+    made.hear_controllers(0.0, {"joint_state_broadcaster": "active", settings.controller: "active"})
+    names = [settings.joint_prefix + name for name in SPEC.joints]
+    made.hear_joints(0.0, names, Q, [0.5] * 7, [1.0] * 7)
+    return made
+
+
+def test_joints_are_found_by_name_whatever_their_order_and_company() -> None:
+    settings = replace(SETTINGS, joint_prefix="left_")
+    made = link(settings)
+    names = [f"left_{name}" for name in (*FINGERS, *reversed(SPEC.joints))]
+    made.hear_joints(0.1, names, [0.01, 0.02, *range(7)], [0, 0, *range(7)], [math.nan] * 9)
+    state = made.state(0.1, "")
+    assert state.q_rad.tolist() == state.velocity_rad_s.tolist() == [6, 5, 4, 3, 2, 1, 0]
+    assert state.gripper_m == pytest.approx(0.03)
+    assert state.effort_nm is None, "unknown effort is none, not zero"
+
+
+def test_effort_is_kept_where_it_is_known() -> None:
+    assert link().state(0.0, "").effort_nm.tolist() == [1.0] * 7
+
+
+def test_one_finger_stands_for_both() -> None:
+    made = link()
+    made.hear_joints(0.0, FINGERS[:1], [0.02], [], [])
+    assert made.width_m == pytest.approx(0.04)
+    assert made.fault(0.0) == "", "a message with fingers only is no fault"
+
+
+@pytest.mark.parametrize("bad", [[*Q[:6], math.nan], Q[:6]])
+def test_positions_that_are_not_usable_are_a_fault(bad: list[float]) -> None:
+    made = link()
+    made.hear_joints(0.1, SPEC.joints, bad, [], [])
+    assert "hold no finite position" in made.fault(0.1)
+    made.hear_joints(0.2, SPEC.joints, Q, [], [])
+    assert made.fault(0.2) == ""
+    assert made.state(0.2, "").velocity_rad_s.tolist() == [0.0] * 7
+
+
+def test_a_missing_joint_is_named() -> None:
+    made = link()
+    made.hear_joints(0.1, SPEC.joints[:6], Q[:6], [], [])
+    assert made.fault(0.1) == "joint states on /joint_states lack panda_joint7"
+
+
+def test_a_wrong_prefix_is_named_before_anything_is_known() -> None:
+    made = Ros2ControlLink(SPEC, replace(SETTINGS, joint_prefix="fr3_"), "/panda0", 0.0)
+    made.hear_joints(0.0, SPEC.joints, Q, [], [])
+    assert not made.ready
+    assert "lack fr3_panda_joint1, fr3_panda_joint2" in made.silence(5.0)
+
+
+def test_silence_says_which_topic_was_waited_for() -> None:
+    made = Ros2ControlLink(SPEC, SETTINGS, "/panda0", 0.0)
+    assert made.silence(5.0) == "no joint states on /joint_states within 5 s; is ros2_control running there?"
+
+
+def test_stale_joint_states_are_a_fault_and_the_setpoint_stands_for_them() -> None:
+    made = link()
+    made.sent(np.array(Q) + 0.1)
+    made.hear_controllers(0.3, {SETTINGS.controller: "active"})
+    assert made.fault(0.3) == made.fault(0.4) == "no new joint states on /joint_states for 0.2 s"
+    assert made.state(0.3, "old").q_rad == pytest.approx(np.array(Q) + 0.1), "holding must not jump back"
+    assert made.state(0.1, "").q_rad == pytest.approx(Q)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "fault"),
+    [
+        ({"joint_trajectory_controller": "active"}, ""),
+        (
+            {"joint_trajectory_controller": "inactive"},
+            "controller joint_trajectory_controller is inactive, expected active",
+        ),
+        ({"jsb": "active"}, "controller joint_trajectory_controller is not loaded; loaded: jsb"),
+        ({}, "controller joint_trajectory_controller is not loaded; loaded: none"),
+    ],
+)
+def test_only_an_active_controller_moves_the_arm(controllers: dict[str, str], fault: str) -> None:
+    made = link()
+    made.hear_controllers(0.1, controllers)
+    assert made.fault(0.1) == fault
+
+
+def test_a_controller_manager_that_does_not_answer_is_a_fault_unless_it_is_not_to_be_asked() -> None:
+    for manager, words in (("controller_manager", "has not listed its controllers for 2 s"), ("", "")):
+        made = link(replace(SETTINGS, controller_manager=manager))
+        made.hear_joints(2.5, SPEC.joints, Q, [], [])
+        assert words in made.fault(2.5)
+        assert bool(made.fault(2.5)) == bool(manager)
+
+
+def test_an_arm_that_does_not_follow_is_a_fault() -> None:
+    made = link()
+    setpoint = np.array(Q)
+    setpoint[3] += 0.29
+    made.sent(setpoint)
+    assert made.fault(0.0) == ""
+    setpoint[3] += 0.02
+    assert made.fault(0.0).startswith("panda_joint4 is 0.31 rad from its setpoint, expected at most 0.3 rad")
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [(1, ""), (2, ""), (0, "unlock the joints"), (3, "guided"), (4, "reflex: joint_reflex"), (5, "release")],
+)
+def test_the_robots_mode_is_a_fault_where_it_does_not_follow(mode: int, words: str) -> None:
+    made = link(replace(SETTINGS, robot_state="franka_robot_state_broadcaster/robot_state"))
+    made.hear_controllers(0.0, {SETTINGS.controller: "inactive"})
+    made.hear_robot(0.0, mode, ["joint_reflex"] if mode == 4 else [])
+    expected = words or "controller joint_trajectory_controller is inactive"
+    assert expected in made.fault(0.0), "the reflex explains the inactive controller"
+
+
+def test_a_robot_that_says_nothing_is_a_fault_where_its_state_is_expected() -> None:
+    made = link(replace(SETTINGS, robot_state="state"))
+    made.hear_joints(1.2, SPEC.joints, Q, [], [])
+    assert made.fault(1.2) == "no state of the robot on state for 1 s"
+
+
+def test_names_are_relative_to_where_the_controllers_are() -> None:
+    assert joint_states_topic("/panda0", SETTINGS) == "/joint_states"
+    below = replace(SETTINGS, namespace="hardware")
+    assert controllers_namespace("panda0", below) == "/panda0/hardware"
+    assert joint_states_topic("panda0", below) == "/panda0/hardware/joint_states"
+    assert joint_states_topic("panda0", replace(below, joint_states="/all")) == "/all"
+
+
+FRANKA = replace(SETTINGS, error_recovery="action_server/error_recovery", hardware="FrankaHardwareInterface")
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault", "state", "steps"),
+    [
+        (FRANKA, "reflex", "inactive", (CLEAR_ERROR, HARDWARE, ACTIVATE)),
+        (FRANKA, "reflex", "active", (DEACTIVATE, CLEAR_ERROR, HARDWARE, ACTIVATE)),
+        (FRANKA, "", "active", ()),
+        (SETTINGS, "stopped", "inactive", (ACTIVATE,)),
+        (SETTINGS, "does not follow", "active", ()),
+        (replace(SETTINGS, controller_manager=""), "stale", "", ()),
+    ],
+)
+def test_an_arm_recovers_in_the_documented_order(
+    settings: Ros2ControlSettings, fault: str, state: str, steps: tuple[str, ...]
+) -> None:
+    assert recovery_steps(settings, fault, state) == steps
+
+
+def test_other_finger_joints_can_be_named() -> None:
+    made = link(replace(SETTINGS, gripper=GripperActions(joints=("jaw",))))
+    made.hear_joints(0.0, ["jaw"], [0.05], [], [])
+    assert made.width_m == 0.05
