@@ -19,6 +19,11 @@ EPILOG = (
 FIRST_SEED = 900_000  # far from the seeds of the demonstrations
 MAX_SEED = 1 << 63
 EPISODES, EPISODES_WITH_FAULT = 10, 2
+# --arm -> its robot file
+ROBOTS = {
+    "mujoco": ROOT / "configs" / "robots" / "panda.yaml",
+    "ros2_control": ROOT / "configs" / "robots" / "panda_ros2_control.yaml",
+}
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -44,8 +49,13 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--config", type=Path, default=ROOT / "configs" / "pick_place.yaml", help="factory file"
     )
     parser.add_argument(
-        "--robot", type=Path, default=ROOT / "configs" / "robots" / "panda.yaml", help="robot file"
+        "--arm",
+        choices=tuple(ROBOTS),
+        default="mujoco",
+        help="mujoco: the arm node steps the simulation itself; ros2_control: with the driver of a real arm, against"
+        " simulated controllers in a process of their own",
     )
+    parser.add_argument("--robot", type=Path, help="robot file (default: see --arm)")
     parser.add_argument("--namespace", default="panda0", help="namespace and name of the robot")
     parser.add_argument("--out", type=Path, default=ROOT / "runs", help="where the run folder is made")
     parser.add_argument(
@@ -54,6 +64,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
     parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args(words)
+    args.robot = args.robot or ROBOTS[args.arm]
     if args.episodes is None:
         args.episodes = EPISODES_WITH_FAULT if args.fault else EPISODES
     if args.episodes < 1:

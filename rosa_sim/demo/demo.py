@@ -13,10 +13,11 @@ import sys
 from datetime import datetime
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
-from rosa_client.bringup.graph import Robot
+from rosa_client.bringup.graph import Robot, robot_graph
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ContractError
 from rosa_server.serving.served import check_served
+from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo import report, video
 from rosa_sim.demo.arguments import ROOT, UNRECORDED, parse
 from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
@@ -60,6 +61,8 @@ def main() -> int:
         print(f"--out: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     task = factory.robot_fleet[0].task
+    # Who has the physics, and with it the scene.
+    graph, scene = (behind_ros2_control, CELL) if args.arm == "ros2_control" else (robot_graph, "arm_node")
     say = Progress()
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
@@ -77,13 +80,14 @@ def main() -> int:
 
     try:
         with (
-            FaultyCell(made, folder / "logs", last=True) as cell,
+            FaultyCell(made, folder / "logs", last=True, graph=graph) as cell,
             watch(
                 args.namespace,
                 task,
                 alive=alive,
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
+                scene=scene,
             ) as runner,
         ):
             shots = runner.shots

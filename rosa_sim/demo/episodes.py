@@ -20,6 +20,7 @@ from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
 from rosa_client.nodes.qos import AUDITS, LATEST
+from rosa_client.runtime.ladder import RECOVER_ARM
 from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
 
@@ -33,9 +34,14 @@ Operator = Callable[[OperatorAlert, float, int], str]
 
 
 def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
-    """The operator of an unattended run: resumes after 3 s, and aborts when that does not help."""
+    """The operator of an unattended run: resumes after 3 s, and aborts when that does not help.
+
+    An arm that can be helped out of a fault is helped first.
+    """
     if waited_s < 3.0:
         return ""
+    if RECOVER_ARM in alert.choices:
+        return RECOVER_ARM
     return "resume" if count <= RESUMES else "abort"
 
 
@@ -62,10 +68,12 @@ class EpisodeRunner:
         on_status: Callable[[RobotStatus], None] = lambda status: None,
         on_turn: Callable[[], None] = lambda: None,
         video: bool = True,
+        scene: str = "arm_node",
     ) -> None:
         """`alive()` says which process died, if any; it ends the run. `on_status` sees every status of the robot.
 
         `on_turn` is called again and again while a task runs. `video`: keep the states that a video is made of.
+        `scene`: the node that resets the scene and knows the outcome.
         """
         self.node = Node("episodes", namespace=namespace)
         self.task = task
@@ -91,8 +99,8 @@ class EpisodeRunner:
         node.create_subscription(OperatorAudit, "operator_audit", self._on_audit, AUDITS)
         if video:
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
-        self._reset = node.create_client(ResetScene, "arm_node/reset_scene")
-        self._truth = node.create_client(Trigger, "arm_node/outcome")
+        self._reset = node.create_client(ResetScene, f"{scene}/reset_scene")
+        self._truth = node.create_client(Trigger, f"{scene}/outcome")
         self._decision = node.create_client(OperatorDecision, "runtime_node/operator_decision")
         self._action = ActionClient(node, RunTask, "run_task")
         self._executor = SingleThreadedExecutor()
@@ -100,7 +108,7 @@ class EpisodeRunner:
 
     def wait_ready(self, timeout_s: float) -> None:
         """Until every interface is there, the server has welcomed the robot, and it knows its state."""
-        self.until(self._reset.service_is_ready, timeout_s, "the arm's reset_scene service")
+        self.until(self._reset.service_is_ready, timeout_s, "the scene's reset_scene service")
         self.wait_welcome(timeout_s)
 
     def wait_welcome(self, timeout_s: float) -> None:
@@ -186,7 +194,9 @@ class EpisodeRunner:
         said = choice if answer.accepted else f"{choice} (refused: {answer.reason})"
         self._decided, self._decided_s = f"operator: {said}", time.monotonic()
         self._on_progress(f"operator (stand-in): {said}\n")
-        if not answer.accepted and self._alert is None and alert.id != self._settled:
+        stands = not answer.accepted or choice == RECOVER_ARM
+        if stands and self._alert is None and alert.id != self._settled:
+            alert.choices = [name for name in alert.choices if name != RECOVER_ARM]
             self._alert, self._alert_since_s = alert, time.monotonic()  # it still stands: think again
 
     def _line(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,9 +79,16 @@ def set_up(robot: Robot, places: Collection[str], folder: Path) -> CellSetup:
 class FaultyCell:
     """A running cell after `set_up`; a context manager around its `bringup`."""
 
-    def __init__(self, made: CellSetup, logs: Path, last: bool = False) -> None:
-        """`last` as in `Bringup`."""
+    def __init__(
+        self,
+        made: CellSetup,
+        logs: Path,
+        last: bool = False,
+        graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
+    ) -> None:
+        """`last` as in `Bringup`. `graph`: the robot's nodes without faults."""
         self.setup = made
+        self._healthy = graph
         self.bringup = Bringup(
             [made.robot], server=made.robot.config, logs=logs, last=last, graph=self._graph
         )
@@ -99,7 +106,7 @@ class FaultyCell:
 
     def _graph(self, robot: Robot) -> list[NodeSpec]:
         """The robot's nodes, with relay, faulty driver and clock where requested."""
-        nodes = robot_graph(robot)
+        nodes = self._healthy(robot)
         namespace = nodes[0].namespace
         if ARM in self.setup.places:
             nodes = [self._faulty_arm(node) if node.executable == "arm_node" else node for node in nodes]

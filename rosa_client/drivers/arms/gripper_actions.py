@@ -83,17 +83,20 @@ class FrankaGripper:
     def send(self, goal: Goal) -> None:
         if not goal.closing:
             move = self._actions.Move.Goal(width=goal.width_m, speed=self._settings.speed_m_s)
-            self._move.send(goal.number, move, self._result)
+            self._move.send(goal.number, move, self._moved)
             return
         grasp = self._actions.Grasp.Goal(
             width=goal.width_m, speed=self._settings.speed_m_s, force=self._settings.force_n
         )
         # Whatever is between the fingers, or nothing: what was grasped is seen in the width.
         grasp.epsilon.inner = grasp.epsilon.outer = 1.0
-        self._grasp.send(goal.number, grasp, self._result)
+        self._grasp.send(goal.number, grasp, self._grasped)
 
-    def _result(self, number: int, status: int, result: Any) -> Result:
+    def _moved(self, number: int, status: int, result: Any) -> Result:
         return Result(number, bool(result.success), stalled=False, error=str(result.error))
+
+    def _grasped(self, number: int, status: int, result: Any) -> Result:
+        return Result(number, reached=False, stalled=bool(result.success), error=str(result.error))
 
 
 class Goals:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import rclpy
 from builtin_interfaces.msg import Duration
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -75,7 +76,7 @@ class Ros2ControlArm:
         self._open_ports(base, topic)
         executor = SingleThreadedExecutor(context=self._context)
         executor.add_node(self._node)
-        thread = threading.Thread(target=executor.spin, name="ros2_control", daemon=True)
+        thread = threading.Thread(target=_spin, args=(executor,), name="ros2_control", daemon=True)
         thread.start()
 
         def end_spin() -> None:
@@ -125,7 +126,7 @@ class Ros2ControlArm:
     def close(self) -> None:
         self._end_spin()
         self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
+        rclpy.try_shutdown(context=self._context)
 
     # -- the ROS side -----------------------------------------------------------------------------------------------
 
@@ -204,3 +205,9 @@ class Ros2ControlArm:
     def _on_gripper(self, result: Result) -> None:
         with self._lock:
             self._goals.ended(result, self._link.width_m)
+
+
+def _spin(executor: SingleThreadedExecutor) -> None:
+    """Until the executor or ROS is shut down."""
+    with suppress(ExternalShutdownException):
+        executor.spin()

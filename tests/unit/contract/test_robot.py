@@ -93,3 +93,10 @@ def test_a_chain_that_does_not_fit_the_joints_is_named(
     with pytest.raises(ConfigError) as caught:
         load_robot(wrong)
     assert any(says in str(one) and one.cause == cause for one in caught.value.problems), str(caught.value)
+
+
+def test_the_panda_behind_ros2_control_differs_only_in_how_it_is_reached(panda: RobotSpec) -> None:
+    other = load_robot(PANDA.with_name("panda_ros2_control.yaml"))
+    assert other.arm_driver == "ros2_control"
+    reached = {"arm_driver": panda.arm_driver, "arm": {}, "camera_driver": panda.camera_driver}
+    assert replace(other, **reached) == panda

@@ -1,0 +1,149 @@
+"""The simulated Panda as its controllers drive it, one update after another, with faults on purpose. No ROS here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rosa_sim.cell.world import World
+from rosa_sim.controller.following import Array, Point, PositionFollower, TrajectoryFollower
+from rosa_sim.controller.power import SHOWN, Event, Power, Shown, after
+
+# What `fault` may be, and what it does.
+FAULTS = {
+    "controller_stopped": "the controller is deactivated, as by a person or a crash",
+    "trajectory_rejected": "every command is refused, and nobody is told, as topics have no answer",
+    "reflex": "the robot stops by a reflex, as after a collision",
+    "stale_joint_states": "no joint state is published",
+    "gripper_stuck": "the fingers do not move",
+}
+NEAR_RAD = 0.05  # after a reset, commands further away than this are meant for the scene before
+STUCK_AFTER_S = 0.5  # fingers that press for this long have stalled
+STILL_M_S = 0.005
+
+
+class SimulatedPanda:
+    """Not thread-safe: one owner, with a lock around it. Times are monotonic, in s."""
+
+    def __init__(self, seed: int, joints: Sequence[str], forward: bool, from_desired: bool) -> None:
+        """`joints`: as the controllers call them. `forward`: positions instead of trajectories."""
+        self.world = World(seed)
+        self._trajectory = TrajectoryFollower(joints, from_desired)
+        self._positions = PositionFollower(joints)
+        self._follower = self._positions if forward else self._trajectory
+        self.power = Power.RUNNING
+        self.fault = ""
+        self.refused = ""  # why the last command was refused
+        self._width_m = self.world.gripper_width  # asked for
+        self._still_s = 0.0  # how long the fingers have not moved
+        self._reset = False  # nobody has commanded the arm where it stands since
+        self._listed = True
+        self._target: Array = self.world.joint_position
+        self._follower.hold(self._target)
+
+    @property
+    def shown(self) -> Shown:
+        return SHOWN[self.power]
+
+    @property
+    def effort_nm(self) -> Array:
+        """Torque of the arm's servos, (7,) N m."""
+        return np.array(self.world.data.qfrc_actuator[:7])
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def trajectory(self, now_s: float, joints: Sequence[str], points: Sequence[Point]) -> None:
+        """Follow a trajectory from now on."""
+        self.refused = self._trajectory.refusal(joints, points)
+        if self._takes(points[-1].q_rad if points else None):
+            world = self.world
+            measured = Point(world.joint_position, world.joint_velocity, 0.0)
+            self._trajectory.follow(now_s, joints, points, measured)
+
+    def positions(self, positions: Sequence[float]) -> None:
+        """Go to positions at once."""
+        self.refused = self._positions.refusal(positions)
+        if self._takes(np.array(positions)):
+            self._positions.follow(positions)
+
+    def _takes(self, q_rad: Array | None) -> bool:
+        """Whether a command that is well-formed is carried out."""
+        if self.refused or q_rad is None:
+            return False
+        if self._reset and np.abs(q_rad - self._target).max() < NEAR_RAD:
+            self._reset = False
+            self.turn(Event.ACTIVATE)
+        if self.fault == "trajectory_rejected":
+            self.refused = "it is rejected on purpose"
+        elif self.power is not Power.RUNNING:
+            self.refused = f"the controller is {self.shown.controller}"
+        return not self.refused
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the sender of the commands has seen the last reset: it commands the arm where it stands now, and has
+        heard that the controller is active again."""
+        return not self._reset and self._listed
+
+    def listing(self) -> str:
+        """The controller's state, as the controller_manager lists it."""
+        self._listed = self._listed or self.power is Power.RUNNING
+        return self.shown.controller
+
+    def grip(self, width_m: float) -> None:
+        """Move the fingers to `width_m` apart."""
+        self._still_s = 0.0
+        if self.fault != "gripper_stuck":
+            self._width_m = width_m
+
+    def gripper_stalled(self) -> bool:
+        """Whether the fingers have pressed without moving for long enough."""
+        return self._still_s > STUCK_AFTER_S
+
+    def turn(self, event: Event) -> bool:
+        """Switch hardware or controller, or clear an error; returns whether that is possible now."""
+        power = after(self.power, event)
+        if power is None:
+            return False
+        if power is not self.power:
+            self._stand()
+        self.power = power
+        return True
+
+    def break_down(self, fault: str) -> None:
+        """Begin a fault of `FAULTS`, or end all with an empty text. What it stopped stays stopped."""
+        self.fault = fault
+        if fault == "controller_stopped":
+            self.turn(Event.DEACTIVATE)
+        elif fault == "reflex":
+            self.turn(Event.COLLIDE)
+        elif fault == "gripper_stuck":
+            self._width_m = self.world.gripper_width
+
+    def reset(self, seed: int) -> None:
+        """Lay out another scene with the arm at home.
+
+        Its controller is inactive until somebody commands the arm there: what is still on its way is meant for the
+        scene before.
+        """
+        self.world.reset(seed)
+        self.power, self._reset, self._listed = Power.STOPPED, True, False
+        self._width_m = self.world.gripper_width
+        self._stand()
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def update(self, now_s: float, period_s: float) -> None:
+        """One update of the controllers, then `period_s` of physics."""
+        if self.power is Power.RUNNING:
+            self._target = self._follower.desired(now_s)
+        before_m = self.world.gripper_width
+        self.world.step(self._target, self._width_m, period_s)
+        moved_m = abs(self.world.gripper_width - before_m)
+        self._still_s = self._still_s + period_s if moved_m < STILL_M_S * period_s else 0.0
+
+    def _stand(self) -> None:
+        """Hold where the arm is."""
+        self._target = self.world.joint_position
+        self._follower.hold(self._target)

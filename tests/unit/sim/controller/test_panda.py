@@ -1,0 +1,106 @@
+"""The simulated Panda behind its controllers: it follows, it breaks on purpose, and a reset is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rosa_sim.controller.following import Point
+from rosa_sim.controller.panda import FAULTS, SimulatedPanda
+from rosa_sim.controller.power import Event, Power
+
+JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
+PERIOD_S = 0.004
+
+
+class Bench:
+    """Steps the arm and commands it."""
+
+    def __init__(self) -> None:
+        self.panda = SimulatedPanda(3, JOINTS, forward=False, from_desired=True)
+        self.now_s = 0.0
+        self.home = self.panda.world.joint_position
+
+    def run(self, seconds: float, command: Callable[[float], np.ndarray] | None = None) -> None:
+        for _ in range(round(seconds / PERIOD_S)):
+            if command is not None:
+                target = Point(command(self.now_s), None, 0.02)
+                self.panda.trajectory(self.now_s, JOINTS, [target])
+            self.now_s += PERIOD_S
+            self.panda.update(self.now_s, PERIOD_S)
+
+    def turned(self) -> float:
+        return float(self.panda.world.joint_position[0] - self.home[0])
+
+    def turning(self, to_rad: float) -> Callable[[float], np.ndarray]:
+        begun_s = self.now_s
+        return lambda now_s: self.home + np.eye(7)[0] * min(to_rad, 0.5 * (now_s - begun_s))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_it_follows_what_is_streamed(bench: Bench) -> None:
+    bench.run(1.0, bench.turning(0.3))
+    assert bench.turned() == pytest.approx(0.3, abs=0.01)
+    assert bench.panda.refused == ""
+
+
+@pytest.mark.parametrize("fault", ["controller_stopped", "trajectory_rejected", "reflex"])
+def test_a_fault_stops_it_where_it_is(bench: Bench, fault: str) -> None:
+    bench.run(0.3, bench.turning(0.3))
+    bench.panda.break_down(fault)
+    bench.run(0.1)
+    stands = bench.turned()
+    bench.run(0.5, lambda now_s: bench.home)
+    assert bench.turned() == pytest.approx(stands, abs=2e-3)
+    assert bench.panda.refused
+
+
+def test_the_end_of_a_fault_does_not_start_what_it_stopped(bench: Bench) -> None:
+    bench.panda.break_down("reflex")
+    bench.panda.break_down("")
+    assert bench.panda.power is Power.REFLEX
+    assert not bench.panda.turn(Event.ACTIVATE), "the wrong order"
+
+
+def test_stuck_fingers_stall_where_they_are_and_free_ones_close(bench: Bench) -> None:
+    bench.panda.break_down("gripper_stuck")
+    bench.panda.grip(0.0)
+    bench.run(1.0)
+    assert bench.panda.world.gripper_width == pytest.approx(0.08, abs=2e-3)
+    assert bench.panda.gripper_stalled()
+    bench.panda.break_down("")
+    bench.panda.grip(0.0)
+    assert not bench.panda.gripper_stalled()
+    bench.run(1.0)
+    assert bench.panda.world.gripper_width == pytest.approx(0.0, abs=2e-3)
+
+
+def test_after_a_reset_commands_for_the_scene_before_are_refused(bench: Bench) -> None:
+    bench.run(1.0, bench.turning(0.5))
+    bench.panda.reset(4)
+    before = lambda now_s: bench.home + np.eye(7)[0] * 0.5  # noqa: E731
+    bench.run(0.2, before)
+    assert bench.panda.refused == "the controller is inactive"
+    assert not bench.panda.adopted
+    home = bench.panda.world.joint_position
+    bench.run(0.02, lambda now_s: home)
+    assert not bench.panda.adopted, "nobody has heard that the controller is active again"
+    assert bench.panda.listing() == "active"
+    assert bench.panda.adopted
+    assert bench.panda.world.seed == 4
+
+
+def test_every_fault_is_one_that_it_knows() -> None:
+    assert set(FAULTS) == {
+        "controller_stopped",
+        "trajectory_rejected",
+        "reflex",
+        "stale_joint_states",
+        "gripper_stuck",
+    }
