@@ -320,7 +320,7 @@ def main() -> int:
         if not with_ros:
             steps.step(
                 "stand-ins",
-                digest(STAND_INS, REQUIREMENTS, here),
+                digest(STAND_INS, REQUIREMENTS / "ros.txt", REQUIREMENTS / "build.txt", here),
                 "building stand-ins for the interfaces of ros2_control and Franka",
                 lambda: build_stand_ins(venv, python),
             )

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
 
 from rosa_client.control_loop import real_time
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace
+from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import run_node
@@ -30,14 +31,15 @@ from rosa_sim.controller.panda import FAULTS, SimulatedPanda
 from rosa_sim.controller.ports import Controllers
 
 PARAMETERS = {
-    "robot": ("", "robot file with `arm_driver: ros2_control`"),
-    "seed": (0, "scene to begin with"),
-    "interpolate_from_desired_state": (
+    "robot": Parameter("", "robot file with `arm_driver: ros2_control`"),
+    "seed": Parameter(0, "scene to begin with", 0, 2**62),
+    "interpolate_from_desired_state": Parameter(
         False,
         "a new trajectory begins at the commanded position, as with this parameter of a joint_trajectory_controller",
     ),
-    "joint_state_rate_hz": (100.0, "joint_states per second"),
-    "world_state_rate_hz": (40.0, "world_state per second, for the simulated cameras"),
+    "joint_state_rate_hz": Parameter(100.0, "joint_states per second", 1.0, 1000.0),
+    "world_state_rate_hz": Parameter(40.0, "world_state per second, for the simulated cameras", 1.0, 1000.0),
+    "fault": Parameter("", f"what is broken on purpose: {', '.join(FAULTS)}; empty: nothing", fixed=False),
 }
 UPDATE_RATE_HZ = 250.0
 LATE_S = 0.1  # further behind than this, simulated time stands still instead of catching up
@@ -88,8 +90,7 @@ class SimulatedCell(Node):
 
     def __init__(self) -> None:
         super().__init__("simulated_cell")
-        for name, (default, text) in PARAMETERS.items():
-            self.declare_parameter(name, default, ParameterDescriptor(description=text))
+        declare(self, PARAMETERS)
         path = self.get_parameter("robot").value
         spec = load_robot(path)
         if spec.arm_driver != "ros2_control":
@@ -109,8 +110,6 @@ class SimulatedCell(Node):
         # A reset waits for the arm node, so it must not be in the way of the controllers' topics: `Controllers` has a
         # thread of its own.
         self._scene = ScenePort(self, LockedScene(self._panda, self._lock), world_rate, tried, lambda: None)
-        text = f"what is broken on purpose: {', '.join(FAULTS)}; empty: nothing"
-        self.declare_parameter("fault", "", ParameterDescriptor(description=text))
         self.add_on_set_parameters_callback(self._on_parameters)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics", daemon=True)
@@ -146,9 +145,7 @@ class SimulatedCell(Node):
     def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:
             if parameter.name != "fault":
-                return SetParametersResult(
-                    successful=False, reason=f"{parameter.name} can be set at the start only"
-                )
+                continue
             if parameter.value and parameter.value not in FAULTS:
                 reason = f"fault: expected one of {', '.join(FAULTS)} or nothing, got {parameter.value!r}"
                 return SetParametersResult(successful=False, reason=reason)
