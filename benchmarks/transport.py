@@ -255,7 +255,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.5, help="of each peer in each scenario and round")
     parser.add_argument(
-        "--only", nargs="*", default=list(PEERS), help="rows to measure; nothing is then written"
+        "--only",
+        nargs="+",
+        choices=PEERS,
+        default=list(PEERS),
+        help="rows to measure; nothing is then written",
     )
     arguments = parser.parse_args()
     where = machine()

@@ -10,6 +10,7 @@ import itertools
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +60,12 @@ class Client:
         """Say hello until welcome: after a pause the server has forgotten a silent robot."""
         for _ in range(300):
             self._socket.send_multipart(codec.encode(self._hello))
-            if isinstance(codec.decode(self._socket.recv_multipart()), m.Welcome):
+            answer = codec.decode(self._socket.recv_multipart())
+            if isinstance(answer, m.Welcome):
+                self._hello = replace(self._hello, token=answer.token)  # without it the name stays taken
                 return
             time.sleep(0.1)
-        raise TimeoutError("the server did not become ready within 30 s")
+        raise TimeoutError(f"the server did not become ready within 30 s: {answer}")
 
     def _images(self, seen: dict[str, np.ndarray]) -> dict[str, EncodedImage]:
         return {camera: EncodedImage("rgb8", SIZE, SIZE, seen[camera].data.cast("B")) for camera in CAMERAS}
