@@ -24,8 +24,8 @@ setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every 
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
 	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV)
 
-demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; FAULT=list: what can go wrong
-	@$(WITH)python -m rosa_sim.demo $(if $(FAULT),--fault $(FAULT)) $(ARGS)
+demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
+	@$(WITH)python -m rosa_sim.demo $(if $(FAULT),--fault $(FAULT)) $(if $(POLICY),--policy $(POLICY)) $(ARGS)
 
 test: setup  ## every test
 	@$(WITH)$(TESTS) $(ARGS)

@@ -205,12 +205,25 @@ class WorkerReady:
 
 
 @dataclass(frozen=True)
+class Sender:
+    """Whose request it is, how much of its deadline is left, and how long it has waited at the server."""
+
+    robot_id: str
+    budget_ms: float
+    waited_ms: float
+
+
+@dataclass(frozen=True)
 class Execute:
-    """Run this batch. `frames[i]` are the request frames of `tickets[i]`, exactly as the robot sent them."""
+    """Run this batch. `frames[i]` are the request frames of `tickets[i]`, exactly as the robot sent them.
+
+    `senders[i]`: whose it is; empty where nothing is said of any.
+    """
 
     batch_id: int
     tickets: Sequence[int]
     frames: Sequence[Sequence[Any]]
+    senders: Sequence[Sender] = ()
 
 
 @dataclass(frozen=True)

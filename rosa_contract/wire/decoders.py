@@ -166,7 +166,21 @@ def _execute(header: Header, frames: Sequence[Frame]) -> m.Execute:
     for count in counts:
         split.append(frames[start : start + count])
         start += count
-    return m.Execute(fields.whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, split)
+    senders = [_sender(one) for one in fields.sequence(header, "r", MAX_BATCH)] if "r" in header else []
+    if senders and len(senders) != len(tickets):
+        raise CodecError("bad_field", f"execute: {len(tickets)} tickets but {len(senders)} senders")
+    return m.Execute(fields.whole(header.get("i"), "batch_id", 0, MAX_ID), tickets, split, senders)
+
+
+def _sender(entry: Any) -> m.Sender:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise CodecError(
+            "bad_field", f"execute: sender: expected [robot, budget_ms, waited_ms], got {short(entry)}"
+        )
+    told = {"t": "execute", "robot": entry[0], "budget_ms": entry[1], "waited_ms": entry[2]}
+    budget_ms = fields.number(told, "budget_ms", -MAX_DURATION_MS, MAX_DURATION_MS)
+    waited_ms = fields.number(told, "waited_ms", 0.0, MAX_DURATION_MS)
+    return m.Sender(fields.name(told, "robot"), budget_ms, waited_ms)
 
 
 def _executed(header: Header, frames: Sequence[Frame]) -> m.Executed:

@@ -112,7 +112,9 @@ def _worker_ready(message: m.WorkerReady) -> Parts:
 
 def _execute(message: m.Execute) -> Parts:
     counts = [len(frames) for frames in message.frames]
-    header = {"i": message.batch_id, "k": list(message.tickets), "n": counts}
+    header: dict[str, Any] = {"i": message.batch_id, "k": list(message.tickets), "n": counts}
+    if message.senders:
+        header["r"] = [[one.robot_id, one.budget_ms, one.waited_ms] for one in message.senders]
     return header, [frame for frames in message.frames for frame in frames]
 
 

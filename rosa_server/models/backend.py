@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,6 +27,9 @@ class ModelInput:
     prompt: str = ""
     images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # camera -> (height, width, 3) RGB
     state: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # name -> (length,)
+    robot: str = ""
+    deadline_s: float = inf  # on the clock of `time.monotonic()`
+    waited_s: float = 0.0  # at the server, before it came here
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ class Backend(Protocol):
         """Run every batch size once, so that no request waits for first-call work."""
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        """One output per input, in order. Raises ValueError for an input that does not match `input_spec`."""
+        """One output per input, in order. Raises ValueError for an input that does not match `input_spec`.
+
+        A backend that looks at deadlines raises TimeoutError where one has come or cannot be kept.
+        """
 
     def close(self) -> None:
         """Free everything. May be called twice."""

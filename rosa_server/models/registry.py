@@ -16,6 +16,7 @@ BACKENDS = {
     "null": "rosa_server.models.emulated:NullBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",
     "task_monitor": "rosa_server.models.task_monitor:TaskMonitorBackend",
+    "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
 }
 
 

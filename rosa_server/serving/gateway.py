@@ -287,7 +287,16 @@ class Gateway:
 
     def _dispatch(self, batch: Dispatch) -> None:
         calls = batch.calls
-        execute = m.Execute(batch.batch_id, [c.ticket for c in calls], [c.frames for c in calls])
+        senders = [
+            m.Sender(
+                c.robot_id,
+                (c.deadline_s - c.dispatched_s) * 1000,
+                max(0.0, c.dispatched_s - c.arrived_s) * 1000,
+            )
+            for c in calls
+        ]
+        tickets = [c.ticket for c in calls]
+        execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
         frames = codec.encode(execute)
         shm = self._shm.get(batch.worker_id)
         if shm is not None and shm.send(batch.buffer, frames, batch.buffers):

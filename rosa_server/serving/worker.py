@@ -94,7 +94,11 @@ class Worker:
             self._reply(*self._execute(message))
 
     def _execute(self, batch: m.Execute) -> Done:
-        decoded = [self._decode(frames) for frames in batch.frames]
+        now_s = time.monotonic()
+        senders = batch.senders or [None] * len(batch.frames)
+        decoded = [
+            self._decode(frames, sender, now_s) for frames, sender in zip(batch.frames, senders, strict=True)
+        ]
         started_s = time.perf_counter()
         outcomes = self._infer(decoded)
         return batch, (time.perf_counter() - started_s) * 1000, outcomes
@@ -118,7 +122,9 @@ class Worker:
             raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
         return message
 
-    def _decode(self, frames: Sequence[Any]) -> ModelInput | tuple[str, str]:
+    def _decode(
+        self, frames: Sequence[Any], sender: m.Sender | None, now_s: float
+    ) -> ModelInput | tuple[str, str]:
         """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid."""
         try:
             request = codec.decode(frames)
@@ -137,7 +143,11 @@ class Worker:
                     return "wrong_image_shape", words
         except CodecError as error:
             return error.cause, str(error)
-        return ModelInput(request.component, request.prompt, images, request.state)
+        plain = (request.component, request.prompt, images, request.state)
+        if sender is None:
+            return ModelInput(*plain)
+        deadline_s = now_s + sender.budget_ms / 1000
+        return ModelInput(*plain, sender.robot_id, deadline_s, sender.waited_ms / 1000)
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
         """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
@@ -226,7 +236,9 @@ def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:
 
 
 def _failure(error: Exception) -> tuple[str, str]:
-    """A `ValueError` says that the input does not fit (see `Backend.infer`); anything else is a fault of the model."""
+    """What `Backend.infer` raises: an input that does not fit, a deadline, or anything else: a fault of the model."""
+    if isinstance(error, TimeoutError):
+        return "budget_spent", _short(error)
     return ("input_rejected" if isinstance(error, ValueError) else "model_error"), _short(error)
 
 

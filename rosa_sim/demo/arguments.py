@@ -24,6 +24,11 @@ ROBOTS = {
     "mujoco": ROOT / "configs" / "robots" / "panda.yaml",
     "ros2_control": ROOT / "configs" / "robots" / "panda_ros2_control.yaml",
 }
+# --policy -> its factory file
+POLICIES = {
+    "flow": ROOT / "configs" / "pick_place.yaml",
+    "tokens": ROOT / "configs" / "pick_place_tokens.yaml",
+}
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -46,8 +51,9 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--timeout", type=float, default=60.0, help="seconds until an episode counts as failed"
     )
     parser.add_argument(
-        "--config", type=Path, default=ROOT / "configs" / "pick_place.yaml", help="factory file"
+        "--policy", choices=tuple(POLICIES), default="flow", help="which of the two shipped action models"
     )
+    parser.add_argument("--config", type=Path, help="factory file (default: that of --policy)")
     parser.add_argument(
         "--arm",
         choices=tuple(ROBOTS),
@@ -65,6 +71,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args(words)
     args.robot = args.robot or ROBOTS[args.arm]
+    args.config = args.config or POLICIES[args.policy]
     if args.episodes is None:
         args.episodes = EPISODES_WITH_FAULT if args.fault else EPISODES
     if args.episodes < 1:

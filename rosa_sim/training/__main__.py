@@ -13,7 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
 
-STEPS = ("collect", "policy", "monitor", "tokens", "range", "evaluate", "limits")
+STEPS = ("collect", "policy", "monitor", "tokens", "range", "evaluate", "evaluate_tokens", "limits")
 
 
 def main() -> int:
@@ -38,13 +38,14 @@ def main() -> int:
     parser.add_argument(
         "--token-steps", type=int, default=TOKEN_STEPS, help="training steps of the token policy"
     )
+    parser.add_argument("--engine", default="pipelined", help="of the token policy, for evaluate_tokens")
     parser.add_argument("--seeds", type=int, default=100, help="unseen seeds to evaluate on")
     parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
     parser.add_argument("--range-looks", type=int, default=2000, help="looks to fit the range of pictures on")
     parser.add_argument("--limit-cells", type=int, default=20, help="cells for each change of the scene")
     args = parser.parse_args()
 
-    from rosa_sim.training import collect, evaluate, fit, fit_tokens, limits, picture_range
+    from rosa_sim.training import collect, evaluate, evaluate_tokens, fit, fit_tokens, limits, picture_range
 
     demos = args.work / "demos"
     steps = STEPS if "all" in args.step else args.step
@@ -61,12 +62,14 @@ def main() -> int:
     if "range" in steps:
         print(f"wrote {picture_range.fit_range(args.range_looks)}")
     met = "evaluate" not in steps or evaluate.evaluate(demos, args.seeds, args.blank_seeds, args.workers)
+    if "evaluate_tokens" in steps:
+        met = evaluate_tokens.evaluate_tokens(args.seeds, args.blank_seeds, args.workers, args.engine) and met
     if "limits" in steps:
         met = limits.measure_limits(args.limit_cells, args.workers) and met
     return 0 if met else 1
 
 
-POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 4000  # the shipped weights
+POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 2500  # the shipped weights
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -26,6 +26,7 @@ from rosa_server.models.vision import WEIGHTS_DIR, load_weights, save_weights
 from rosa_sim.training.fit import POLICY_FILE, places
 from rosa_sim.training.learn import augmented, train
 
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 TOKENS_FILE = "panda_token_policy.safetensors"
 VIEWS = 4  # augmented versions of each look
 BLUR_BINS = 2.0  # a bin beside the right one is nearly right
@@ -105,7 +106,7 @@ def _blurred(tokens: Tensor) -> Tensor:
 
 
 def _draw(curve: list[float], steps: int, work: Path) -> None:
-    """The loss over the steps of this run, as JSON and as a picture."""
+    """The loss over the steps of this run, as JSON, and as a picture among the results."""
     if not curve:
         return
     matplotlib.use("Agg")
@@ -114,10 +115,11 @@ def _draw(curve: list[float], steps: int, work: Path) -> None:
     first = steps - len(curve)
     (work / "tokens_curve.json").write_text(json.dumps({"first_step": first, "loss": curve}))
     width = min(50, len(curve))
+    middle = (width - 1) // 2
     smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
     figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
     axes.plot(np.arange(first, steps), curve, color="0.85", linewidth=0.5)
-    axes.plot(first + np.arange(width - 1, len(curve)), smooth)
+    axes.plot(first + middle + np.arange(len(smooth)), smooth)
     axes.set(xlabel="step", ylabel="loss", title="Training of the token policy")
-    figure.savefig(work / "tokens_curve.png", dpi=110)
+    figure.savefig(RESULTS / "token_policy_training.png", dpi=110)
     pyplot.close(figure)

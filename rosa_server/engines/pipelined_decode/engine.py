@@ -29,7 +29,7 @@ WHY = {
 }
 
 
-class FrameLeft(RuntimeError):
+class FrameLeft(TimeoutError):
     """A frame ended without an action; `cause` is one of `expired`, `too_late` and `cancelled`."""
 
     def __init__(self, left: Left) -> None:

@@ -75,7 +75,8 @@ class GraphedForward:
                 self._forward.forward(layout, inputs)
             self.tokens[layout.slots, layout.steps] = 0
             graph.replay()
-            same = bool((self.tokens[layout.slots, layout.steps] == expected).all())
+            ours = layout.slots != self._forward.ring.scratch  # what padding rows say depends on their order
+            same = bool((self.tokens[layout.slots, layout.steps] == expected)[ours].all())
         except RuntimeError as error:
             self._give_up(f"a pass could not be recorded: {error}")
             return

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from rosa_contract.config import Factory
 
 
+UNPLANNED_AT_ONCE = 64  # as the greatest `at_once` of a factory file
+
+
 @dataclass(frozen=True)
 class Replica:
     """One model on one server: where requests are routed to. A server of the schedule has one, a standby server has one
@@ -84,5 +87,7 @@ def unplanned(factory: Factory) -> Placement:
     replicas = {}
     for name in sorted(used):
         model = factory.models.get(name)
-        replicas[name] = Replica(name, name, name, workers=model.workers if model is not None else 1)
+        workers = model.workers if model is not None else 1
+        # Nothing is planned, so a worker that batches continuously gets as many calls at a time as it takes.
+        replicas[name] = Replica(name, name, name, workers=workers, at_once=UNPLANNED_AT_ONCE)
     return Placement(replicas)

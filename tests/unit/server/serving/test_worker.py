@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -91,6 +92,25 @@ def test_a_model_that_answers_too_little_fails() -> None:
 
 def test_a_request_that_does_not_decode_is_invalid_and_the_others_run() -> None:
     assert causes(run("", "", spoil=True)) == ["not_msgpack", "ok"]
+
+
+def test_the_model_is_told_whose_request_it_is_and_when_it_is_due() -> None:
+    class Listening(Moody):
+        def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+            seen.extend(batch)
+            raise TimeoutError("its deadline comes before an answer could")
+
+    seen: list[ModelInput] = []
+    senders = [m.Sender("panda0", 250.0, 40.0)]
+    before_s = time.monotonic()
+    with wired(codec.encode(m.Execute(5, [0], [codec.encode(request(0))], senders))) as (worker, gateway):
+        worker._backend = Listening()
+        worker.step()
+        after_s = time.monotonic()
+        done = codec.decode(gateway.recv_multipart(zmq.NOBLOCK))
+    assert isinstance(done, m.Executed) and causes(done) == ["budget_spent"]
+    assert (seen[0].robot, seen[0].waited_s) == ("panda0", 0.04)
+    assert before_s + 0.25 <= seen[0].deadline_s <= after_s + 0.25
 
 
 def test_drain_stops_the_loop() -> None:

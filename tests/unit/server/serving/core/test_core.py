@@ -9,7 +9,7 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage
-from tests.unit.server.serving.core.stage import Stage, hello, request
+from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, hello, request
 
 
 def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:
@@ -25,6 +25,18 @@ def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> Non
         1,
     )
     assert answer.output == b"output"
+
+
+def test_without_a_schedule_a_worker_that_batches_continuously_gets_as_many_calls_as_it_takes() -> None:
+    stage = Stage()
+    stage.worker("g1", "guard")
+    stage.core.on_ready(stage.now_s, m.WorkerReady("p1", "policy", 4, IMAGES, STATE, at_once=3))
+    for number in range(4):
+        stage.greet(f"r{number}")
+        stage.send(f"r{number}", number, budget_ms=5000)
+    assert [[c.request_id for c in d.calls] for d in stage.dispatched] == [[0], [1], [2]]
+    stage.finish("p1")
+    assert [c.request_id for c in stage.dispatched[-1].calls] == [3]
 
 
 def test_a_fresher_request_replaces_the_waiting_one() -> None:
