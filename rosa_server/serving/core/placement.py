@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from rosa_contract.config import Factory
 
-
 UNPLANNED_AT_ONCE = 64  # as the greatest `at_once` of a factory file
 
 
