@@ -95,7 +95,7 @@ class Worker:
 
     def _execute(self, batch: m.Execute) -> Done:
         now_s = time.monotonic()
-        senders = batch.senders or [None] * len(batch.frames)
+        senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
         decoded = [
             self._decode(frames, sender, now_s) for frames, sender in zip(batch.frames, senders, strict=True)
         ]
