@@ -87,7 +87,7 @@ class ServingCore:
         if isinstance(message, m.HealthQuery):
             self._do(Say(connection, self.health()))
         elif isinstance(message, m.Bye):
-            self._forget(now_s, connection, "the robot said bye", bye=True)
+            self._forget(now_s, [connection], "the robot said bye", bye=True)
         elif self._dispatcher.draining:
             self._do(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
@@ -137,7 +137,7 @@ class ServingCore:
 
     def expel(self, now_s: float, connection: bytes, why: str) -> None:
         """This connection's robot may not call any more."""
-        self._forget(now_s, connection, why)
+        self._forget(now_s, [connection], why)
 
     def robot_on(self, connection: bytes) -> tuple[str, int] | None:
         """The robot that was welcomed on a connection, and the bytes of the largest request of its models."""
@@ -164,11 +164,15 @@ class ServingCore:
         elif greeting.session is not None or greeting.left:
             self._count_callers()
 
-    def _forget(self, now_s: float, connection: bytes, why: str, bye: bool = False) -> None:
-        session, placement_changed = self.sessions.leave(connection, bye)
-        if session is not None:
-            self._dispatcher.leave(now_s, connection, why)
-            self._count_callers()
+    def _forget(self, now_s: float, connections: Sequence[bytes], why: str, bye: bool = False) -> None:
+        """Those who leave together are all gone before the others are told what that changes."""
+        placement_changed = False
+        for connection in connections:
+            session, changed = self.sessions.leave(connection, bye)
+            if session is not None:
+                self._dispatcher.leave(now_s, connection, why)
+            placement_changed |= changed
+        self._count_callers()
         if placement_changed:
             self._placement_changed(now_s)
 
@@ -307,8 +311,8 @@ class ServingCore:
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""
-        for session in self.sessions.silent(now_s):
-            self._forget(now_s, session.connection, "the robot fell silent")
+        if silent := self.sessions.silent(now_s):
+            self._forget(now_s, [session.connection for session in silent], "the robot fell silent")
         for worker in self._dispatcher.hung(now_s):
             self._do(Kill(worker.worker_id, "its batch does not end"))
             self.on_lost(now_s, worker.worker_id, "its batch did not end")

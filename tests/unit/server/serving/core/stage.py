@@ -81,9 +81,8 @@ class Stage:
                 self.said.append(action)
                 if isinstance(action.message, m.Welcome):
                     session = self.core.sessions.get(action.connection)
-                    # One that was told new rates may have been forgotten in the same sweep.
-                    if session is not None:
-                        self.tokens[session.robot_id] = action.message.token
+                    assert session is not None, "only robots that are here are told anything"
+                    self.tokens[session.robot_id] = action.message.token
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
                 self.held.setdefault(action.worker_id, []).append(action)

@@ -344,6 +344,15 @@ def test_when_an_admitted_robot_falls_silent_the_others_are_told_that_they_may_b
     assert told == {name.encode(): stage.welcome(name, RATES) for name in ("r0", "r1")}
 
 
+def test_robots_that_fall_silent_together_are_not_told_what_the_others_leave() -> None:
+    stage = full(Door())
+    stage.greet("r2")
+    stage.said.clear()
+    stage.wait(10.6)
+    assert stage.core.sessions.robots == []
+    assert stage.said == []
+
+
 def test_a_planned_robot_that_leaves_makes_room_as_long_as_an_admitted_one_is_here() -> None:
     stage = full(Door())
     stage.greet("r2")
