@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-import platform
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -24,11 +21,11 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
+from rosa_sim.training.results import RESULTS, conclude
 
 MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2
 JPEG_QUALITY = 90
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 
 @dataclass(frozen=True)
@@ -221,21 +218,9 @@ def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: P
     ]
     for row in rows:
         print(f"{row['what']:<58} {row['value']}")
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'MISSED':<7} {aim['aim']}: {aim['value']:.3f}")
-    results.mkdir(parents=True, exist_ok=True)
-    report = {
-        "name": "policy",
-        "command": "python -m rosa_sim.training evaluate",
-        "machine": f"{os.cpu_count()} cores {platform.machine()}, no GPU",
-        "date": time.strftime("%Y-%m-%d"),
-        "duration_s": round(time.monotonic() - start, 1),
-        "rows": rows,
-        "aims": aims,
-    }
-    (results / "policy.json").write_text(json.dumps(report, indent=1) + "\n")
+    holds = conclude("policy", "evaluate", rows, aims, start, results)
     cv2.imwrite(str(results / "policy.png"), contact_sheet(episodes)[:, :, ::-1])
-    return all(bool(aim["holds"]) for aim in aims)
+    return holds
 
 
 def contact_sheet(episodes: list[Trial]) -> NDArray[np.uint8]:

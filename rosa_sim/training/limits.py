@@ -6,10 +6,7 @@ shows what the check of the pictures' range changes.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-import platform
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,7 +22,8 @@ from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.variation import CHANGES
 from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import MAX_ROUNDS, RESULTS, ROUNDS_AFTER_DONE, look
+from rosa_sim.training.evaluate import MAX_ROUNDS, ROUNDS_AFTER_DONE, look
+from rosa_sim.training.results import RESULTS, conclude
 
 CELLS_PER_JOB = 4
 IN_RANGE_CELLS = 2  # times as many cells without a change, to see what the check costs
@@ -153,17 +151,4 @@ def measure_limits(cells: int, workers: int, results: Path = RESULTS) -> bool:
     ]
     for row in rows:
         print("; ".join(f"{name}: {value}" for name, value in row.items()))
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'MISSED':<7} {aim['aim']}: {aim['value']}")
-    results.mkdir(parents=True, exist_ok=True)
-    report = {
-        "name": "policy_limits",
-        "command": "python -m rosa_sim.training limits",
-        "machine": f"{os.cpu_count()} cores {platform.machine()}, no GPU",
-        "date": time.strftime("%Y-%m-%d"),
-        "duration_s": round(time.monotonic() - start, 1),
-        "rows": rows,
-        "aims": aims,
-    }
-    (results / "policy_limits.json").write_text(json.dumps(report, indent=1) + "\n")
-    return all(bool(aim["holds"]) for aim in aims)
+    return conclude("policy_limits", "limits", rows, aims, start, results)
