@@ -8,9 +8,11 @@ All robots of a queue get the same multiple of their planned rates, so shares st
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 
 LEAST_CALLS = 20  # in a window, before anything follows from how long they took
+MOST_CALLS = 10_000  # of a window; the newest count. Without adaptive rates no window ever ends.
 LATE = 1.0  # share of its budget that a call has spent that is late
 FULL = 0.95  # from this share at the 99th percentile on robots are slowed down
 ROOM = 0.85  # up to this share they may be faster
@@ -29,7 +31,8 @@ class Pace:
         self.pace = 1.0
         self._trim = 1.0  # of what the servers should be able to run
         self._most = MOST_TRIM / NEAR  # where it was too much, the last time
-        self._spent: list[float] = []  # share of its budget that each call of this window has spent
+        # Share of its budget that each call of this window has spent.
+        self._spent: deque[float] = deque(maxlen=MOST_CALLS)
 
     def ended(self, arrived_s: float, deadline_s: float, ended_s: float, in_time: bool) -> None:
         """A call got its final answer."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
 
-from rosa_server.serving.core.pace import LEAST_CALLS, MOST_PACE, Pace
+from rosa_server.serving.core.pace import LEAST_CALLS, MOST_CALLS, MOST_PACE, Pace
 
 
 def window(
@@ -66,3 +67,21 @@ def test_calls_that_come_whatever_is_allowed_count_first() -> None:
 
 def test_nobody_here_means_no_limit() -> None:
     assert Pace().settle(100.0, 0.0, 1.0) == MOST_PACE
+
+
+def test_calls_that_no_window_ends_are_forgotten() -> None:
+    """Without adaptive rates `settle` is never called, and a server answers millions of calls a day."""
+    pace = Pace()
+
+    def answer(calls: int) -> None:
+        for call in range(calls):
+            pace.ended(0.0, 0.2, 1e-6 * call, True)
+
+    answer(MOST_CALLS)
+    tracemalloc.start()
+    try:
+        answer(2 * MOST_CALLS)
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert grown < 50 * MOST_CALLS, "what comes replaces what is forgotten"
