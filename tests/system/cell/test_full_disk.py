@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rosa_sim.demo.arguments import UNRECORDED
+from rosa_sim.small_disk import small_disk
 from tests.system.cell.cell import ROOT, factory_file
-from tests.system.cell.full_disk import small_disk
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rosa_server.serving.access import make_keys
-from tests.system.keys.namespaces import Machine, denied, two_machines
+from rosa_sim.namespaces import Machine, denied, two_machines
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 40.0

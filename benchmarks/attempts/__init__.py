@@ -1,0 +1,1 @@
+"""What `benchmarks/hostile.py` tries, by finding."""
