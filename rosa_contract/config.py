@@ -130,6 +130,15 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Cloud:
+    """More workers of a model, a link away: they get what the edge would begin with too late (Kairos 3.2.3)."""
+
+    workers: int = setting("worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
+    link_ms: float = setting("one way to them, and the same back", 50.0, above=0, at_most=10_000)
+    options: Mapping[str, Any] = setting("arguments of the backend there, instead of the model's", dict)
+
+
+@dataclass(frozen=True)
 class Model:
     """How the server runs a model. A model without an entry can be planned for, but not served."""
 
@@ -139,6 +148,7 @@ class Model:
     max_batch: int | None = setting(
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
     )
+    cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
 
 
 @dataclass(frozen=True)
@@ -262,7 +272,11 @@ def load_factory(path: str | Path) -> Factory:
     factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
     models = {
-        name: replace(model, options=_anchored(model.options, folder))
+        name: replace(
+            model,
+            options=_anchored(model.options, folder),
+            cloud=replace(model.cloud, options=_anchored(model.cloud.options, folder)),
+        )
         for name, model in factory.models.items()
     }
     gateway = factory.gateway

@@ -42,6 +42,7 @@ FACTORY_SECTIONS = (
     ("`<task>.task_retry`", config.TaskRetry),
     ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
     ("`models.<name>`", config.Model),
+    ("`models.<name>.cloud`", config.Cloud),
     ("`gateway`", config.Gateway),
     ("`policies`", config.Policies),
 )

@@ -23,15 +23,15 @@ from rosa_sim.fleet.systems import system_of, without_limits
 from rosa_sim.training.collect import POLICY_CAMERAS
 
 from closing.fleets import LIBRARY, VARIATION, Row, drawn, factory_of, run, steps_of
+from closing.trials import ROOT
 
 # system, robots, execution horizon in ms, seconds, changes of the scenario
 FLEETS: tuple[tuple[str, int, float, float, dict[str, Any]], ...] = (
     ("rosa", 8, 200.0, 150.0, {}),
-    ("rosa", 8, 400.0, 120.0, {}),
-    ("rosa_published", 16, 200.0, 90.0, {}),
-    ("equal_partition", 16, 200.0, 90.0, {}),
-    ("weighted_partition", 24, 200.0, 90.0, {}),
-    ("rosa", 8, 200.0, 120.0, {"network": Network(0.5, 0.0, 0.02)}),
+    ("rosa", 8, 400.0, 100.0, {}),
+    ("weighted_partition", 16, 200.0, 80.0, {}),
+    ("equal_partition", 16, 400.0, 60.0, {}),
+    ("rosa", 8, 400.0, 100.0, {"network": Network(0.5, 0.0, 0.02)}),
 )
 DRAWN_SEEDS = 8
 FIRST_SEED, PER_ROBOT = 3_000_000, 1000  # cells that the trials have not seen
@@ -63,7 +63,7 @@ def _compared(
     def in_physics() -> Any:
         policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
         policy.load()
-        spec, first = load_robot("configs/robots/panda.yaml"), count(FIRST_SEED, PER_ROBOT)
+        spec, first = load_robot(ROOT / "configs" / "robots" / "panda.yaml"), count(FIRST_SEED, PER_ROBOT)
 
         def cell_of(_: str, task: Task) -> Cell:
             return PhysicalCell(renderer, _seeds(next(first)), steps_of(task))

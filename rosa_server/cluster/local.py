@@ -43,10 +43,19 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
         model = factory.models[replica.model]
         for index in range(replica.workers):
             name = f"{replica.id}/{index}"
-            options = dict(model.options)
+            options = dict(model.cloud.options or model.options) if replica.link_ms else dict(model.options)
             gpu = gpus.get(replica.server, "")
             specs.append(
-                WorkerSpec(name, replica.model, model.backend, endpoint, model.max_batch, options, gpu=gpu)
+                WorkerSpec(
+                    name,
+                    replica.model,
+                    model.backend,
+                    endpoint,
+                    model.max_batch,
+                    options,
+                    gpu=gpu,
+                    far=replica.link_ms > 0,
+                )
             )
     return specs
 
@@ -123,7 +132,7 @@ class LocalCluster:
         worker.worker_id = f"{worker.spec.worker_id}.{worker.life}"
         shm: ShmWriter | None = None
         try:
-            shm = ShmWriter() if hasattr(os, "memfd_create") else None
+            shm = ShmWriter() if hasattr(os, "memfd_create") and not worker.spec.far else None
             fds = shm.fds if shm is not None else ()
             spec = replace(worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds)
             environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None

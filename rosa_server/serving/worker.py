@@ -50,6 +50,7 @@ class WorkerSpec:
     options: dict[str, Any] = field(default_factory=dict)
     parent_pid: int = 0  # the worker ends with this process; 0: with none
     gpu: str = ""  # the only GPU that it sees; empty: all
+    far: bool = False  # it shares no memory with its gateway
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
     def command(self) -> list[str]:

@@ -29,6 +29,7 @@ from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.worker import WorkerSpec
+from rosa_sim.fleet.far import FarLink
 from rosa_sim.fleet.simulation import CHUNK, LARGEST_BATCH, Serving
 
 MESSAGE_MB = 1.0
@@ -72,6 +73,8 @@ class LiveServer:
         self.core = WatchedCore(serving)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         workers = f"ipc://{folder / 'workers'}"
+        links_ms = {r.link_ms for r in serving.placement.replicas.values() if r.link_ms}
+        self._links = {ms: FarLink(workers, f"ipc://{folder / f'far-{ms:g}'}", ms / 1000) for ms in links_ms}
         self.cluster = LocalCluster(_specs(serving, folder, workers, load_s))
         self.gateway = Gateway(
             self.core,
@@ -104,6 +107,8 @@ class LiveServer:
         self.gateway.step(0.0)
         self.gateway.send_drain()
         self.cluster.stop(STOP_S)
+        for link in self._links.values():
+            link.close()
         self.gateway.close()
         for _ in range(2):  # it sees that they have ended, and then closes the memory shared with them
             self.cluster.poll(MonotonicClock().now_s())
@@ -168,5 +173,7 @@ def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list
                 "at_once": replica.at_once or 1,
             }
             name = f"{replica.id}/{number}"
-            specs.append(WorkerSpec(name, replica.model, "emulated", endpoint, None, options))
+            far = replica.link_ms > 0
+            where = f"ipc://{folder / f'far-{replica.link_ms:g}'}" if far else endpoint
+            specs.append(WorkerSpec(name, replica.model, "emulated", where, None, options, far=far))
     return specs

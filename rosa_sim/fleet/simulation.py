@@ -318,7 +318,8 @@ class Simulation:
             self._running_changes(now_s, worker)
             return
         service_s = worker.service_s(len(batch.calls))
-        ends_s = worker.gpu.take(now_s, service_s, self._window)
+        link_s = self._replica(worker).link_ms / 1000
+        ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
         self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
 
     def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:

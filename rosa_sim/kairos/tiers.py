@@ -1,4 +1,4 @@
-"""Servers at the edge and in the cloud, and which of the waiting calls go where (Kairos 3.2.3, lines 15 to 19)."""
+"""Servers at the edge and in the cloud, as the replay of traces knows them (Kairos 3.2.3, lines 15 to 19)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.tiers import Edge, overflow
 
 T = TypeVar("T")
 
@@ -38,16 +39,11 @@ def assign(now_s: float, order: Sequence[T], edge: Tier, cloud: Tier | None) -> 
     would even begin with it.
     """
     to_edge = list(order[: edge.takes(now_s)])
-    to_cloud: list[T] = []
+    rest = order[len(to_edge) :]
     room = 0 if cloud is None else cloud.takes(now_s)
-    if cloud is not None and room:
-        service_s = edge.profile.service_s(edge.max_batch)
-        free_s = edge.profile.service_s(len(to_edge)) if to_edge else edge.busy_until_s - now_s
-        stay = 0
-        for call in order[len(to_edge) :]:
-            wait_s = max(0.0, free_s) + service_s * (stay // edge.max_batch)
-            if len(to_cloud) < room and cloud.latency_s(len(to_cloud) + 1) < wait_s:
-                to_cloud.append(call)
-            else:
-                stay += 1
-    return to_edge, to_cloud
+    if cloud is None or not room:
+        return to_edge, []
+    free_s = edge.profile.service_s(len(to_edge)) if to_edge else edge.busy_until_s - now_s
+    standing = Edge(free_s, edge.profile.service_s(edge.max_batch), edge.max_batch)
+    gone = overflow(standing, [math.inf] * len(rest), room, cloud.latency_s)
+    return to_edge, [rest[position] for position in gone]

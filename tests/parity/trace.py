@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import parse_factory
+from rosa_contract.config import Factory, parse_factory
 from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
@@ -66,11 +66,42 @@ def serving() -> Serving:
     return Serving(FACTORY, Placement(REPLICAS, ROUTES), SERVICES)
 
 
+TIERS_FACTORY = parse_factory("""
+server_cluster: {num_servers: 2}
+robot_fleet: [{task: sort, num_robots: 3}, {task: pack, num_robots: 1}]
+sort:
+  pipeline: {action_period_ms: 850}
+  components: {system1: {model: policy, slo_ms: 1000}}
+pack:
+  pipeline: {action_period_ms: 1000}
+  components: {system1: {model: policy, slo_ms: 1000}}
+""")
+TIERS_ROBOTS = [
+    Joining("sort-0", "sort", 0.0),
+    Joining("pack-0", "pack", 0.10),  # waits for 0.2 s, sooner than an answer from the cloud in 0.26 s
+    Joining("sort-1", "sort", 0.16),  # would wait for 0.44 s
+    Joining("sort-2", "sort", 0.27),  # would wait for 0.33 s
+]
+TIERS_END_S = 1.7
+
+
+def tiers() -> Serving:
+    """One server at the edge and a faster one in the cloud, 100 ms away."""
+    edge = Replica("edge", "policy", "edge", batch=1, pool="policies", service_ms={1: 300.0})
+    cloud = Replica("cloud", "policy", "cloud", batch=1, pool="policies", service_ms={1: 60.0}, link_ms=100.0)
+    slots = ("sort/0", "sort/1", "sort/2", "pack/0")
+    placement = Placement({"edge": edge, "cloud": cloud}, {slot: {"system1": "edge"} for slot in slots})
+    services = {"edge": BatchProfile({1: 300.0}), "cloud": BatchProfile({1: 60.0})}
+    return Serving(TIERS_FACTORY, placement, services)
+
+
 @dataclass
 class Record(Meter):
     """Everything that was decided, with the time since the start."""
 
     started_s: float = 0.0
+    factory: Factory = FACTORY
+    robots: Sequence[Joining] = tuple(ROBOTS)
     sends: list[tuple[float, str, str, int]] = field(default_factory=list)
     ends: list[tuple[float, str, str, int, str]] = field(default_factory=list)
     batches: list[tuple[float, str, tuple[tuple[str, int], ...]]] = field(default_factory=list)
@@ -78,7 +109,7 @@ class Record(Meter):
     late_results: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__init__(tasks_of(FACTORY, ROBOTS), 0.0, 1e12)
+        super().__init__(tasks_of(self.factory, self.robots), 0.0, 1e12)
 
     def sent(self, robot: VirtualRobot, send: Send, now_s: float) -> None:
         self.sends.append((now_s - self.started_s, robot.name, send.component, send.request_id))
@@ -121,6 +152,14 @@ def simulated() -> Record:
     return record
 
 
+def simulated_tiers() -> Record:
+    """The tiers under the simulated clock."""
+    record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
+    simulation = Simulation(tiers(), TIERS_ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
+    simulation.run(TIERS_END_S)
+    return record
+
+
 def stalls(stop: threading.Event) -> float:
     """The longest time that this machine gave no processor to a thread that wanted one, until `stop`."""
     longest_s, last_s = 0.0, time.monotonic()
@@ -132,9 +171,21 @@ def stalls(stop: threading.Event) -> float:
 
 def live(folder: Path) -> tuple[Record, float]:
     """The trace over ZeroMQ, with a real gateway and worker processes; and the machine's longest stall meanwhile."""
-    clock = MonotonicClock()
     # What was lost stays lost: a worker that starts again takes longer than the rest of the trace.
     server = LiveServer(serving(), folder, load_s=2 * (END_S - KILL_S))
+    return _live(server, Record(), END_S, KILL_S, LOST)
+
+
+def live_tiers(folder: Path) -> tuple[Record, float]:
+    """The tiers over ZeroMQ; the messages of the worker in the cloud take 100 ms each way."""
+    record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
+    return _live(LiveServer(tiers(), folder), record, TIERS_END_S, float("inf"), ())
+
+
+def _live(
+    server: LiveServer, record: Record, end_s: float, lose_s: float, drop: Collection[tuple[str, int]]
+) -> tuple[Record, float]:
+    clock = MonotonicClock()
     stop = threading.Event()
     kill_s = [float("inf")]
 
@@ -151,16 +202,18 @@ def live(folder: Path) -> tuple[Record, float]:
             server.step()
             assert clock.now_s() < patience_s, "the workers did not start within a minute"
         started_s = clock.now_s() + 0.1
-        record = Record(started_s=started_s)
+        record.started_s = started_s
         server.core.watch = record.watch
-        kill_s[0] = started_s + KILL_S
+        kill_s[0] = started_s + lose_s
         thread = threading.Thread(target=serve)
         thread.start()
         watcher = ThreadPoolExecutor(1)
         stalled = watcher.submit(stalls, stop)
         try:
-            fleet = LiveFleet(server.gateway.robots_endpoint, FACTORY, ROBOTS, record, started_s, drop=LOST)
-            fleet.run(started_s + END_S)
+            fleet = LiveFleet(
+                server.gateway.robots_endpoint, record.factory, record.robots, record, started_s, drop=drop
+            )
+            fleet.run(started_s + end_s)
             server.core.watch = None  # what follows is the end, and no part of the trace
             fleet.close()
         finally:

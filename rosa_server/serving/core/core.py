@@ -191,7 +191,9 @@ class ServingCore:
         placed = self.router.placement.replicas[replica]
         queue = self.router.failover.feeds_from(replica)
         together = min(placed.at_once or 1, ready.at_once)
-        worker = self.pool.add(ready, replica, queue, min(cap, ready.max_batch), together)
+        worker = self.pool.add(
+            ready, replica, queue, min(cap, ready.max_batch), together, placed.link_ms / 1000
+        )
         planned = placed.batch
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}

@@ -44,6 +44,8 @@ class Dispatcher:
                 self.replicas[replica.queue] = ReplicaState(
                     replica, queue_limit, profile, self._agenda, self._ranking
                 )
+            if replica.link_ms:
+                self.replicas[replica.queue].cloud_profile = BatchProfile(replica.service_ms)
         self._out: list[Action] = []
 
     def actions(self) -> list[Action]:
@@ -114,7 +116,7 @@ class Dispatcher:
             return False
         self.pool.finish(worker, done.batch_id, now_s)
         size = batch.size
-        self.replicas[batch.queue].batcher.profile.learn(size, done.inference_ms)
+        self.replicas[batch.queue].profile_of(worker).learn(size, done.inference_ms)
         self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             self._ranking.executed(now_s, call, done.inference_ms / 1000, not cause)

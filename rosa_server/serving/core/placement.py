@@ -32,6 +32,8 @@ class Replica:
     # Calls that run at a time, each answered by itself, where the worker can do that; None: whole batches only.
     at_once: int | None = None
     service_ms: Mapping[int, float] = field(default_factory=dict)  # expected of a batch, by its size
+    # One way to a server in the cloud, which takes of its pool what the edge would begin with too late; 0: at the edge.
+    link_ms: float = 0.0
 
     @property
     def queue(self) -> str:
@@ -71,13 +73,20 @@ class Placement:
 
     def replica_of(self, worker_id: str, model: str) -> str | None:
         """The replica that a worker belongs to; None for an unknown worker."""
-        replica = self.replicas.get(model if self.routes is None else replica_name(worker_id))
+        replica = self.replicas.get(replica_name(worker_id))
+        if replica is None and self.routes is None:
+            replica = self.replicas.get(model)
         return replica.id if replica is not None and replica.model == model else None
 
 
 def replica_name(worker_id: str) -> str:
     """`gpu0/0.1` -> `gpu0`. A worker's name is that of its replica, its number, and how often it was started."""
     return worker_id.rpartition("/")[0]
+
+
+def cloud_name(model: str) -> str:
+    """The replica of a model in the cloud, where there is no schedule."""
+    return f"{model}@cloud"
 
 
 def unplanned(factory: Factory) -> Placement:
@@ -87,6 +96,11 @@ def unplanned(factory: Factory) -> Placement:
     for name in sorted(used):
         model = factory.models.get(name)
         workers = model.workers if model is not None else 1
+        cloud = model.cloud if model is not None else None
+        pool = name if cloud is not None and cloud.workers else ""
         # Nothing is planned, so a worker that batches continuously gets as many calls at a time as it takes.
-        replicas[name] = Replica(name, name, name, workers=workers, at_once=UNPLANNED_AT_ONCE)
+        replicas[name] = Replica(name, name, name, workers, pool=pool, at_once=UNPLANNED_AT_ONCE)
+        if cloud is not None and cloud.workers:
+            away = cloud_name(name)
+            replicas[away] = Replica(away, name, away, cloud.workers, pool=pool, link_ms=cloud.link_ms)
     return Placement(replicas)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rosa_contract.messages import WorkerReady
 from rosa_server.serving.core.ledger import Call
+from rosa_server.serving.core.tiers import AWAY
 
 CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
 PREFETCH_S = (
@@ -41,12 +42,13 @@ class WorkerState:
     max_batch: int
     # Calls that it runs at a time, each answered by itself; 1: it runs whole batches, one after another.
     at_once: int = 1
+    link_s: float = 0.0  # one way; 0: it is at the edge
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
 
     @property
     def credits(self) -> int:
         """Batches that it may hold."""
-        return max(CREDITS, self.at_once)
+        return max(CREDITS, self.at_once, AWAY if self.link_s else 0)
 
     def free_at_s(self, now_s: float) -> float | None:
         """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
@@ -75,9 +77,15 @@ class WorkerPool:
         return self._workers.get(worker_id)
 
     def add(
-        self, ready: WorkerReady, replica: str, queue: str, max_batch: int, at_once: int = 1
+        self,
+        ready: WorkerReady,
+        replica: str,
+        queue: str,
+        max_batch: int,
+        at_once: int = 1,
+        link_s: float = 0.0,
     ) -> WorkerState:
-        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once)
+        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s)
         self._workers[ready.worker_id] = worker
         self._of_queue.setdefault(queue, []).append(worker)
         return worker
@@ -101,19 +109,28 @@ class WorkerPool:
         """Whether a replica has a warm worker of its own."""
         return any(worker.replica == replica for worker in self._workers.values())
 
+    def edge(self, queue: str) -> Sequence[WorkerState]:
+        """The workers of a queue that are no link away."""
+        return [worker for worker in self.of(queue) if not worker.link_s]
+
     def held(self, queue: str) -> int:
         """How many calls the workers of a queue hold."""
         return sum(len(batch.calls) for worker in self.of(queue) for batch in worker.batches.values())
 
     def idle(self, queue: str) -> int:
-        """How many workers of a queue hold nothing."""
-        return sum(not worker.batches for worker in self.of(queue))
+        """How many workers of a queue at the edge hold nothing."""
+        return sum(not worker.batches and not worker.link_s for worker in self.of(queue))
 
-    def soonest(self, queue: str, now_s: float) -> tuple[WorkerState | None, float | None]:
-        """The worker of this queue that may take a batch first, and when; (None, None) when none has credit."""
+    def soonest(
+        self, queue: str, now_s: float, cloud: bool = False
+    ) -> tuple[WorkerState | None, float | None]:
+        """The worker of this queue at the edge, or in the cloud, that may take a batch first, and when; (None, None)
+        when none has credit."""
         best: WorkerState | None = None
         best_key: tuple[float, int] | None = None
         for worker in self.of(queue):
+            if bool(worker.link_s) is not cloud:
+                continue
             free_s = worker.free_at_s(now_s)
             if free_s is None:
                 continue
@@ -157,7 +174,7 @@ class WorkerPool:
     def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
         """A batch has ended. The next one begins only now, so its expected end is corrected."""
         del worker.batches[batch_id]
-        if worker.at_once > 1:
+        if worker.at_once > 1 or worker.link_s:  # one that is away has begun with the next one long ago
             return
         start_s = now_s
         for batch in worker.batches.values():

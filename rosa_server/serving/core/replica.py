@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from functools import partial
 
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
@@ -13,6 +14,7 @@ from rosa_server.serving.core.pace import Pace
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.tiers import Edge, overflow
 
 
 class Agenda:
@@ -63,6 +65,7 @@ class ReplicaState:
         self.number = agenda.number()
         self.queue = RequestQueue(queue_limit, ranking)
         self.batcher = Batcher(1, profile)
+        self.cloud_profile = BatchProfile({})  # of the workers that are a link away
         self.callers = 0  # streams that may send it calls
         self.pace = Pace()
         self._spread = False
@@ -85,7 +88,7 @@ class ReplicaState:
 
     def batch_as(self, plan: Replica, pool: WorkerPool) -> None:
         """Batch as planned for `plan`: another replica, while this one stands in for it."""
-        workers = pool.of(self.name)
+        workers = pool.edge(self.name) or pool.of(self.name)
         most = [1 if worker.at_once > 1 else worker.max_batch for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
         self.batcher.max_batch = min([*most, *planned]) if most else 1
@@ -97,7 +100,7 @@ class ReplicaState:
         hz = 0.0
         for worker in pool.of(self.name):
             size = worker.at_once if worker.at_once > 1 else self.batcher.max_batch
-            service_s = self.batcher.profile.service_s(size)
+            service_s = self.profile_of(worker).service_s(size)
             hz += size / service_s if service_s > 0 else math.inf
         return hz
 
@@ -125,8 +128,48 @@ class ReplicaState:
             calls = self.queue.take([waiting[index] for index in kept[:count]])
             self.queue.ranking.dispatched(calls, self.queue)
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
+        away, cloud_s = self._overflow(now_s, pool)
+        given += away
+        again_s = min(again_s, cloud_s)
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
+
+    def profile_of(self, worker: WorkerState) -> BatchProfile:
+        """The times of a worker's batches."""
+        return self.cloud_profile if worker.link_s else self.batcher.profile
+
+    def _overflow(self, now_s: float, pool: WorkerPool) -> tuple[list[tuple[WorkerState, Batch]], float]:
+        """Give the cloud what the edge would begin with too late. Also returns when to ask again."""
+        given: list[tuple[WorkerState, Batch]] = []
+        while self.queue:
+            worker, free_s = pool.soonest(self.name, now_s, cloud=True)
+            if worker is None or free_s is None:
+                break
+            if free_s > now_s:
+                return given, free_s
+            self.queue.rank_at(now_s)
+            waiting = self.queue.in_order()
+            profile, edge = self.cloud_profile, self._edge(now_s, pool)
+            budgets_s = [call.deadline_s - now_s for call in waiting]
+            gone = overflow(edge, budgets_s, worker.max_batch, partial(self._cloud_latency_s, worker.link_s))
+            if not gone:
+                break
+            calls = self.queue.take([waiting[position] for position in gone])
+            self.queue.ranking.dispatched(calls, self.queue)
+            service_s = profile.service_s(len(calls)) if profile.known else None
+            given.append((worker, pool.give(worker, calls, now_s, service_s)))
+        return given, math.inf
+
+    def _cloud_latency_s(self, link_s: float, size: int) -> float:
+        return 2 * link_s + self.cloud_profile.service_s(size)
+
+    def _edge(self, now_s: float, pool: WorkerPool) -> Edge:
+        """How soon the edge's workers run what waits; never, when there is none."""
+        workers, size = pool.edge(self.name), self.batcher.max_batch
+        ends_s = [max((b.expected_end_s for b in w.batches.values()), default=now_s) for w in workers]
+        free_in_s = min(ends_s, default=math.inf) - now_s
+        places = sum(worker.at_once if worker.at_once > 1 else size for worker in workers)
+        return Edge(free_in_s, self.batcher.profile.service_s(size), places)
 
     def _share(self, waiting: int, pool: WorkerPool) -> int:
         """The most that one worker of a pool takes of what waits: while others are idle, no more than its part, as

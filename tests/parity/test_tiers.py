@@ -1,0 +1,54 @@
+"""What goes to the cloud, the simulator and the live server decide alike, over a link of 100 ms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.parity import trace
+from tests.parity.test_parity import KEPT_APART_S, TOLERANCE_S
+
+
+@pytest.fixture(scope="module")
+def simulated() -> trace.Record:
+    return trace.simulated_tiers()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> trace.Record:
+    """Played again when the machine itself stood still for longer than the trace keeps its events apart."""
+    for _ in range(4):
+        record, stalled_s = trace.live_tiers(Path(tmp_path_factory.mktemp("tiers")))
+        if stalled_s < KEPT_APART_S:
+            break
+    return record
+
+
+def runs(record: trace.Record) -> dict[str, list[tuple[str, int]]]:
+    """Server -> the calls that it was given, in order."""
+    return {
+        server: [call for _, name, calls in record.batches if name == server for call in calls]
+        for server in ("edge", "cloud")
+    }
+
+
+def test_the_simulated_cloud_takes_what_would_wait_too_long(simulated: trace.Record) -> None:
+    assert [robot for robot, _ in runs(simulated)["edge"][:2]] == ["sort-0", "pack-0"]
+    assert [robot for robot, _ in runs(simulated)["cloud"]] == ["sort-1", "sort-2", "sort-2"]
+    took = {(robot, number): at_s for at_s, robot, _, number, _ in simulated.ends}
+    sent = {(robot, number): at_s for at_s, robot, _, number in simulated.sends}
+    first = runs(simulated)["cloud"][0]
+    assert took[first] - sent[first] == pytest.approx(2 * 0.1 + 0.06 + 2 * 0.0005, abs=1e-6)
+    assert {ending for *_, ending in simulated.ends} == {"in_time"}
+
+
+def test_the_live_server_sends_the_same_calls_away(simulated: trace.Record, live: trace.Record) -> None:
+    assert runs(live) == runs(simulated)
+    assert live.replies == simulated.replies
+
+
+def test_and_their_answers_come_at_the_same_times(simulated: trace.Record, live: trace.Record) -> None:
+    assert [row[1:] for row in live.ends] == [row[1:] for row in simulated.ends]
+    for expected, found in zip(simulated.ends, live.ends, strict=True):
+        assert found[0] == pytest.approx(expected[0], abs=TOLERANCE_S)
