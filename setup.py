@@ -62,10 +62,13 @@ setup(
         # Commands of `rosa` from packages that the server must not import.
         "rosa.commands": [
             "bench = rosa_sim.fleet.command",
+            "doctor = rosa_client.commands.doctor",
             "operator = rosa_client.operator_cli",
             "run = rosa_client.commands.run",
         ],
-        # What `rosa check` asks of them about a robot file: spec -> problems.
+        # What `rosa doctor` asks of the server's package: factory file, robot file -> tasks that the robot fits.
+        "rosa.fit_checks": ["models = rosa_server.commands.check:fits"],
+        # What `rosa check` asks of the robot's package about a robot file: spec -> problems.
         "rosa.robot_checks": ["drivers_and_poses = rosa_client.robot_check:robot_problems"],
     },
     zip_safe=False,

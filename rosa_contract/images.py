@@ -62,7 +62,7 @@ def decode_image(image: EncodedImage) -> Rgb:
                 f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}",
             )
         return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
-    real = _written_size(image.encoding, image.data)
+    real = written_size(image.encoding, image.data)
     if real != size:
         raise CodecError(
             "bad_image", f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}"
@@ -84,7 +84,8 @@ def check_size(height: int, width: int) -> None:
         raise CodecError("too_large", f"image: both sides must be 1..{MAX_SIDE_PX} px, got {width}x{height}")
 
 
-def _written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:
+def written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:
+    """(height, width) px that a jpeg or png file announces. Raises `CodecError` for other bytes."""
     raw = bytes(memoryview(data)[: 1 << 20])
     size = _png_size(raw) if encoding == "png" else _jpeg_size(raw)
     if size is None:

@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     paths = [arguments.file] + ([arguments.other] if arguments.other else [])
     try:
         contents = [(path, _checked(path, arguments)) for path in paths]
-        fits = _fits(*contents) if arguments.other else []
+        fitting = _fits(*contents) if arguments.other else []
     except ConfigError as error:
         if not arguments.json:
             raise
@@ -48,13 +48,13 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     if arguments.json:
         bodies = [_body(path, content) for path, content in contents]
-        one = bodies[0] if len(bodies) == 1 else {"files": bodies, "valid": True, "fits": fits}
+        one = bodies[0] if len(bodies) == 1 else {"files": bodies, "valid": True, "fits": fitting}
         print(json.dumps(one, indent=2, default=dict))
         return 0
     for path, content in contents:
         print(f"{path}: a valid {_kind(content)} file")
         print("\n".join(factory_lines(content) if isinstance(content, Factory) else robot_lines(content)))
-    print("\n".join(fits), end="\n" if fits else "")
+    print("\n".join(fitting), end="\n" if fitting else "")
     return 0
 
 
@@ -108,6 +108,11 @@ def _body(path: str, content: Factory | RobotSpec) -> dict[str, Any]:
         "content": dataclasses.asdict(content),
     }
     return said if isinstance(content, RobotSpec) else {**said, "served": bool(content.models)}
+
+
+def fits(factory: str, robot: str) -> list[str]:
+    """Which tasks of a factory file the robot of a robot file fits. Raises `ConfigError` when it fits none."""
+    return _fits((factory, load_any(factory)), (robot, load_any(robot)))
 
 
 def _fits(first: Content, second: Content) -> list[str]:

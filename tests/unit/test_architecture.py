@@ -25,6 +25,8 @@ PURE = (
     "rosa_client/motion",
     "rosa_client/sensing",
     "rosa_client/operator/",
+    "rosa_client/doctor/judges",
+    "rosa_client/calibration",
     "rosa_contract",
     "rosa_server/serving/core",
     "rosa_server/engines/pipelined_decode/pipe.py",

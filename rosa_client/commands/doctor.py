@@ -1,0 +1,164 @@
+"""`rosa doctor ROBOT.yaml`: on the robot's machine, before the first motion. Nothing moves, nothing is published."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rosa_client.doctor.judges.arm import judge_address, judge_arm
+from rosa_client.doctor.judges.finding import Finding, skipped, status_of, summary
+from rosa_client.doctor.judges.gateway import judge_gateway, judge_keys
+from rosa_client.doctor.judges.host import judge_host
+from rosa_client.doctor.judges.needs import judge_needs
+from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
+from rosa_client.greeting import robot_id_of
+from rosa_contract.config import load_factory
+from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.say import say
+
+HARD_REAL_TIME = ("franka",)  # arm drivers whose 1 kHz loop runs on this machine
+ADDRESSES = ("address", "host", "hostname", "robot_ip")  # how an arm's settings may name its machine
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """`rosa doctor`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "doctor",
+        help="look at a robot before its first motion: machine, network, arm, cameras, keys",
+        description="Look at everything that a robot needs before its first motion, on the robot's machine. Start its "
+        "nodes first to have cameras and arm looked at too. Nothing moves. One line per check: ok, warn, fail or "
+        "skipped, what was found, what to do. Exit status: 0 nothing failed, 1 something did, 2 wrong input.",
+    )
+    parser.add_argument("robot", help="robot file (YAML)")
+    parser.add_argument(
+        "--gateway", default="", metavar="ENDPOINT", help="server, such as tcp://gpu-box:5570"
+    )
+    parser.add_argument(
+        "--config", default="", metavar="FILE", help="factory file: deadlines and models' needs"
+    )
+    parser.add_argument("--keys", default="", metavar="FOLDER", help="key folder of this robot")
+    parser.add_argument(
+        "--name", default="panda0", help="its namespace and name at the server; default: panda0"
+    )
+    parser.add_argument(
+        "--arm", default="", metavar="HOST[:PORT]", help="the arm's address; default: the robot file's"
+    )
+    parser.add_argument("--recordings", default=".", metavar="FOLDER", help="whose disk is looked at")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=3.0, metavar="S", help="listen to cameras so long, s"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Raises `ConfigError` for a file that is wrong."""
+    spec = load_robot(arguments.robot)
+    tightest = tightest_call(arguments.config) if arguments.config else None
+    findings: list[Finding] = []
+    width = max(len(f"camera.{name}") for name in [*spec.cameras, "joint_states"])
+    for finding in check(arguments, spec, tightest):
+        findings.append(finding)
+        if not arguments.json:
+            say(finding.line(width))
+    if arguments.json:
+        checks = [dataclasses.asdict(finding) for finding in findings]
+        say(
+            json.dumps({"robot": arguments.robot, "fit": not status_of(findings), "checks": checks}, indent=2)
+        )
+    else:
+        say(summary(findings))
+    return status_of(findings)
+
+
+def check(
+    arguments: argparse.Namespace, spec: RobotSpec, tightest: tuple[str, float] | None
+) -> Iterator[Finding]:
+    """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
+    from rosa_client.doctor.probes.host import ClockWatch, host_fact
+    from rosa_client.doctor.probes.needs import needs_fact
+
+    watch = ClockWatch()
+    hard = spec.arm_driver in HARD_REAL_TIME
+    settings: Mapping[str, Any] = getattr(spec, "arm", {})
+    yield judge_needs(needs_fact(arguments.config, arguments.robot) if arguments.config else None)
+    yield from _server(arguments, tightest)
+    yield from _address(arguments.arm or _address_of(settings), hard)
+    yield from _robot(arguments, spec, controllers_of(spec.arm_driver, settings))
+    yield from judge_host(host_fact(arguments.recordings, watch), hard)
+
+
+def _server(arguments: argparse.Namespace, tightest: tuple[str, float] | None) -> Iterator[Finding]:
+    from rosa_client.doctor.probes.gateway import gateway_fact, keys_fact
+
+    name = robot_id_of(arguments.name)
+    kept, keys = keys_fact(arguments.keys, name, arguments.gateway)
+    asked = None
+    if not arguments.gateway:
+        yield skipped("gateway", "no_gateway", "no --gateway given")
+    elif kept.problem:
+        yield skipped("gateway", "bad_keys", "not asked without usable keys")
+    else:
+        asked = gateway_fact(arguments.gateway, name, keys)
+        yield from judge_gateway(asked, tightest)
+    yield judge_keys(kept, asked, name)
+
+
+def _address(address: str, hard: bool) -> list[Finding]:
+    if not address:
+        return judge_address(None, hard)
+    from rosa_client.doctor.probes.address import FCI_PORT, address_fact
+
+    host, colon, port = address.partition(":")
+    return judge_address(address_fact(host, int(port) if colon and port.isdigit() else FCI_PORT), hard)
+
+
+def _robot(
+    arguments: argparse.Namespace, spec: RobotSpec, controllers: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    try:
+        from rosa_client.doctor.probes.topics import listen
+    except ImportError as error:
+        why = f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"
+        yield skipped("arm", "no_ros", why)
+        yield from (not_asked(name, why) for name in spec.cameras)
+        return
+    pictures, arm = listen(arguments.name, spec.cameras, controllers, arguments.seconds)
+    yield from judge_arm(spec.arm_driver, spec.joints, arm)
+    for fact in pictures:
+        yield judge_pictures(fact, spec.cameras[fact.camera])
+
+
+def controllers_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Controller -> topics, one of which it listens to; none for an arm that is not behind ros2_control."""
+    if driver != "ros2_control":
+        return {}
+    namespace = str(settings.get("namespace", "/")).strip("/")
+    name = str(settings.get("controller", "joint_trajectory_controller")).strip("/")
+    place = "/" + "/".join(part for part in (namespace, name) if part)
+    return {place: [f"{place}/joint_trajectory", f"{place}/commands"]}
+
+
+def tightest_call(config: str) -> tuple[str, float]:
+    """The call with the shortest deadline of a factory file, and that deadline in ms. Raises `ConfigError`."""
+    calls = [
+        (component.slo_ms, f"{task}.{name}")
+        for task, body in load_factory(config).tasks.items()
+        for name, component in body.components.items()
+    ]
+    deadline_ms, call = min(calls)
+    return call, deadline_ms
+
+
+def _address_of(settings: Mapping[str, Any]) -> str:
+    return next((str(settings[key]) for key in ADDRESSES if settings.get(key)), "")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.5 <= value <= 600:
+        raise argparse.ArgumentTypeError(f"expected seconds from 0.5 to 600, got {text}")
+    return value

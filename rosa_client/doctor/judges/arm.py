@@ -1,0 +1,114 @@
+"""The arm: whether it can be reached, what it is doing, what is wrong with it, and whether its joints are heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+
+# Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
+# the controller and the control box need their shares.
+FCI_WARN_MS, FCI_FAIL_MS = 0.5, 1.0
+JOINT_STATES_LEAST_HZ = 20.0
+
+
+@dataclass(frozen=True)
+class AddressFact:
+    """A machine on the network: whether its port takes connections, and how fast it answers a ping."""
+
+    host: str
+    port: int
+    connected: bool
+    problem: str = ""
+    pings_ms: Sequence[float] = ()
+    sent: int = 0  # pings; 0: there is no ping here
+
+
+@dataclass(frozen=True)
+class ArmFact:
+    """What the robot's topics say. `state` is empty where no arm node is heard."""
+
+    state: str = ""  # holding, playing or moving
+    fault: str = ""
+    emergency_stop: bool = False
+    joints: Sequence[str] = ()  # of joint_states; empty: none came
+    joints_hz: float = 0.0
+    # With ros2_control: name -> whether somebody is there.
+    controllers: dict[str, bool] = field(default_factory=dict)
+
+
+def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding]:
+    """Mode and errors, and joint states, as far as the topics tell. `joints`: the names in the robot file."""
+    findings = []
+    for name, there in fact.controllers.items():
+        check = f"controller.{name.strip('/').replace('/', '.')}"
+        words = (
+            "start it: ros2 control switch_controllers --activate NAME; then `ros2 control list_controllers`"
+        )
+        missing = Finding(check, FAIL, "no_controller", f"nobody is at {name}", words)
+        findings.append(fine(check, f"{name} is there") if there else missing)
+    return [*findings, _state(driver, fact), _joints(joints, fact)]
+
+
+def _state(driver: str, fact: ArmFact) -> Finding:
+    check = "arm"
+    if fact.emergency_stop:
+        do = 'release it: rosa operator release ROBOT --why "..."'
+        return Finding(check, FAIL, "emergency_stop", "its emergency stop is latched", do)
+    if fact.fault:
+        do = "recover it as docs/franka.md says; an arm with a fault takes no order"
+        return Finding(check, FAIL, "arm_fault", f"it cannot move: {fact.fault}", do)
+    if fact.state:
+        return fine(check, f"driver {driver}: {fact.state}, no fault")
+    return skipped(
+        check, "not_heard", "no arm node is heard", "start the robot's nodes to see mode and errors"
+    )
+
+
+def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
+    check = "joint_states"
+    if not fact.joints:
+        return skipped(check, "not_heard", "none are heard", "start the robot's nodes")
+    missing = [name for name in joints if name not in fact.joints]
+    if missing:
+        words = f"{', '.join(missing)} missing; heard: {', '.join(fact.joints)}"
+        return Finding(
+            check, FAIL, "wrong_joints", words, "correct `joints` in the robot file: prefixes differ"
+        )
+    if fact.joints_hz < JOINT_STATES_LEAST_HZ:
+        words = (
+            f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {JOINT_STATES_LEAST_HZ:g} at least"
+        )
+        return Finding(check, WARN, "slow", words, "raise the rate of the joint_state_broadcaster")
+    return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")
+
+
+def judge_address(fact: AddressFact | None, hard_real_time: bool) -> list[Finding]:
+    """The arm's own address, where it has one."""
+    if fact is None:
+        return [skipped("arm_address", "no_address", "this arm's driver uses none")]
+    place = f"{fact.host}:{fact.port}"
+    if not fact.connected:
+        words = f"{place} takes no connection: {fact.problem}"
+        do = "check cable and address; in Desk unlock the brakes and activate FCI"
+        return [Finding("arm_address", FAIL, "unreachable", words, do)]
+    return [fine("arm_address", f"{place} takes connections"), _ping(fact, hard_real_time)]
+
+
+def _ping(fact: AddressFact, hard: bool) -> Finding:
+    check = "arm_network"
+    times = sorted(fact.pings_ms)
+    if not fact.sent:
+        return skipped(check, "no_ping", "there is no `ping` here", "sudo apt-get install iputils-ping")
+    if len(times) < fact.sent:
+        words = f"{fact.sent - len(times)} of {fact.sent} pings to {fact.host} had no answer"
+        return Finding(
+            check, FAIL if hard else WARN, "lost_messages", words, "connect the arm by its own cable"
+        )
+    words = f"ping {times[len(times) // 2]:.2f} ms, slowest {times[-1]:.2f} ms"
+    if not hard or times[-1] <= FCI_WARN_MS:
+        return fine(check, words)
+    level = FAIL if times[-1] > FCI_FAIL_MS else WARN
+    do = "connect the arm to a network card of its own, without a switch; docs/franka.md"
+    return Finding(check, level, "slow", f"{words}: the arm's period is 1 ms", do)

@@ -1,0 +1,132 @@
+"""A camera: whether its pictures come at their rate, in their size, sharp, well lit and changing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import cv2
+import numpy as np
+
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.sensing.frozen_picture import fingerprint
+from rosa_contract.cameras import CameraSpec
+from rosa_contract.images import EncodedImage, Rgb
+
+OK_SHARE, WARN_SHARE = (
+    0.9,
+    0.7,
+)  # of the rate in the robot file; the camera node's diagnostics use the second too
+# Variance of the Laplacian of the grey picture, brought to 96 pixels of height first, so that it depends little on the
+# resolution. The simulated cell has 700 to 3,900; blurred by 2 % of its height 9 to 23.
+SHARP = 30.0
+SHARPNESS_HEIGHT_PX = 96
+DARK, BRIGHT = 12.0, 243.0  # mean grey of a covered lens, and of one that looks into the sun
+ENOUGH = 5  # pictures; with fewer, equal ones say nothing
+
+
+@dataclass(frozen=True)
+class PicturesFact:
+    """What came of one camera within `seconds`."""
+
+    camera: str
+    publishers: int
+    count: int = 0
+    seconds: float = 0.0
+    largest_gap_s: float = 0.0
+    size: tuple[int, int] = (0, 0)  # (width, height) of the newest, px
+    distinct: int = 0  # pictures that differ from all others
+    sharpness: float = 0.0  # median, as `sharpness_of`
+    brightness: float = 0.0  # median of the mean grey, 0..255
+    changed: float = 0.0  # median of the mean difference between neighbours, grey levels
+    problem: str = ""  # why a picture could not be read
+
+
+def sharpness_of(rgb: Rgb) -> float:
+    """Variance of the Laplacian of `rgb` (height, width, 3) at `SHARPNESS_HEIGHT_PX`."""
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    scale = SHARPNESS_HEIGHT_PX / grey.shape[0]
+    if scale < 1:
+        grey = cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    return float(cv2.Laplacian(grey, cv2.CV_64F).var())
+
+
+def pictures_fact(
+    camera: str,
+    publishers: int,
+    pictures: Sequence[tuple[float, EncodedImage, Rgb]],
+    seconds: float,
+    problem: str = "",
+) -> PicturesFact:
+    """From `pictures`: (time of arrival s, as it came, decoded (height, width, 3))."""
+    if not pictures:
+        return PicturesFact(camera, publishers, seconds=seconds, problem=problem)
+    times = [at_s for at_s, _, _ in pictures]
+    greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, _, rgb in pictures]
+    differences = [float(np.abs(a - b).mean()) for a, b in pairwise(greys) if a.shape == b.shape]
+    height, width = pictures[-1][2].shape[:2]
+    return PicturesFact(
+        camera,
+        publishers,
+        len(pictures),
+        seconds,
+        max(np.diff(times), default=seconds),
+        (width, height),
+        len({fingerprint(image) for _, image, _ in pictures}),
+        float(np.median([sharpness_of(rgb) for _, _, rgb in pictures])),
+        float(np.median([grey.mean() for grey in greys])),
+        float(np.median(differences)) if differences else 0.0,
+        problem,
+    )
+
+
+def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
+    """The worst of what is wrong with one camera, in one line."""
+    check = f"camera.{fact.camera}"
+    if not fact.count:
+        return _nothing(check, fact)
+    rate_hz = fact.count / fact.seconds
+    seen = f"{rate_hz:.1f} of {spec.rate_hz:g} Hz, sharpness {fact.sharpness:.0f}"
+    if fact.problem:
+        return Finding(check, FAIL, "unreadable", fact.problem, "compare `encoding` in the robot file")
+    if fact.size != (spec.width, spec.height):
+        width, height = fact.size
+        words = f"pictures are {width}x{height} px, the robot file says {spec.width}x{spec.height}"
+        return Finding(check, FAIL, "wrong_size", words, "correct `width` and `height`, or the camera's mode")
+    if fact.distinct == 1 and fact.count >= ENOUGH:
+        words = f"{fact.count} pictures in {fact.seconds:.1f} s are all the same: a frozen camera"
+        return Finding(
+            check, FAIL, "frozen", words, "move something in view and ask again; then plug it in anew"
+        )
+    if rate_hz < OK_SHARE * spec.rate_hz:
+        level = WARN if rate_hz >= WARN_SHARE * spec.rate_hz else FAIL
+        words = f"{seen}: too slow, with a gap of {1000 * fact.largest_gap_s:.0f} ms"
+        return Finding(
+            check, level, "slow", words, "give each camera a USB controller of its own, or lower rate_hz"
+        )
+    if not DARK <= fact.brightness <= BRIGHT:
+        cause, how = ("dark", "black") if fact.brightness < DARK else ("bright", "overexposed")
+        words = f"{seen}, but the pictures are {how} (mean grey {fact.brightness:.0f} of 255)"
+        return Finding(check, WARN, cause, words, "take off the cap, check light and exposure")
+    if fact.sharpness < SHARP:
+        words = f"{seen}: out of focus, dirty, or looking at an empty surface"
+        return Finding(check, WARN, "blurred", words, "focus, clean the lens, look at the picture")
+    return fine(check, f"{seen}, changing by {fact.changed:.1f} grey levels a picture")
+
+
+def _nothing(check: str, fact: PicturesFact) -> Finding:
+    if fact.problem:
+        return Finding(check, FAIL, "unreadable", fact.problem, "see docs/add_a_robot.md")
+    if not fact.publishers:
+        words = "nobody publishes its pictures"
+        return Finding(
+            check, FAIL, "no_publisher", words, "start the robot's nodes, or this camera's own node"
+        )
+    words = f"its node is there, but no picture came in {fact.seconds:.1f} s"
+    return Finding(check, FAIL, "no_picture", words, "check cable and device; the log of its node says more")
+
+
+def not_asked(camera: str, why: str) -> Finding:
+    """Pictures could not be looked at."""
+    return skipped(f"camera.{camera}", "not_asked", why)

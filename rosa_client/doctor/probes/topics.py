@@ -1,0 +1,140 @@
+"""Listens to a robot's topics for some seconds: pictures, joint states, what the arm is doing. Publishes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rosa_interfaces.msg import ArmStatus
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.doctor.judges.arm import ArmFact
+from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
+from rosa_contract.cameras import CameraSpec
+from rosa_contract.errors import CodecError
+from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
+
+STATES = {ArmStatus.HOLDING: "holding", ArmStatus.PLAYING: "playing", ArmStatus.MOVING: "moving"}
+FIND_S = 4.0  # until everything that is awaited has been heard once
+KEPT = 200  # pictures of one camera
+
+
+@dataclass
+class _Camera:
+    name: str
+    spec: CameraSpec
+    topic: str
+    pictures: list[tuple[float, Any]] = field(default_factory=list)  # time of arrival, message
+
+
+def listen(
+    namespace: str,
+    cameras: Mapping[str, CameraSpec],
+    controllers: Mapping[str, Sequence[str]],
+    seconds: float,
+) -> tuple[list[PicturesFact], ArmFact]:
+    """`controllers`: name -> topics, one of which somebody must listen to."""
+    prepare_environment()
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    node = rclpy.create_node(f"rosa_doctor_{os.getpid()}", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    try:
+        return _Listener(node, executor, f"/{namespace.strip('/')}", cameras).listen(controllers, seconds)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+
+
+class _Listener:
+    def __init__(self, node: Any, executor: Any, prefix: str, cameras: Mapping[str, CameraSpec]) -> None:
+        self._node, self._executor = node, executor
+        self._status: Any = None
+        self._joints: list[tuple[float, Any]] = []
+        self._cameras = []
+        for name, spec in cameras.items():
+            raw = spec.encoding == "rgb8"
+            topic = f"{prefix}/{name}/image_raw" + ("" if raw else "/compressed")
+            camera = _Camera(name, spec, topic)
+            self._cameras.append(camera)
+            kind = Image if raw else CompressedImage
+            node.create_subscription(kind, topic, _keeping(camera.pictures), qos_profile_sensor_data)
+        node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_status, QoSProfile(depth=10))
+        joints = f"{prefix}/joint_states"
+        node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
+
+    def listen(
+        self, controllers: Mapping[str, Sequence[str]], seconds: float
+    ) -> tuple[list[PicturesFact], ArmFact]:
+        """Until all are heard, or `FIND_S`; then `seconds` that count."""
+        self._spin(
+            FIND_S, lambda: bool(self._status and self._joints and all(c.pictures for c in self._cameras))
+        )
+        for kept in (self._joints, *(camera.pictures for camera in self._cameras)):
+            kept.clear()
+        began_s = time.monotonic()
+        self._spin(seconds, lambda: False)
+        took_s = time.monotonic() - began_s
+        status, joints = self._status, self._joints
+        there = {
+            name: any(self._node.count_subscribers(topic) for topic in topics)
+            for name, topics in controllers.items()
+        }
+        arm = ArmFact(
+            state=STATES.get(status.state, "unknown") if status else "",
+            fault=status.fault if status else "",
+            emergency_stop=bool(status and status.emergency_stop),
+            joints=list(joints[-1][1].name) if joints else [],
+            joints_hz=len(joints) / took_s,
+            controllers=there,
+        )
+        return [self._pictures(camera, took_s) for camera in self._cameras], arm
+
+    def _pictures(self, camera: _Camera, took_s: float) -> PicturesFact:
+        decoded: list[tuple[float, EncodedImage, Rgb]] = []
+        problem = ""
+        for at_s, message in camera.pictures[-KEPT:]:
+            try:
+                image = _encoded(message, camera.spec)
+                decoded.append((at_s, image, decode_image(image)))
+            except CodecError as error:
+                problem = str(error)
+        publishers = self._node.count_publishers(camera.topic)
+        return pictures_fact(camera.name, publishers, decoded, took_s, problem)
+
+    def _spin(self, seconds: float, enough: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s and not enough():
+            self._executor.spin_once(timeout_sec=0.05)
+
+    def _on_status(self, message: Any) -> None:
+        self._status = message
+
+
+def _encoded(message: Any, spec: CameraSpec) -> EncodedImage:
+    """A message as the runtime would send it, in the size that its own bytes say."""
+    if isinstance(message, Image):
+        if message.encoding != "rgb8":
+            raise CodecError("bad_image", f"expected an rgb8 picture, got {message.encoding}")
+        return EncodedImage("rgb8", message.height, message.width, bytes(message.data))
+    return measured(spec.encoding, bytes(message.data))
+
+
+def measured(encoding: str, data: bytes) -> EncodedImage:
+    """A compressed picture with the size that it has. Raises `CodecError` for bytes that are no picture."""
+    height, width = written_size(encoding, data)
+    return EncodedImage(encoding, height, width, data)
+
+
+def _keeping(kept: list[tuple[float, Any]]) -> Callable[[Any], None]:
+    """A subscription callback that keeps the message with its time of arrival."""
+    return lambda message: kept.append((time.monotonic(), message))

@@ -1,0 +1,167 @@
+"""`rosa doctor` against a real server with keys and real nodes: all is well, and then things broken on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Robot
+from rosa_server.serving.access import make_keys
+from rosa_sim.ports import free_port
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 90.0
+FACTORY = """
+server_cluster: {{num_servers: 1, gpu_type: cpu}}
+robot_fleet: [{{task: pick, num_robots: 2}}]
+pick:
+  pipeline: {{action_period_ms: 400}}
+  components:
+    system1: {{model: quick, slo_ms: 2000, fallback: stop_and_resend}}
+models:
+  quick: {{backend: emulated, options: {{latency_ms: 5, images: {{front: [96, 96]}}}}}}
+gateway: {{bind: "{endpoint}", metrics_port: 0, curve_keys: "{keys}"}}
+"""
+
+
+@dataclass
+class Site:
+    folder: Path
+    endpoint: str
+    bringup: Bringup
+
+    def doctor(self, name: str, *more: str, **options: str) -> tuple[int, dict[str, dict[str, Any]]]:
+        """Exit status, and the checks by name."""
+        given = {
+            "gateway": self.endpoint,
+            "keys": str(self.folder / "keys"),
+            "config": str(self.folder / "factory.yaml"),
+            "recordings": str(self.folder),
+            **options,
+        }
+        words = [str(self.folder / f"{name}.yaml"), "--name", name, "--json", "--seconds", "3", *more]
+        words += [word for key, value in given.items() if value for word in (f"--{key}", value)]
+        command = [sys.executable, "-m", "rosa_server.cli", "doctor", *words]
+        ended = subprocess.run(
+            command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert ended.returncode in (0, 1), ended.stderr
+        return ended.returncode, {one["check"]: one for one in json.loads(ended.stdout)["checks"]}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server with keys, the robot `good`, and the robot `frozen`, whose wrist camera shows one picture for ever."""
+    folder = tmp_path_factory.mktemp("doctor")
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    factory = folder / "factory.yaml"
+    factory.write_text(FACTORY.format(endpoint=endpoint, keys=folder / "keys"))
+    robots = []
+    for name, driver in (("good", "Living"), ("frozen", "FrozenWrist")):
+        make_keys(folder / "keys", name)
+        spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
+        spec |= {"arm_driver": "echo", "camera_driver": f"tests.system.doctor.still:{driver}"}
+        for camera in spec["cameras"].values():
+            camera["rate_hz"] = 5
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
+        robots.append(
+            Robot(
+                config=str(factory),
+                robot=str(folder / f"{name}.yaml"),
+                gateway=endpoint,
+                keys=str(folder / "keys"),
+                namespace=name,
+            )
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        with Bringup(robots, server=str(factory), logs=folder / "logs", last=True) as bringup:
+            yield Site(folder, endpoint, bringup)
+
+
+def test_a_robot_that_is_well_may_move(site: Site) -> None:
+    status, checks = site.doctor("good")
+    assert status == 0, checks
+    for name in ("needs", "gateway", "keys", "models", "arm", "joint_states", "camera.front", "camera.wrist"):
+        assert checks[name]["level"] == "ok", checks[name]
+    assert checks["round_trip"]["level"] in ("ok", "warn"), "a busy machine may be slow, but nothing is lost"
+
+
+def test_the_robot_that_runs_under_this_name_is_not_disturbed(site: Site) -> None:
+    log = site.folder / "logs" / "good_runtime_node.log"
+    _, checks = site.doctor("good")
+    assert "this robot is connected to it" in checks["gateway"]["found"]
+    before = log.read_text().count("not connected")
+    _, checks = site.doctor("good")
+    assert "this robot is connected to it" in checks["gateway"]["found"]
+    assert log.read_text().count("not connected") == before, "its link reports every loss"
+
+
+def test_a_frozen_camera_is_found_and_the_living_one_beside_it_is_not_blamed(site: Site) -> None:
+    status, checks = site.doctor("frozen")
+    assert status == 1
+    assert (checks["camera.wrist"]["level"], checks["camera.wrist"]["cause"]) == ("fail", "frozen")
+    assert checks["camera.front"]["level"] == "ok", checks["camera.front"]
+
+
+def test_without_a_gateway(site: Site) -> None:
+    status, checks = site.doctor("good", gateway=f"tcp://127.0.0.1:{free_port()}")
+    assert status == 1
+    assert checks["gateway"]["cause"] == "no_answer"
+    assert "rosa serve" in checks["gateway"]["do"]
+    assert checks["camera.front"]["level"] == "ok", "everything else is looked at all the same"
+
+
+def test_the_key_of_another_robot(site: Site) -> None:
+    """Its secret lies under this robot's name."""
+    stolen = site.folder / "stolen"
+    shutil.copytree(site.folder / "keys", stolen)
+    shutil.copy(stolen / "robots" / "frozen.key_secret", stolen / "robots" / "good.key_secret")
+    status, checks = site.doctor("good", keys=str(stolen))
+    assert status == 1
+    assert checks["keys"]["cause"] == "wrong_key"
+    assert "'frozen'" in checks["keys"]["found"]
+
+
+def test_a_key_that_the_server_does_not_know(site: Site) -> None:
+    unknown = site.folder / "unknown"
+    make_keys(unknown, "good")
+    shutil.copy(site.folder / "keys" / "server.key", unknown / "server.key")
+    status, checks = site.doctor("good", keys=str(unknown))
+    assert status == 1
+    assert checks["gateway"]["cause"] == "refused"
+
+
+def test_a_secret_that_others_may_read(site: Site) -> None:
+    loose = site.folder / "loose"
+    shutil.copytree(site.folder / "keys", loose)
+    (loose / "robots" / "good.key_secret").chmod(0o640)
+    status, checks = site.doctor("good", keys=str(loose))
+    assert status == 1
+    assert checks["keys"]["cause"] == "bad_keys"
+    assert "chmod 600" in checks["keys"]["found"]
+
+
+def test_no_key_where_the_server_demands_one(site: Site) -> None:
+    status, checks = site.doctor("good", keys="")
+    assert status == 1
+    assert checks["gateway"]["cause"] in ("mismatch", "hung_up", "no_answer")
+
+
+def test_a_robot_whose_nodes_are_not_up(site: Site) -> None:
+    shutil.copy(site.folder / "good.yaml", site.folder / "absent.yaml")
+    status, checks = site.doctor("absent", gateway="", keys="")
+    assert status == 1
+    assert checks["camera.front"]["cause"] == "no_publisher"
+    assert checks["arm"]["level"] == "skipped"

@@ -1,0 +1,150 @@
+"""The probes that need no robot: this machine, a port, a gateway that answers as told, and key files."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from rosa_client.commands.doctor import controllers_of, tightest_call
+from rosa_client.doctor.probes.address import address_fact
+from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
+from rosa_client.doctor.probes.host import ClockWatch, host_fact
+from rosa_client.doctor.probes.needs import needs_fact
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_server.serving.access import make_keys
+from rosa_sim.ports import free_port
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_this_machine_has_facts(tmp_path: Path) -> None:
+    for number, name in enumerate(["performance", "powersave"]):
+        folder = tmp_path / f"cpu{number}" / "cpufreq"
+        folder.mkdir(parents=True)
+        (folder / "scaling_governor").write_text(name + "\n")
+    fact = host_fact(str(tmp_path), ClockWatch(), cpus=tmp_path)
+    assert fact.governors == ["performance", "powersave"]
+    assert fact.free_bytes is not None and fact.free_bytes > 0
+    assert fact.release
+    assert abs(fact.clock_step_s) < 1.0
+
+
+def test_a_folder_that_is_not_there_has_no_free_space(tmp_path: Path) -> None:
+    assert host_fact(str(tmp_path / "missing"), ClockWatch()).free_bytes is None
+
+
+def test_an_open_port_connects_and_a_closed_one_does_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert address_fact("127.0.0.1", port).connected
+    closed = address_fact("127.0.0.1", port)
+    assert not closed.connected and closed.problem
+    assert closed.sent == 0, "who is not there is not pinged"
+
+
+@contextmanager
+def gateway(hello_cause: str, silent_after: int = 10**9) -> Iterator[tuple[str, list[m.Message]]]:
+    """Answers health queries, and a hello with `hello_cause`; falls silent after so many messages."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    heard: list[m.Message] = []
+    done = threading.Event()
+    router = zmq.Context.instance().socket(zmq.ROUTER)
+    router.linger = 0
+    router.bind(endpoint)
+
+    def serve() -> None:
+        while not done.is_set():
+            if not router.poll(20):
+                continue
+            who, *frames = router.recv_multipart()
+            heard.append(codec.decode(frames))
+            if len(heard) > silent_after:
+                continue
+            report = m.HealthReport(True, {"w0": "policy: idle"}, {}, [])
+            answer = report if isinstance(heard[-1], m.HealthQuery) else m.Refused(hello_cause, "because")
+            router.send_multipart([who, *codec.encode(answer)])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield endpoint, heard
+    finally:
+        done.set()
+        thread.join()
+        router.close()
+
+
+def test_a_gateway_is_asked_for_its_health_and_greeted_for_a_task_that_nobody_has() -> None:
+    with gateway("unknown_task") as (endpoint, heard):
+        fact = gateway_fact(endpoint, "panda0", None, questions=5)
+    assert (fact.cause, fact.lost, len(fact.round_trips_ms)) == ("", 0, 5)
+    assert fact.ready and fact.workers == {"w0": "policy: idle"}
+    assert fact.hello_cause == "unknown_task"
+    hellos = [message for message in heard if isinstance(message, m.Hello)]
+    assert [(hello.robot_id, hello.task) for hello in hellos] == [("panda0", NO_TASK)]
+
+
+def test_questions_without_an_answer_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.05)
+    with gateway("unknown_task", silent_after=3) as (endpoint, _):
+        fact = gateway_fact(endpoint, "panda0", None, questions=4)
+    assert fact.lost == 2
+    assert fact.hello_cause == ""
+
+
+def test_nobody_at_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rosa_client.doctor.probes.gateway.CONNECT_S", 0.3)
+    assert gateway_fact(f"tcp://127.0.0.1:{free_port()}", "panda0", None).cause == "no_answer"
+    assert gateway_fact("localhost:5570", "panda0", None).cause == "bad_endpoint"
+
+
+def test_key_files(tmp_path: Path) -> None:
+    make_keys(tmp_path, "panda0")
+    fact, keys = keys_fact(str(tmp_path), "panda0", "tcp://10.0.0.2:5570")
+    assert fact.problem == "" and keys is not None and not fact.loopback
+    (tmp_path / "robots" / "panda0.key_secret").chmod(0o644)
+    fact, keys = keys_fact(str(tmp_path), "panda0", "tcp://127.0.0.1:5570")
+    assert "others may read" in fact.problem and keys is None and fact.loopback
+    fact, _ = keys_fact(str(tmp_path), "panda1", "tcp://127.0.0.1:5570")
+    assert "no such file" in fact.problem
+
+
+def test_needs_are_those_that_rosa_check_knows() -> None:
+    factory, robot = (
+        str(ROOT / "configs" / "pick_place.yaml"),
+        str(ROOT / "configs" / "robots" / "panda.yaml"),
+    )
+    assert needs_fact(factory, robot).fits == ["panda fits pick_and_place"]
+
+
+def test_a_camera_that_a_model_needs_and_the_robot_lacks(tmp_path: Path) -> None:
+    robot = tmp_path / "robot.yaml"
+    text = (ROOT / "configs" / "robots" / "panda.yaml").read_text()
+    robot.write_text(text.replace("\n  wrist:", "\n  side:"))
+    fact = needs_fact(str(ROOT / "configs" / "pick_place.yaml"), str(robot))
+    assert any("wrist" in problem for problem in fact.problems), fact
+
+
+def test_the_tightest_deadline_of_a_factory() -> None:
+    assert tightest_call(str(ROOT / "configs" / "pick_place.yaml")) == ("pick_and_place.system1", 500)
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({}, "/joint_trajectory_controller"),
+        ({"namespace": "/left", "controller": "arm"}, "/left/arm"),
+    ],
+)
+def test_the_controller_of_a_robot_file(settings: dict[str, str], place: str) -> None:
+    assert controllers_of("ros2_control", settings) == {
+        place: [f"{place}/joint_trajectory", f"{place}/commands"]
+    }
+    assert controllers_of("mujoco", settings) == {}
