@@ -38,6 +38,9 @@ class Chain:
         tool[2, 3] = spec.tool_offset_m
         self._flange = flange
         self._tool = flange @ tool
+        hand = self._tool.copy()
+        hand[:, 3] = flange[:, 3]
+        self._hand = hand
 
     def points(self, q_rad: ArrayLike) -> Array:
         """Places of `names` in the base frame, `(..., n, 3)` m, at joint positions `(..., dof)` rad."""
@@ -49,6 +52,14 @@ class Chain:
     def tool(self, q_rad: ArrayLike) -> Array:
         """The point between the fingertips in the base frame, `(..., 3)` m, at joint positions `(..., dof)` rad."""
         return np.asarray((self._poses(q_rad)[-1] @ self._tool[:, 3])[..., :3])
+
+    def hand(self, q_rad: ArrayLike) -> Array:
+        """The hand's frame in the base frame, `(..., 4, 4)` m: at the flange, turned as the hand is mounted."""
+        return np.asarray(self._poses(q_rad)[-1] @ self._hand)
+
+    def flange(self, q_rad: ArrayLike) -> Array:
+        """The flange's frame in the base frame, `(..., 4, 4)` m."""
+        return np.asarray(self._poses(q_rad)[-1] @ self._flange)
 
     def _poses(self, q_rad: ArrayLike) -> list[Array]:
         """The frames of the joints in the base frame, one `(..., 4, 4)` each."""
