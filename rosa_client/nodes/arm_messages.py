@@ -10,6 +10,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
 
 from rosa_client.control_loop import Pace
 from rosa_client.drivers.arms import ArmState
@@ -53,7 +54,7 @@ def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointStat
 def arm_status(player: ChunkPlayer, now_s: float, refused: int, trouble: str, stamp: Time) -> ArmStatus:
     """What the player does. `trouble`: why setpoints no longer reach the arm; empty while they do."""
     return ArmStatus(
-        stamp=stamp,
+        header=Header(stamp=stamp),
         last_epoch=player.last.epoch,
         last_seq=player.last.seq,
         state=player.state.value,

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import OperatorAudit
 from rosa_interfaces.srv import ReleaseEmergencyStop
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
 from rosa_client.motion.chunk_player import ChunkPlayer
@@ -89,7 +89,7 @@ class EmergencyStopPort:
         self._node.get_logger().warning(f"emergency stop {outcome} ({who or 'nobody'}: {why or 'no reason'})")
         self._audits.publish(
             OperatorAudit(
-                stamp=self._node.get_clock().now().to_msg(),
+                header=Header(stamp=self._node.get_clock().now().to_msg()),
                 robot=self._robot,
                 alert_id=0,
                 choice=RELEASE,

@@ -22,6 +22,7 @@ from rosa_interfaces.msg import (
 )
 from rosa_interfaces.msg import Decision as DecisionMessage
 from rosa_interfaces.srv import OperatorDecision
+from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from rosa_client.link import GatewayLink
@@ -148,7 +149,7 @@ class RosBody:
         self._grasp.order(command, self._clock.now_s())
         self._last_seq = command.sequence
         message = ArmCommand(epoch=self._epoch, seq=command.sequence)
-        message.stamp = self._node.get_clock().now().to_msg()
+        message.header.stamp = self._node.get_clock().now().to_msg()
         if isinstance(command, Play):
             message.kind = ArmCommand.PLAY
             message.execute_s = command.duration_s
@@ -175,7 +176,7 @@ class RosBody:
             self._publish(self.decisions, decision_message(message, stamp))
         elif isinstance(message, Alert):
             self._alert = OperatorAlert(
-                stamp=stamp,
+                header=Header(stamp=stamp),
                 robot=self._name,
                 id=message.alert_id,
                 active=True,
@@ -187,13 +188,13 @@ class RosBody:
         elif isinstance(message, RecoverArm):
             self._recover.call_async(Trigger.Request()).add_done_callback(self._on_recovery)
         elif isinstance(message, ClearAlert):
-            self._alert.stamp, self._alert.active, self._alert.choices = stamp, False, []
+            self._alert.header.stamp, self._alert.active, self._alert.choices = stamp, False, []
             self._publish(self.alerts, self._alert)
         elif isinstance(message, CallEnded):
             self._publish(
                 self.calls,
                 Call(
-                    stamp=stamp,
+                    header=Header(stamp=stamp),
                     component=message.component,
                     request_id=message.request_id,
                     ending=message.ending,
@@ -209,7 +210,7 @@ class RosBody:
         self._publish(
             self.audits,
             OperatorAudit(
-                stamp=self._node.get_clock().now().to_msg(),
+                header=Header(stamp=self._node.get_clock().now().to_msg()),
                 robot=self._name,
                 alert_id=asked.alert_id,
                 choice=asked.choice,

@@ -38,7 +38,7 @@ class ScenePort:
         """Called every control period, in the control thread."""
         if self._rate.due(now_s):
             state = WorldState(seed=self._scene.seed, qpos=self._scene.qpos.tolist())
-            state.stamp = self._node.get_clock().now().to_msg()
+            state.header.stamp = self._node.get_clock().now().to_msg()
             self._states.publish(state)
 
     def _on_reset(self, request: ResetScene.Request, response: ResetScene.Response) -> ResetScene.Response:

@@ -7,6 +7,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rosa_interfaces.msg import ComponentStatus, RobotStatus
 from rosa_interfaces.msg import Decision as DecisionMessage
+from std_msgs.msg import Header
 
 from rosa_client.link import GatewayLink
 from rosa_client.runtime.calls import ComponentCalls
@@ -32,7 +33,7 @@ def robot_status(core: RobotRuntime, task_name: str, server_connected: bool, sta
     """The state of the task, its last decision, and how each component's calls are doing."""
     running = core.state is not State.IDLE
     return RobotStatus(
-        stamp=stamp,
+        header=Header(stamp=stamp),
         robot=core.name,
         task=task_name if running else "",
         state=core.state.value,
@@ -46,7 +47,7 @@ def robot_status(core: RobotRuntime, task_name: str, server_connected: bool, sta
 
 def decision_message(decision: Decision, stamp: Time) -> DecisionMessage:
     return DecisionMessage(
-        stamp=stamp,
+        header=Header(stamp=stamp),
         action=decision.action,
         cause=decision.cause,
         reason=decision.reason,

@@ -153,7 +153,7 @@ class RobotView:
         self._notices = deque([*kept, (now_s + NOTICE_S, text)], maxlen=KEPT_NOTICES)
 
     def hear_audit(self, now_s: float, message: Any) -> None:
-        when_s = message.stamp.sec + message.stamp.nanosec / 1e9
+        when_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
         said = (message.choice, message.decided_by, message.why, bool(message.accepted), message.reason)
         self.audits.append(AuditView(when_s, *said, alert_id=int(message.alert_id)))
 

@@ -242,7 +242,7 @@ class EpisodeRunner:
         status = self.status
         last = status.last_decision if status is not None else None
         note = f"{last.action}: {last.reason}" if last is not None else ""
-        time_s = message.stamp.sec + message.stamp.nanosec / 1e9
+        time_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
         shot = Shot(
             time_s,
             int(message.seed),

@@ -116,13 +116,13 @@ class Watch:
     def _on_command(self, message: ArmCommand) -> None:
         if message.kind == ArmCommand.PLAY:
             order = (int(message.epoch), int(message.seq))
-            self.events.plays.append(Played(time.monotonic(), _seconds(message.stamp), order))
+            self.events.plays.append(Played(time.monotonic(), _seconds(message.header.stamp), order))
 
     def _on_call(self, message: Call) -> None:
         self.events.calls.append(
             Called(
                 time.monotonic(),
-                _seconds(message.stamp),
+                _seconds(message.header.stamp),
                 message.component,
                 message.request_id,
                 message.ending,

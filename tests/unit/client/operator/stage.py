@@ -56,7 +56,7 @@ def decision(action: str, cause: str, component: str = "") -> Message:
 
 def audit(choice: str, by: str = "anna", accepted: bool = True, reason: str = "", sec: int = 100) -> Message:
     return Message(
-        stamp=Message(sec=sec, nanosec=500_000_000),
+        header=Message(stamp=Message(sec=sec, nanosec=500_000_000)),
         choice=choice,
         decided_by=by,
         why="because",
