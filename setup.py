@@ -3,6 +3,7 @@
 Tool settings are in pyproject.toml; the pinned versions of a development machine are in requirements/.
 """
 
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -26,6 +27,11 @@ def shared(folder: str) -> list[tuple[str, list[str]]]:
     return list(by_folder.items())
 
 
+# What puts `rosa` on the PATH of a sourced workspace. pip makes a program of that name itself.
+FOR_PIP = {"bdist_wheel", "dist_info", "editable_wheel"} & set(sys.argv)
+PROGRAMS = [] if FOR_PIP else [("bin", ["resource/bin/rosa"])]
+
+
 setup(
     name="rosa_client",
     version="0.1.0",
@@ -39,6 +45,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/rosa_client"]),
         (SHARE, ["package.xml"]),
+        *PROGRAMS,
         *shared("launch"),
         *shared("configs"),
         *shared("hardware"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from setup_env import BOOTSTRAP_GUARD, INTERFACES, ROOT, SetupError, correct_wheel_paths, ros_is_sourced, run
 
 INSTALLED = (
+    "bin/rosa",
     "lib/rosa_client/arm_node",
     "lib/rosa_client/camera_node",
     "lib/rosa_client/runtime_node",
@@ -62,6 +63,12 @@ def check(install: Path, env: dict[str, str]) -> None:
     found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True)
     if found.returncode != 0:
         raise SetupError(f"the built workspace cannot be used: {found.stderr.strip()}")
+    on_path = (
+        f". {install / 'local_setup.sh'} && cd / && command -v rosa && rosa check {ROOT}/configs/factory.yaml"
+    )
+    found = subprocess.run(["sh", "-c", on_path], env=env, capture_output=True, text=True)
+    if found.returncode != 0 or found.stdout.splitlines()[0] != str(install / "bin" / "rosa"):
+        raise SetupError(f"`rosa` is not on the PATH of the workspace: {found.stdout}{found.stderr}")
 
 
 def main() -> int:

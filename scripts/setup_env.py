@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
-# Interfaces of ros2_control and Franka that exist as packages of a ROS 2 installation, but not as wheels.
+# Interfaces of ros2_control, Franka and TF that exist as packages of a ROS 2 installation, but not as wheels.
 STAND_INS = ROOT / "ros_ws" / "stand_ins"
 REQUIREMENTS = ROOT / "requirements"
 # The wheels' executables start Python once more to find their libraries, and mark that with this variable. A child that
@@ -228,7 +228,7 @@ def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
 
 
 def build_stand_ins(venv: Path, python: Path) -> None:
-    """The same for the interfaces of ros2_control and Franka, as far as the tests and the demo need them."""
+    """The same for the interfaces of ros2_control, Franka and TF, as far as the tests and the demo need them."""
     correct_wheel_paths(venv, python)
     for package in sorted(path.parent for path in STAND_INS.glob("*/package.xml")):
         build_package_for_wheels(package, venv, python)
@@ -321,7 +321,7 @@ def main() -> int:
             steps.step(
                 "stand-ins",
                 digest(STAND_INS, REQUIREMENTS / "ros.txt", REQUIREMENTS / "build.txt", here),
-                "building stand-ins for the interfaces of ros2_control and Franka",
+                "building stand-ins for the interfaces of ros2_control, Franka and TF",
                 lambda: build_stand_ins(venv, python),
             )
         steps.step(

@@ -71,6 +71,7 @@ class ArmNode(Node):
         if problems := pose_problems(self._spec):
             raise ConfigError(path, problems)
         driver = self.get_parameter("driver").value or self._spec.arm_driver
+        self._hardware = f"{self._spec.name} ({driver})"
         self._arm = create_arm(driver, self._spec, self.get_parameter("seed").value)
         if (arm := connecting(self._arm)) is not None:
             arm.connect(self.get_namespace())
@@ -188,6 +189,7 @@ class ArmNode(Node):
         name, rate_hz = self.get_fully_qualified_name(), self._spec.control_rate_hz
         pace = self._loop.pace()
         status = control_diagnostics(name, self._player, pace, rate_hz, self._refused, trouble)
+        status.hardware_id = self._hardware
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)

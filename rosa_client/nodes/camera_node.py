@@ -62,6 +62,7 @@ class CameraNode(Node):
                 optical_frame(self.get_namespace(), name),
                 lens_of(camera, self._driver.focal_px(name)),
                 raw,
+                camera.source or driver or spec.camera_driver_of(name),
             )
             for name, camera in mine.items()
         ]
@@ -95,9 +96,18 @@ class Camera:
     """The topics of one camera: `<name>/image_raw`, `<name>/image_raw/compressed`, `<name>/camera_info`."""
 
     def __init__(
-        self, node: Node, name: str, spec: CameraSpec, frame_id: str, lens: Intrinsics | None, raw: bool
+        self,
+        node: Node,
+        name: str,
+        spec: CameraSpec,
+        frame_id: str,
+        lens: Intrinsics | None,
+        raw: bool,
+        hardware: str,
     ) -> None:
+        """`raw`: publish uncompressed pictures too; `hardware`: the device, for diagnostics."""
         self.name = name
+        self._hardware = hardware
         self._node = node
         self._spec = spec
         self._frame_id = frame_id
@@ -135,6 +145,7 @@ class Camera:
         self._count, self._since_s = 0, now_s
         wanted_hz = self._spec.rate_hz
         status = DiagnosticStatus(name=f"{self._node.get_fully_qualified_name()}: {self.name}")
+        status.hardware_id = self._hardware
         if rate_hz == 0:
             status.level, status.message = DiagnosticStatus.ERROR, "no new picture"
         elif rate_hz < 0.7 * wanted_hz:

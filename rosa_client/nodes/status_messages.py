@@ -60,11 +60,13 @@ def diagnostics(core: RobotRuntime, link: GatewayLink) -> list[DiagnosticStatus]
     up = DiagnosticStatus(name=f"{core.name}: server", hardware_id=link.endpoint)
     up.level = DiagnosticStatus.OK if link.ready else DiagnosticStatus.ERROR
     up.message = "welcomed" if link.ready else link.reason
-    return [up, _task(core), *(_component(core.name, calls) for calls in core.calls.values())]
+    components = [_component(core.name, calls, link.endpoint) for calls in core.calls.values()]
+    return [up, _task(core), *components]
 
 
 def _task(core: RobotRuntime) -> DiagnosticStatus:
-    task = DiagnosticStatus(name=f"{core.name}: task", level=DiagnosticStatus.OK, message=core.state.value)
+    task = DiagnosticStatus(name=f"{core.name}: task", hardware_id=core.name, message=core.state.value)
+    task.level = DiagnosticStatus.OK
     if core.alert is not None:
         task.level = DiagnosticStatus.ERROR
         task.message = f"waits for a human: {core.alert.reason} ({core.alert.cause})"
@@ -74,12 +76,20 @@ def _task(core: RobotRuntime) -> DiagnosticStatus:
     return task
 
 
-def _component(robot: str, calls: ComponentCalls) -> DiagnosticStatus:
+def _component(robot: str, calls: ComponentCalls, endpoint: str) -> DiagnosticStatus:
+    """Nobody knows how a component does before its first call has ended."""
     status = component_status(calls)
-    level = DiagnosticStatus.WARN if calls.consecutive_missed else DiagnosticStatus.OK
-    message = f"{calls.consecutive_missed} misses in a row" if calls.consecutive_missed else "in time"
+    level, message = DiagnosticStatus.OK, "in time"
+    if calls.consecutive_missed:
+        level, message = DiagnosticStatus.WARN, f"{calls.consecutive_missed} misses in a row"
+    elif not calls.sent:
+        level, message = DiagnosticStatus.STALE, "not called yet"
+    elif not calls.in_time:
+        level, message = DiagnosticStatus.STALE, "no result yet"
     values = [KeyValue(key=key, value=f"{getattr(status, key):g}") for key in SHOWN]
-    return DiagnosticStatus(level=level, name=f"{robot}: {calls.name}", message=message, values=values)
+    return DiagnosticStatus(
+        level=level, name=f"{robot}: {calls.name}", hardware_id=endpoint, message=message, values=values
+    )
 
 
 def component_status(calls: ComponentCalls) -> ComponentStatus:

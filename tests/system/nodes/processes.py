@@ -1,0 +1,77 @@
+"""Nodes as `ros2 run` starts them: one process each, ended however the test ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PANDA = f"robot:={ROOT / 'configs' / 'robots' / 'panda.yaml'}"
+CONFIG = f"config:={ROOT / 'configs' / 'pick_place.yaml'}"
+PATIENCE_S = 40.0
+
+Process = subprocess.Popen[str]
+
+
+@contextmanager
+def running(node: str, namespace: str, *parameters: str, **environment: str) -> Iterator[Process]:
+    """A node with its output in `stdout`."""
+    command = [sys.executable, "-m", "rosa_client.executables", f"rosa_client.nodes.{node}", "--ros-args"]
+    command += ["-r", f"__ns:=/{namespace}", *(word for one in parameters for word in ("-p", one))]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def answers_signals(process: Process) -> bool:
+    """Whether our own code has taken over SIGTERM; before that, signals are the interpreter's."""
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def wait_until_it_answers_signals(process: Process) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not answers_signals(process) and process.poll() is None:
+        assert time.monotonic() < end_s
+        time.sleep(0.005)
+
+
+def wait_for(process: Process, words: str) -> str:
+    """Read what it writes up to the line with `words`; returns all of it."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(f"ended with {process.wait()} without saying {words!r}:\n{said}")
+
+
+def end(process: Process, number: int = signal.SIGINT, within_s: float = 15.0) -> str:
+    """Send a signal and return what it said until it ended with status 0."""
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=within_s)
+    assert process.returncode == 0, f"status {process.returncode}:\n{said}"
+    assert "Traceback" not in said and "Error" not in said, said
+    return said

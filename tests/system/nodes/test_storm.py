@@ -1,0 +1,87 @@
+"""Ctrl-C at any moment of a node's life: it ends with status 0, without a traceback, and never hangs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.system.nodes.processes import CONFIG, PANDA, ROOT, end, running, wait_until_it_answers_signals
+
+pytestmark = pytest.mark.slow
+TIMES = 40
+AT_ONCE = 3
+LONGEST_S = 4.0  # a node starts in one to three seconds
+NODES = ("camera_node", "arm_node", "camera_node", "runtime_node")
+DDS = str(Path(ROOT) / "configs" / "dds" / "fastdds.xml")
+
+
+def stopped(turn: int) -> str:
+    """Start one node, stop it somewhere between its first line of Python and its work; returns what was wrong."""
+    moment = random.Random(turn)
+    node = NODES[turn % len(NODES)]
+    number = moment.choice([signal.SIGINT, signal.SIGINT, signal.SIGTERM])
+    with running(node, f"storm{turn}", PANDA, CONFIG, FASTDDS_DEFAULT_PROFILES_FILE=DDS) as process:
+        wait_until_it_answers_signals(process)
+        after_s = moment.uniform(0.0, LONGEST_S)
+        time.sleep(after_s)
+        try:
+            end(process, number)
+        except Exception as error:
+            return f"{node} after {after_s:.2f} s, {number.name}: {error}"
+    return ""
+
+
+def test_nodes_end_cleanly_whenever_they_are_stopped() -> None:
+    with ThreadPoolExecutor(AT_ONCE) as lanes:
+        wrong = [text for text in lanes.map(stopped, range(TIMES)) if text]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_second_ctrl_c_does_not_break_the_clean_up() -> None:
+    with running("camera_node", "twice", PANDA) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "cameras front" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        end(process)
+
+
+def test_a_node_goes_with_the_launch_that_started_it() -> None:
+    """SIGTERM to `ros2 launch`, or its death, leaves no orphan: the kernel tells the node."""
+    import subprocess
+    import sys
+
+    inner = (
+        "import os, subprocess, sys, time; "
+        "p = subprocess.Popen([sys.executable, '-m', 'rosa_client.executables', 'rosa_client.nodes.arm_node',"
+        f" '--ros-args', '-r', '__ns:=/orphan', '-p', '{PANDA}'],"
+        " env={**os.environ, 'ROSA_PARENT': str(os.getpid())}); print(p.pid, flush=True); time.sleep(600)"
+    )
+    launch = subprocess.Popen([sys.executable, "-c", inner], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert launch.stdout is not None
+    node = int(launch.stdout.readline())
+    time.sleep(3.0)
+    assert Path(f"/proc/{node}").exists()
+    launch.kill()
+    launch.wait()
+    end_s = time.monotonic() + 15.0
+    while Path(f"/proc/{node}").exists():
+        if time.monotonic() > end_s:
+            os.kill(node, signal.SIGKILL)
+            raise AssertionError("the node outlived its launch")
+        time.sleep(0.05)
+
+
+def test_a_node_whose_launch_is_gone_before_it_starts_does_not_start() -> None:
+    with running("arm_node", "late", PANDA, ROSA_PARENT="1") as process:
+        said, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "holding" not in said
