@@ -30,6 +30,8 @@ SLOW = {
     "scale": "5 minutes",
     "scheduler": "20 minutes",
     "soak": "6 minutes, or as long as HOURS says",
+    "pipelined_decode": "6 minutes",
+    "token_policy": "5 minutes",
     "transport": "5 minutes",
 }
 FIGURES = {
