@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,8 +62,8 @@ RVIZ = "also run rviz2 with the panel, the cameras and the models of these robot
 FRAME = "world"
 FILES = ("pick_place.launch.py", "fleet.launch.py")
 DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
-# How long the output of a process that has ended may still be under way.
-WORDS_WITHIN_S = 0.3
+# Its last output may still be under way; and Ctrl-C in a terminal reaches a node before launch has noticed it itself.
+SETTLED_AFTER_S = 0.5
 NAMES = Names()  # held until this process ends
 TIED = [sys.executable, "-m", "rosa_client.bringup.tied"]
 
@@ -211,14 +210,16 @@ class Exits:
             if lost := self._roles.lost(self._ended):
                 self._fail(f"lost on the way: {', '.join(lost)}")
             return None
+        settle = OpaqueFunction(function=lambda context: self._settle(name, status, context))
+        return TimerAction(period=SETTLED_AFTER_S, actions=[settle])
+
+    def _settle(self, name: str, status: int, context: LaunchContext) -> None:
+        """`name` has ended by itself, unless the launch is being ended too."""
+        if context.is_shutdown:
+            return
         self._ended[name] = status
         get_logger("rosa").error(self._roles.explain(name, self._ended))
-        return self._end(lambda: self._roles.all_lost(self._ended, self._words.of))
-
-    def _end(self, why: Callable[[], str]) -> LaunchDescriptionEntity:
-        """Fail with `why`, unless it is empty, once what was said has been heard."""
-        end = OpaqueFunction(function=lambda context: self._fail(why()))
-        return TimerAction(period=WORDS_WITHIN_S, actions=[end])
+        self._fail(self._roles.all_lost(self._ended, self._words.of))
 
     def _fail(self, why: str) -> None:
         if why and not self._failed:

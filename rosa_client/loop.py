@@ -122,7 +122,7 @@ class RobotLoop:
         inputs = replace(
             self.body.sense(),
             link_ready=self.link.ready,
-            link_reason=_with_server(self.link),
+            link_reason=with_server(self.link),
             rates_hz=self.link.rates_hz,
             catch_up=self.link.catch_up,
             first_call_s=self.link.first_call_s,
@@ -160,7 +160,7 @@ class RobotLoop:
             log.error("request %d cannot be sent: %s", send.request_id, error)
 
 
-def _with_server(link: GatewayLink) -> str:
+def with_server(link: GatewayLink) -> str:
     """Why the link is not ready, with the server's address, for whoever reads it far from the log."""
     if link.ready or link.endpoint in link.reason:
         return link.reason

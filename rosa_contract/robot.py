@@ -94,7 +94,7 @@ class RobotSpec:
     max_sensor_age_ms: float = setting(
         "the arm stops when its newest frame or joint state is older", 500.0, above=0
     )
-    arm_driver: str = setting("arm driver, a known name or `module:Class`", "mujoco")
+    arm_driver: str = setting("arm driver, a known name or `module:Class`; required in a file", "")
     arm: Mapping[str, Any] = setting("settings of the arm driver", dict)
     camera_driver: str = setting(
         "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
@@ -152,6 +152,9 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
             reader.fail(path, f"expected {count} values, one per joint, got {len(values)}", "wrong_length")
     _check_places(reader, spec)
     check_cameras(reader, spec.cameras, spec.camera_driver)
+    if not spec.arm_driver:
+        # No default: a file that names no driver must not move a simulated arm, nor a real one.
+        reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     read_arm(reader, spec.arm_driver, spec.arm)
     if reader.problems:
         return

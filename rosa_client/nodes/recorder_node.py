@@ -15,7 +15,9 @@ from typing import Any
 
 import rclpy
 from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.exceptions import ParameterException
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
@@ -27,7 +29,8 @@ PARAMETERS = {
     "path": Parameter("", "the MCAP file to write"),
     "exclude": Parameter(".*/image_raw$", "topics not to record: pictures are recorded compressed"),
 }
-EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop")  # topics that are not in a robot's namespace
+# Topics that are not in a robot's namespace.
+EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop", "/tf", "/tf_static")
 LOOK_EVERY_S = 0.1
 FLUSH_EVERY_S = 0.2
 LINGER_S = 0.3
@@ -64,7 +67,7 @@ class Recorder(Node):
         size_mb = self._bag.path.stat().st_size / 1e6
         recorded = sum(channel is not None for channel in self._channels.values())
         text = f"{self._bag.count} messages of {recorded} topics, {size_mb:.1f} MB in {self._bag.path}"
-        print(f"recorder_node: {text}", flush=True)
+        self.get_logger().info(text)
 
     def give_up(self, error: OSError) -> str:
         """Let go of a bag that cannot be written any more; returns why, and what is left."""
@@ -127,8 +130,9 @@ def main() -> None:
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     try:
         recorder = Recorder()
-    except (RecorderError, OSError) as error:
-        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
+    except (RecorderError, OSError, ParameterException) as error:
+        get_logger("recorder_node").fatal(str(error))
+        rclpy.try_shutdown()
         sys.exit(2)
     executor = SingleThreadedExecutor()
     executor.add_node(recorder)
@@ -139,7 +143,7 @@ def main() -> None:
         recorder.close()
     except OSError as error:  # such as a full disk; the robot goes on
         full = recorder.give_up(error)
-        print(f"recorder_node: {full}", file=sys.stderr, flush=True)
+        recorder.get_logger().error(full)
     executor.shutdown()
     recorder.destroy_node()
     rclpy.try_shutdown()

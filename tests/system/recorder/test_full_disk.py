@@ -47,6 +47,6 @@ def test_a_recorder_that_cannot_write_any_more_says_so_and_ends(tmp_path: Path) 
         node.destroy_node()
         rclpy.try_shutdown()
     assert recorder.returncode == 1, said
-    assert f"recorder_node: recording stopped: {path}: File too large; what came before is in it" in said
+    assert f"recorder_node]: recording stopped: {path}: File too large; what came before is in it" in said
     assert "Traceback" not in said and "Exception" not in said, said
     assert any(entry.topic == "/full/x" for entry in read(path))

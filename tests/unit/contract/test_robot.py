@@ -52,6 +52,7 @@ def test_without_poses_of_its_own_a_retry_passes_the_safe_pose_and_puts_nothing_
             "conflict",
             "clear_rad[0]: must be within the joint's limits",
         ),
+        ({"arm_driver": ""}, "missing", "arm_driver: is missing; expected the name of an arm driver"),
         ({"velocity_scale": 1.5}, "out_of_range", "velocity_scale: must be <= 1, got 1.5"),
         ({"velocity_scale": 0}, "out_of_range", "velocity_scale: must be > 0, got 0"),
         ({"chain": None}, "conflict", "workspace: needs `chain`"),

@@ -169,21 +169,35 @@ def test_every_argument_says_what_it_means(launch: Launch) -> None:
     assert arguments and all(entry.kwargs["description"] for entry in arguments)
 
 
-def test_the_end_of_the_last_robot_names_the_reason(launch: Launch) -> None:
+def settled(launch: Launch, node: str, said: bytes, status: int) -> tuple[Any, SimpleNamespace]:
+    """What happens when `node` has ended with `status`: the function that launch calls later, and its context."""
     handlers = [a.args[0] for a in launch.actions() if type(a).__name__ == "RegisterEventHandler"]
     of = {
         (type(one).__name__, one.kwargs["target_action"].kwargs["executable"]): one.kwargs for one in handlers
     }
-    text = b"[FATAL] [1.0] [panda0.camera_node]: v4l2: camera front: no device /dev/video0\n"
-    of["OnProcessIO", "camera_node"]["on_stderr"](SimpleNamespace(text=text))
+    of["OnProcessIO", node]["on_stderr"](SimpleNamespace(text=said))
     context = SimpleNamespace(is_shutdown=False)
-    later = of["OnProcessExit", "camera_node"]["on_exit"](SimpleNamespace(returncode=2), context)
-    [end] = later.kwargs["actions"]
+    later = of["OnProcessExit", node]["on_exit"](SimpleNamespace(returncode=status), context)
+    [settle] = later.kwargs["actions"]
+    return settle.kwargs["function"], context
+
+
+def test_the_end_of_the_last_robot_names_the_reason(launch: Launch) -> None:
+    text = b"[FATAL] [1.0] [panda0.camera_node]: v4l2: camera front: no device /dev/video0\n"
+    settle, context = settled(launch, "camera_node", text, 2)
     with pytest.raises(launch.module.RobotLostError) as caught:
-        end.kwargs["function"](context)
+        settle(context)
     assert str(caught.value) == (
         "panda0/camera_node ended with status 2: v4l2: camera front: no device /dev/video0"
     )
+
+
+def test_a_node_that_ends_with_its_launch_is_not_lost(launch: Launch) -> None:
+    """Ctrl-C in a terminal reaches the nodes directly; one may end before launch has noticed."""
+    settle, context = settled(launch, "arm_node", b"", 0)
+    context.is_shutdown = True
+    settle(context)
+    assert not [line for line in launch.said if "lost" in line]
 
 
 def test_a_users_own_dds_profile_stays(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
