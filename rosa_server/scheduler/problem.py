@@ -38,6 +38,7 @@ class Need:
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
     freq_hz: float = 0.0  # obligation: fixed rate
     max_batch: int | None = None  # largest batch that the factory file allows; none = as profiled
+    engine: str = ""  # of the model's backend, `options.engine`; empty: its default
 
     @property
     def is_goal(self) -> bool:
@@ -134,6 +135,7 @@ def problem_from(factory: Factory) -> Problem:
         task = factory.tasks[name]
         ratio = task.pipeline.system2_to_system1_call_ratio
         most = {model: entry.max_batch for model, entry in factory.models.items()}
+        engines = {model: str(entry.options.get("engine", "")) for model, entry in factory.models.items()}
         needs = tuple(
             Need(
                 key,
@@ -142,6 +144,7 @@ def problem_from(factory: Factory) -> Problem:
                 calls_per_action=(ratio if key == SYSTEM2 else 1.0) if key in GOAL_COUPLED else 0.0,
                 freq_hz=0.0 if key in GOAL_COUPLED else part.freq_hz or 0.0,
                 max_batch=most.get(part.model),
+                engine=engines.get(part.model, ""),
             )
             for key, part in task.components.items()
         )

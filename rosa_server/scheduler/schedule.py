@@ -54,6 +54,7 @@ class ServerPlan:
     components: tuple[str, ...] = setting("components it answers")
     batching: str = setting("static, dynamic or continuous", "static", choices=BATCHING)
     batch: int = setting("largest batch", 1, at_least=1)
+    engine: str = setting("engine that its profile was measured with; empty: the backend has only one", "")
     standby: bool = setting("weights loaded, nothing routed", False)
     covers: tuple[str, ...] = setting("servers that this standby can replace", tuple)
     streams: Mapping[StreamClass, int] = setting("'task/component' -> robots routed here", dict)

@@ -66,17 +66,18 @@ class TokenPolicyBackend(PandaBackend[TokenPolicy]):
         if slots < 1 or enter_at_once < 1:
             raise ValueError(f"slots and enter_at_once: expected at least 1, got {slots} and {enter_at_once}")
         super().__init__(TokenPolicy, weights, "panda_token_policy.safetensors", device)
-        self._kind, self._slots, self._enter_at_once, self._graphs = engine, slots, enter_at_once, graphs
+        self.engine = engine  # `rosa profile` writes it down
+        self._slots, self._enter_at_once, self._graphs = slots, enter_at_once, graphs
         self.at_once = 1 if engine == "plain" else slots
         self._engine: Engine[Seen] | None = None
 
     def load(self) -> None:
         """Read the weights and start the engine."""
         super().load()
-        if self._kind != "plain":
+        if self.engine != "plain":
             config = self.network.config
             pipe = Pipe(
-                config.action_tokens, self._slots, self._enter_at_once, packed=self._kind == "pipelined"
+                config.action_tokens, self._slots, self._enter_at_once, packed=self.engine == "pipelined"
             )
             runner = runner_for(self.network.decoder, config, self._slots, self._graphs)
             self._engine = Engine(pipe, runner, self._embed)

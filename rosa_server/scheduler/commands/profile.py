@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from rosa_server.scheduler.profiles.measure import (
     batchings,
     measure_batching,
 )
+from rosa_server.scheduler.profiles.measure_continuous import measure_continuous
 from rosa_server.scheduler.profiles.measured_facts import measured_facts
 from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
 
@@ -109,8 +112,11 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     backend.load()
     try:
         backend.warm_up()
-        configurations: list[Configuration] = []
-        todo = batchings(batches, backend.max_batch)
+        engine, at_once = str(getattr(backend, "engine", "")), int(getattr(backend, "at_once", 1))
+        configurations = _of_other_engines(path, engine)
+        if at_once > 1:
+            configurations.append(_continuous(args, backend, at_once, engine))
+        todo = batchings(batches, backend.max_batch) if at_once == 1 else []
         for index, batching in enumerate(todo):
             steps = measure_batching(
                 backend,
@@ -124,7 +130,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
             )
             for step in steps:
                 if isinstance(step, Configuration):
-                    configurations.append(step)
+                    configurations.append(replace(step, engine=engine))
                     continue
                 progress.save(partial)
                 done = len(progress.points[batching.key]) / len(RATE_SHARES)
@@ -135,7 +141,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     finally:
         backend.close()
     print(file=sys.stderr)
-    widest = max(configurations, key=lambda c: (c.batching == "dynamic", c.batch))
+    widest = max(configurations, key=lambda c: (c.engine == engine, c.batching == "dynamic", c.batch))
     memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
     hardware_memory_mb = given or _memory_mb(args.hardware)
     profile = Profile(
@@ -155,6 +161,25 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     partial.unlink(missing_ok=True)
     print(f"wrote {path}")
     return profile
+
+
+def _of_other_engines(path: Path, engine: str) -> list[Configuration]:
+    """What an existing profile of the same model says of its other engines."""
+    if not engine or not path.exists():
+        return []
+    return [one for one in load_profile(path).configurations if one.engine not in ("", engine)]
+
+
+def _continuous(args: argparse.Namespace, backend: Backend, at_once: int, engine: str) -> Configuration:
+    """Measured with real callers, as many as the backend takes at a time."""
+    with ThreadPoolExecutor(at_once) as callers:
+        for step in measure_continuous(
+            backend, at_once, args.component, args.requests, time.perf_counter, time.sleep, callers, engine
+        ):
+            if isinstance(step, Configuration):
+                return step
+            _progress(step[0], f"continuous {engine} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms")
+    raise RuntimeError("the measurement ended without a configuration")
 
 
 def _backend(args: argparse.Namespace) -> Backend:

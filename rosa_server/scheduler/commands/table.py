@@ -164,6 +164,7 @@ def _server_row(group: Sequence[ServerPlan]) -> tuple[str, ...]:
     if server.standby:
         return (ids, server.model, f"standby for {len(server.covers)} of the others", "", "", "", "", "", "")
     batching = "continuous" if server.batching == "continuous" else f"{server.batching} {server.batch}"
+    batching = f"{batching} {server.engine}".strip()
     return (
         ids,
         server.model,

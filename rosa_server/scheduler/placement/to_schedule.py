@@ -60,6 +60,7 @@ def server_plan(server_id: str, server: PlacedServer) -> ServerPlan:
         components=tuple(c for c in server.kind.components if c in used),
         batching=state.configuration.batching,
         batch=state.configuration.batch,
+        engine=state.configuration.engine,
         streams=streams,
         rate_hz=server.rate_hz,
         utilisation=state.utilisation,

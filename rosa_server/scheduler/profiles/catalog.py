@@ -19,6 +19,8 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
 
+DEFAULT_ENGINE = "plain"  # of a backend that has several
+
 
 @dataclass(frozen=True)
 class Load:
@@ -56,6 +58,8 @@ class Catalog:
             for need in problem.needs.values()
         }
         self._max_batch = {need.model: need.max_batch for need in problem.needs.values() if need.max_batch}
+        self._engines = {need.model: need.engine or DEFAULT_ENGINE for need in problem.needs.values()}
+        self._check_engines()
         self._check_batches()
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
         self.configurations = lru_cache(maxsize=None)(self._configurations)
@@ -76,6 +80,20 @@ class Catalog:
         other.options = options
         return other
 
+    def _check_engines(self) -> None:
+        for model, engine in self._engines.items():
+            measured = sorted({c.engine for c in self._profiles[model].configurations if c.engine})
+            if measured and not any(self._of_engine(model, c) for c in self._profiles[model].configurations):
+                words = (
+                    f"is {engine}, but the profile has {', '.join(measured)}; measure it with `rosa profile`"
+                )
+                problem = ConfigProblem(f"models.{model}.options.engine", "conflict", words)
+                raise ConfigError("factory file", [problem])
+
+    def _of_engine(self, model: str, configuration: Configuration) -> bool:
+        """Whether a configuration was measured with the engine that the factory file names."""
+        return configuration.engine in ("", self._engines[model])
+
     def _check_batches(self) -> None:
         for model, most in self._max_batch.items():
             least = min(c.batch for c in self._profiles[model].configurations)
@@ -85,13 +103,16 @@ class Catalog:
                 raise ConfigError("factory file", [problem])
 
     def _configurations(self, model: str, component: str) -> tuple[Configuration, ...]:
-        """Batching configurations of a model that were profiled for a component, within max_batch and the options.
+        """Batching configurations of a model that were profiled for a component with its engine, within max_batch
+        and the options.
 
         Empty where the component has profiles of its own and max_batch leaves none of them, only another component's.
         """
         profile = self._profiles[model]
         most = self._max_batch.get(model, inf)
-        found = tuple(c for c in profile.configurations_for(component) if c.batch <= most)
+        found = tuple(
+            c for c in profile.configurations_for(component) if c.batch <= most and self._of_engine(model, c)
+        )
         if not self.options.dynamic_batching:
             found = tuple(c for c in found if c.batching != DYNAMIC)
         if self.options.batch_sizes and any(c.batching == "static" for c in found):

@@ -61,11 +61,13 @@ class Configuration:
     latency: tuple[LatencyPoint, ...] = setting("by rising rate")
     service: tuple[ServiceTime, ...] = setting("service time by batch size", tuple)
     components: tuple[str, ...] = setting("components it was profiled for; none = any", tuple)
+    engine: str = setting("engine of the backend that was measured; empty: it has only one", "")
 
     @property
     def label(self) -> str:
-        """Short name for tables: `b4`, `b<=4`, or `cont`."""
-        return {STATIC: f"b{self.batch}", DYNAMIC: f"b<={self.batch}"}.get(self.batching, "cont")
+        """Short name for tables: `b4`, `b<=4`, or `cont`; with the engine where the backend has several."""
+        batching = {STATIC: f"b{self.batch}", DYNAMIC: f"b<={self.batch}"}.get(self.batching, "cont")
+        return f"{batching} {self.engine}".strip()
 
     @cached_property
     def _rates(self) -> list[float]:

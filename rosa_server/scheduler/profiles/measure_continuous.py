@@ -1,0 +1,106 @@
+"""Measuring a backend that batches continuously by itself: calls of one request each, several at a time.
+
+What a batch size is elsewhere is here the number of calls under way. `S(n)`, the time of a call while `n` callers each
+send the next as soon as they are answered, is what `serving/core/continuous.py` reckons with. Latency under load is
+measured open-loop, as for batches; calls beyond `at_once` wait, as they do at the gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from random import Random
+
+import numpy as np
+
+from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.scheduler.profiles.measure import (
+    RATE_SHARES,
+    Clock,
+    Sleep,
+    random_input,
+    service_runs,
+)
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration, LatencyPoint, ServiceTime
+from rosa_server.scheduler.profiles.queueing import poisson_arrivals_ms, summarise
+
+
+def sizes_of(at_once: int) -> list[int]:
+    """The numbers of calls under way whose time is measured; the largest last."""
+    return sorted({size for size in (1, 2, 4, 8, 16, 32) if size < at_once} | {at_once})
+
+
+def measure_continuous(
+    backend: Backend,
+    at_once: int,
+    component: str,
+    requests: int,
+    clock: Clock,
+    sleep: Sleep,
+    callers: Executor,
+    engine: str = "",
+) -> Iterator[tuple[float, LatencyPoint] | Configuration]:
+    """Yields (share of the maximum, point) after each measured rate, and the configuration at the end.
+
+    `callers`: runs `at_once` calls at a time. The maximum throughput is `at_once / S(at_once)`.
+    """
+    sample = random_input(backend.input_spec, component, np.random.default_rng(0))
+    service = tuple(
+        ServiceTime(size, _service_ms(backend, sample, size, service_runs(requests), clock, callers))
+        for size in sizes_of(at_once)
+    )
+    maximum_hz = 1000 * at_once / service[-1].ms
+    points = []
+    for share in RATE_SHARES:
+        rate_hz = maximum_hz * share
+        latencies_ms = _open_loop(
+            backend, sample, rate_hz, requests, round(share * 100), clock, sleep, callers
+        )
+        points.append(summarise(rate_hz, latencies_ms))
+        yield share, points[-1]
+    yield Configuration(CONTINUOUS, at_once, maximum_hz, tuple(points), service, engine=engine)
+
+
+def _service_ms(
+    backend: Backend, sample: ModelInput, size: int, runs: int, clock: Clock, callers: Executor
+) -> float:
+    """Mean time of a call while so many callers call again and again; one call of each first does not count."""
+
+    def call(times: int) -> None:
+        for _ in range(times):
+            backend.infer([sample])
+
+    def all_call(times: int) -> float:
+        begin = clock()
+        for one in [callers.submit(call, times) for _ in range(size)]:
+            one.result()
+        return clock() - begin
+
+    all_call(1)
+    return max(1e-3, 1000 * all_call(runs) / runs)
+
+
+def _open_loop(
+    backend: Backend,
+    sample: ModelInput,
+    rate_hz: float,
+    requests: int,
+    seed: int,
+    clock: Clock,
+    sleep: Sleep,
+    callers: Executor,
+) -> list[float]:
+    """Latencies of Poisson arrivals, ms, in the order of arrival."""
+    begin = clock()
+
+    def call(arrival_ms: float) -> float:
+        backend.infer([sample])
+        return max(1e-3, 1000 * (clock() - begin) - arrival_ms)
+
+    calls = []
+    for arrival_ms in poisson_arrivals_ms(rate_hz, requests, Random(seed)):
+        ahead_ms = arrival_ms - 1000 * (clock() - begin)
+        if ahead_ms > 0:
+            sleep(ahead_ms / 1000)
+        calls.append(callers.submit(call, arrival_ms))
+    return [one.result() for one in calls]
