@@ -56,11 +56,18 @@ class Ros2ControlSettings:
     )
     controller: str = setting("the controller that moves the arm", "joint_trajectory_controller")
     lookahead_s: float = setting(
-        "with joint_trajectory: when a point is to be reached, from sending it", 0.02, above=0, at_most=0.5
+        "with joint_trajectory: when a point is to be reached, from sending it", 0.03, above=0, at_most=0.5
+    )
+    smooth: bool = setting(
+        "with joint_trajectory: points with velocities, which the controller joins by cubic polynomials", True
     )
     joint_prefix: str = setting("what the controllers put before the joint names of this file", "")
     joint_states: str = setting("topic of the joint_state_broadcaster", "joint_states")
-    joint_state_timeout_s: float = setting("older joint states are a fault", 0.2, above=0)
+    joint_state_timeout_s: float = setting(
+        "older joint states are a fault, which calls a human; the arm stops before, at `max_sensor_age_ms`",
+        1.0,
+        above=0,
+    )
     max_following_error_rad: float = setting(
         "a joint further than this from its setpoint is a fault", 0.3, above=0
     )

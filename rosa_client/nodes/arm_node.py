@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
@@ -164,7 +165,8 @@ class ArmNode(Node):
 
     def _publish(self, now_s: float, state: ArmState) -> None:
         if self._joint_rate.due(now_s):
-            self._joints.publish(joint_state(self._names, state, self.get_clock().now().to_msg()))
+            measured = self.get_clock().now() - Duration(seconds=state.age_s)
+            self._joints.publish(joint_state(self._names, state, measured.to_msg()))
         player = self._player
         latched = player.emergency_stop.latched
         shown = (player.last, player.state, player.fault, player.cut_short, latched)

@@ -87,7 +87,7 @@ class TrajectoryFollower:
         return self._sample(now_s).q_rad
 
     def _sample(self, now_s: float) -> Point:
-        at_s = now_s - self._begun_s
+        at_s = max(0.0, now_s - self._begun_s)  # an update that is late still asks for the time before
         if at_s >= self._points[-1].after_s:
             return Point(self._points[-1].q_rad, np.zeros(len(self._joints)), 0.0)
         index = next(i for i, point in enumerate(self._points) if point.after_s > at_s)

@@ -8,17 +8,19 @@ the file names them, Franka's robot state and error recovery. In the robot's own
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
 
-from rosa_client.control_loop import real_time
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace
+from rosa_client.nodes.arm_node import keep_apart
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
@@ -34,11 +36,12 @@ PARAMETERS = {
     "robot": Parameter("", "robot file with `arm_driver: ros2_control`"),
     "seed": Parameter(0, "scene to begin with", 0, 2**62),
     "interpolate_from_desired_state": Parameter(
-        False,
+        True,
         "a new trajectory begins at the commanded position, as with this parameter of a joint_trajectory_controller",
     ),
     "joint_state_rate_hz": Parameter(100.0, "joint_states per second", 1.0, 1000.0),
     "world_state_rate_hz": Parameter(40.0, "world_state per second, for the simulated cameras", 1.0, 1000.0),
+    "trace": Parameter("", "write time, command and position of every update to this .npz file at the end"),
     "fault": Parameter("", f"what is broken on purpose: {', '.join(FAULTS)}; empty: nothing", fixed=False),
 }
 UPDATE_RATE_HZ = 250.0
@@ -111,6 +114,8 @@ class SimulatedCell(Node):
         # thread of its own.
         self._scene = ScenePort(self, LockedScene(self._panda, self._lock), world_rate, tried, lambda: None)
         self.add_on_set_parameters_callback(self._on_parameters)
+        self._trace_file = self.get_parameter("trace").value
+        self._trace: list[tuple[float, float, Array, Array]] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics", daemon=True)
         self._thread.start()
@@ -120,9 +125,17 @@ class SimulatedCell(Node):
         self._stopping.set()
         self._thread.join(timeout=2.0)
         self._ports.close()
+        if self._trace_file:
+            clock_s, times_s, commands, positions = zip(*self._trace, strict=True)
+            np.savez(
+                self._trace_file,
+                clock_s=clock_s,
+                time_s=times_s,
+                command_rad=commands,
+                position_rad=positions,
+            )
 
     def _run(self) -> None:
-        real_time()
         period_s = 1 / UPDATE_RATE_HZ
         next_s = time.monotonic()
         while not self._stopping.is_set():
@@ -134,6 +147,10 @@ class SimulatedCell(Node):
                 next_s = now_s
             with self._lock:
                 self._panda.update(next_s, period_s)
+                if self._trace_file:
+                    self._trace.append(
+                        (time.monotonic(), next_s, self._panda.command_rad, self._panda.world.joint_position)
+                    )
             try:
                 self._ports.publish(next_s)
                 self._scene.publish(next_s)
@@ -155,6 +172,9 @@ class SimulatedCell(Node):
 
 
 def main() -> None:
+    # The physics must get the GIL soon after it wakes. A real-time priority would not help: other threads hold it.
+    sys.setswitchinterval(0.0005)
+    keep_apart()
     run_node(SimulatedCell, (ConfigError, DriverError))
 
 

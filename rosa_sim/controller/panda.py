@@ -51,6 +51,11 @@ class SimulatedPanda:
         """Torque of the arm's servos, (7,) N m."""
         return np.array(self.world.data.qfrc_actuator[:7])
 
+    @property
+    def command_rad(self) -> Array:
+        """Where the controllers want the arm now, (7,)."""
+        return np.array(self._target)
+
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def trajectory(self, now_s: float, joints: Sequence[str], points: Sequence[Point]) -> None:

@@ -30,6 +30,7 @@ class ArmState:
     # Such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move.
     fault: str = ""
     effort_nm: Array | None = None  # (dof,) N m; None: not measured
+    age_s: float = 0.0  # how old the measurement is
 
 
 class ArmDriver(Protocol):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 import rclpy
@@ -32,16 +33,19 @@ from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, pac
 from rosa_client.drivers.arms.ros2_control_rules import (
     CLEAR_ERROR,
     Ros2ControlLink,
+    Waypoint,
     controllers_namespace,
     joint_states_topic,
     recovery_steps,
     resolve,
+    waypoints,
 )
 from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
 from rosa_contract.robot import RobotSpec
 
 # A reliable subscription would not match a broadcaster that publishes with sensor QoS; both kinds match this one.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+LOOK_EVERY_S = 0.1  # whether the driver is to end
 FIRST_ANSWER_S = 3.0  # how long to wait for the controller_manager, and for the gripper
 
 
@@ -56,7 +60,8 @@ class Ros2ControlArm:
         self._lock = threading.Lock()  # around what both threads use
         self._recovery: threading.Thread | None = None
         self._recovery_fault = ""
-        self._end_spin: Callable[[], None] = lambda: None
+        self._ending = threading.Event()
+        self._sent_rad: Array | None = None  # the last setpoint
 
     def connect(self, namespace: str) -> None:
         settings, robot = self._settings, namespace
@@ -66,24 +71,12 @@ class Ros2ControlArm:
                 f"arm.joint_states: {topic} is what the arm node itself publishes; start the controllers in another"
                 " namespace than the robot's (arm.namespace), or remap their joint_states"
             )
-        begun_s = time.monotonic()
-        self._link = Ros2ControlLink(self._spec, settings, robot, begun_s)
-        self._goals = GripperGoals(self._spec.gripper.max_m, settings.gripper.timeout_s)
-        self._context = rclpy.Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-        self._node = Node("arm_driver", namespace=robot, context=self._context, use_global_arguments=False)
-        base = controllers_namespace(robot, settings)
-        self._open_ports(base, topic)
-        executor = SingleThreadedExecutor(context=self._context)
-        executor.add_node(self._node)
-        thread = threading.Thread(target=_spin, args=(executor,), name="ros2_control", daemon=True)
-        thread.start()
-
-        def end_spin() -> None:
-            executor.shutdown()
-            thread.join(timeout=2.0)
-
-        self._end_spin = end_spin
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._serve, args=(robot, topic, opened), name="ros2_control", daemon=True
+        )
+        self._thread.start()
+        opened.result()
         try:
             self._wait_for(lambda: self._link.ready, settings.start_timeout_s)
             if not self._link.ready:
@@ -124,11 +117,34 @@ class Ros2ControlArm:
             self._recovery.start()
 
     def close(self) -> None:
-        self._end_spin()
+        self._ending.set()
+        self._thread.join(timeout=2.0)
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
     # -- the ROS side -----------------------------------------------------------------------------------------------
+
+    def _serve(self, robot: str, topic: str, opened: Future[None]) -> None:
+        """The driver's thread."""
+        try:
+            self._link = Ros2ControlLink(self._spec, self._settings, robot, time.monotonic())
+            self._goals = GripperGoals(self._spec.gripper.max_m, self._settings.gripper.timeout_s)
+            self._context = rclpy.Context()
+            rclpy.init(args=[], context=self._context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+            self._node = Node(
+                "arm_driver", namespace=robot, context=self._context, use_global_arguments=False
+            )
+            self._open_ports(controllers_namespace(robot, self._settings), topic)
+            self._executor = SingleThreadedExecutor(context=self._context)
+            self._executor.add_node(self._node)
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        with suppress(ExternalShutdownException):
+            while not self._ending.is_set():
+                self._executor.spin_once(timeout_sec=LOOK_EVERY_S)
+        self._executor.shutdown()
 
     def _open_ports(self, base: str, topic: str) -> None:
         settings, node = self._settings, self._node
@@ -154,12 +170,11 @@ class Ros2ControlArm:
         if self._settings.command == FORWARD_POSITION:
             self._commands.publish(Float64MultiArray(data=q_rad.tolist()))
             return
-        # Without a stamp the controller begins at once. Positions alone: controllers since Jazzy refuse a trajectory
-        # whose last point has a velocity, and one point is all there is.
-        ahead_ns = int(max(self._settings.lookahead_s, period_s) * 1e9)
-        reached = Duration(sec=ahead_ns // 1_000_000_000, nanosec=ahead_ns % 1_000_000_000)
-        point = JointTrajectoryPoint(positions=q_rad.tolist(), time_from_start=reached)
-        self._commands.publish(JointTrajectory(joint_names=self._names, points=[point]))
+        points = waypoints(self._spec, self._settings, q_rad, self._sent_rad, period_s)
+        self._sent_rad = q_rad
+        # Without a stamp the controller begins at once.
+        message = JointTrajectory(joint_names=self._names, points=[_point(one) for one in points])
+        self._commands.publish(message)
 
     def _recover(self, steps: tuple[str, ...]) -> None:
         for step in steps:
@@ -207,7 +222,11 @@ class Ros2ControlArm:
             self._goals.ended(result, self._link.width_m)
 
 
-def _spin(executor: SingleThreadedExecutor) -> None:
-    """Until the executor or ROS is shut down."""
-    with suppress(ExternalShutdownException):
-        executor.spin()
+def _point(waypoint: Waypoint) -> JointTrajectoryPoint:
+    ns = int(waypoint.after_s * 1e9)
+    after = Duration(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)
+    velocity = waypoint.velocity_rad_s
+    velocities = [] if velocity is None else velocity.tolist()
+    return JointTrajectoryPoint(
+        positions=waypoint.q_rad.tolist(), velocities=velocities, time_from_start=after
+    )

@@ -157,8 +157,10 @@ class Ros2ControlLink:
         assert sample is not None, "asked before the first joint state"
         if self._too_old(now_s) and self._setpoint is not None:
             still = np.zeros_like(self._setpoint)
-            return ArmState(self._setpoint, still, self._width_m, fault)
-        return ArmState(sample.q_rad, sample.velocity_rad_s, self._width_m, fault, sample.effort_nm)
+            return ArmState(self._setpoint, still, self._width_m, fault, None, now_s - sample.at_s)
+        return ArmState(
+            sample.q_rad, sample.velocity_rad_s, self._width_m, fault, sample.effort_nm, now_s - sample.at_s
+        )
 
     def fault(self, now_s: float) -> str:
         """Why the arm cannot move, in words; empty when it can. What explains the most comes first.
@@ -222,6 +224,38 @@ def _picked(values: Sequence[float], columns: Collection[int]) -> Array | None:
         return None
     picked = np.array([values[column] for column in columns], dtype=np.float64)
     return picked if np.isfinite(picked).all() else None
+
+
+# -- setpoints as trajectories ----------------------------------------------------------------------------------------
+
+STOP_S = 0.1  # an arm whose setpoints end comes to rest in this time
+
+
+@dataclass(frozen=True)
+class Waypoint:
+    """Be at `q_rad` (dof,), with `velocity_rad_s` (dof,) where given, `after_s` the trajectory was sent."""
+
+    q_rad: Array
+    velocity_rad_s: Array | None
+    after_s: float
+
+
+def waypoints(
+    spec: RobotSpec, settings: Ros2ControlSettings, q_rad: Array, before_rad: Array | None, period_s: float
+) -> tuple[Waypoint, ...]:
+    """The trajectory that leads to the setpoint `q_rad`; `before_rad` was the one a period earlier.
+
+    With velocities the controller passes the setpoint at the speed of the motion, so a second point follows in which
+    the arm comes to rest: controllers since Jazzy refuse a trajectory whose last point has a velocity. It counts only
+    when no further setpoint comes.
+    """
+    after_s = max(settings.lookahead_s, period_s)
+    if not settings.smooth or before_rad is None:
+        return (Waypoint(q_rad, None, after_s),)
+    velocity = (q_rad - before_rad) / period_s
+    low, high = np.array(spec.limits.position_min_rad), np.array(spec.limits.position_max_rad)
+    rest = np.clip(q_rad + velocity * STOP_S / 2, low, high)
+    return Waypoint(q_rad, velocity, after_s), Waypoint(rest, np.zeros_like(q_rad), after_s + STOP_S)
 
 
 # -- recovery ---------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class Bench:
         self.epoch, self.seq = time.time_ns(), 0
         self.lives = False
         self.arm_pid = 0
+        self.width_m = 0.0  # of the gripper
         self.commands = self.node.create_publisher(ArmCommand, "arm_command", 50)
         subscribe = self.node.create_subscription
         subscribe(ArmStatus, "arm_status", lambda m: self.statuses.append((time.monotonic(), m)), 50)
@@ -119,13 +120,14 @@ class Bench:
 
     def _on_joints(self, message: JointState) -> None:
         self.joints.append((time.monotonic(), np.array(message.position[:7])))
+        self.width_m = float(sum(message.position[7:]))
 
 
 @contextmanager
-def arm(driver: str = "echo") -> Iterator[Bench]:
+def arm(driver: str = "echo", robot: Path = ROBOT) -> Iterator[Bench]:
     """A running arm node with `driver` and a bench beside it."""
     prepare_environment()
-    arguments = ["-r", "__ns:=/robot", "-p", f"robot:={ROBOT}", "-p", f"driver:={driver}"]
+    arguments = ["-r", "__ns:=/robot", "-p", f"robot:={robot}", "-p", f"driver:={driver}"]
     command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]
     rclpy.init()
     bench = Bench()

@@ -18,12 +18,13 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     controllers_namespace,
     joint_states_topic,
     recovery_steps,
+    waypoints,
 )
 from rosa_contract.arms import GripperActions, Ros2ControlSettings
 from rosa_contract.robot import load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
-SETTINGS = Ros2ControlSettings()
+SETTINGS = Ros2ControlSettings(joint_state_timeout_s=0.2)
 FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
 Q = [0.1 * i for i in range(7)]
 
@@ -182,3 +183,27 @@ def test_other_finger_joints_can_be_named() -> None:
     made = link(replace(SETTINGS, gripper=GripperActions(joints=("jaw",))))
     made.hear_joints(0.0, ["jaw"], [0.05], [], [])
     assert made.width_m == 0.05
+
+
+def test_a_setpoint_is_one_point_or_is_passed_at_speed_with_a_stop_behind_it() -> None:
+    before, now = np.array(Q), np.array(Q) + 0.01
+    plain = replace(SETTINGS, smooth=False, lookahead_s=0.03)
+    (only,) = waypoints(SPEC, plain, now, before, 0.01)
+    assert (only.q_rad.tolist(), only.velocity_rad_s, only.after_s) == (now.tolist(), None, 0.03)
+    first, last = waypoints(SPEC, replace(plain, smooth=True), now, before, 0.01)
+    assert first.velocity_rad_s == pytest.approx([1.0] * 7)
+    assert last.velocity_rad_s is not None and not last.velocity_rad_s.any(), "a speed at the end is refused"
+    assert last.after_s > first.after_s == 0.03
+    assert last.q_rad[0] == pytest.approx(now[0] + 0.05), "as far as it takes to brake evenly"
+    assert len(waypoints(SPEC, SETTINGS, now, None, 0.01)) == 1, "no speed is known at first"
+
+
+def test_the_stop_behind_a_setpoint_stays_within_the_limits() -> None:
+    limit = np.array(SPEC.limits.position_max_rad)
+    _, last = waypoints(SPEC, replace(SETTINGS, smooth=True), limit, limit - 0.01, 0.01)
+    assert last.q_rad == pytest.approx(limit)
+
+
+def test_a_point_is_never_due_before_the_next_one_comes() -> None:
+    early = replace(SETTINGS, lookahead_s=0.001, smooth=False)
+    assert waypoints(SPEC, early, np.array(Q), None, 0.01)[0].after_s == 0.01

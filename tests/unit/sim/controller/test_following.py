@@ -30,6 +30,12 @@ def test_positions_are_joined_by_a_straight_line_and_held_at_the_end() -> None:
     assert made.desired(9.0) == pytest.approx([1.0, -1.0])
 
 
+def test_an_update_that_comes_late_gets_the_beginning() -> None:
+    made = follower()
+    made.follow(1.0, JOINTS, [point([1.0, -1.0], 0.01)], REST)
+    assert made.desired(0.9) == pytest.approx([0.0, 0.0])
+
+
 def test_velocities_make_it_a_cubic_that_begins_and_ends_at_rest() -> None:
     made = follower()
     made.follow(0.0, JOINTS, [point([1.0, 0.0], 1.0, [0.0, 0.0])], REST)

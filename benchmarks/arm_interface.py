@@ -1,0 +1,296 @@
+"""How setpoints best reach a ros2_control arm: streamed trajectory points, or positions of a forward controller.
+
+    python benchmarks/arm_interface.py [--seconds 15] [--live]
+
+The setpoints of a real motion (random targets within the joint limits, through the setpoint filter, 100 a second) go to
+the simulated controllers: in simulated time, each message 0.3 to 2 ms under way and one in a hundred 10 ms late; with
+`--live` by the driver of the product to a process of its own, over ROS 2. Compared with what was asked for: the delay
+of the command that the controller gives the arm, the error that remains when the delay is taken out, and how rough the
+command is. A Franka ends a motion with a reflex when its command asks for more than its acceleration limit, so the
+updates that do are counted; it has a low-pass filter and a rate limiter of its own before that, which the simulation
+has not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import yaml
+
+from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.drivers.arms.ros2_control import Ros2ControlArm
+from rosa_client.drivers.arms.ros2_control_rules import waypoints
+from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_client.nodes.arm_node import keep_apart
+from rosa_contract.arms import arm_settings
+from rosa_contract.robot import RobotSpec, load_robot
+from rosa_sim.controller.following import Point
+from rosa_sim.controller.node import UPDATE_RATE_HZ
+from rosa_sim.controller.panda import SimulatedPanda
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+ROBOT = ROOT / "configs" / "robots" / "panda_ros2_control.yaml"
+UNDER_WAY_S = (0.0003, 0.002)
+LATE_S, LATE_SHARE = 0.010, 0.01
+TARGET_EVERY_S = 0.4  # as often as an action chunk ends
+REACH_RAD = 0.25
+SPAN_S = 0.25  # of the plot on the right
+LONGEST_DELAY_S = 0.2
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to send setpoints, and the controller's parameter `interpolate_from_desired_state`."""
+
+    command: str
+    lookahead_ms: float = 0.0
+    from_desired: bool = False
+    smooth: bool = False
+
+    @property
+    def label(self) -> str:
+        if self.command == "forward_position":
+            return "forward position"
+        begin = "desired" if self.from_desired else "measured"
+        return f"{'smooth ' if self.smooth else ''}trajectory, {self.lookahead_ms:g} ms ahead, from {begin}"
+
+
+VARIANTS = (
+    Variant("forward_position"),
+    *(
+        Variant("joint_trajectory", ahead, from_desired, smooth)
+        for from_desired in (True, False)
+        for smooth in (True, False)
+        for ahead in (10, 20, 30, 50)
+    ),
+)
+
+
+def motion(spec: RobotSpec, seconds: float) -> np.ndarray:
+    """Setpoints (n, dof), rad: from home from one random target to the next."""
+    rng = np.random.default_rng(7)
+    path = SetpointFilter(spec.limits, spec.control_rate_hz)
+    home = np.array(spec.home_rad)
+    path.reset(home)
+    rows, target = [], home
+    per_target = round(TARGET_EVERY_S * spec.control_rate_hz)
+    for index in range(round(seconds * spec.control_rate_hz)):
+        if index % per_target == 0:
+            target = home + rng.uniform(-REACH_RAD, REACH_RAD, len(home))
+        rows.append(path.step(target))
+    return np.array(rows)
+
+
+def send(spec: RobotSpec, setpoints: np.ndarray) -> np.ndarray:
+    """Send them with the product's driver; returns when each of them was to be reached, s."""
+    period_s = 1 / spec.control_rate_hz
+    arm = Ros2ControlArm(spec, 0)
+    arm.connect("/bench")
+    try:
+        reached_s = []
+        next_s = time.monotonic() + 0.1
+        for setpoint in setpoints:
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            now_s = time.monotonic()
+            arm.track(setpoint, spec.gripper.max_m, period_s)
+            reached_s.append(now_s + period_s)
+            if fault := arm.read().fault:
+                raise RuntimeError(f"the arm reports: {fault}")
+            next_s += period_s
+        time.sleep(0.2)
+        return np.array(reached_s)
+    finally:
+        arm.close()
+
+
+def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """One variant without processes: its measures and its curves, the same on every machine."""
+    spec = load_robot(ROBOT)
+    settings = replace(
+        arm_settings(str(ROBOT), spec.arm_driver, spec.arm),
+        lookahead_s=max(variant.lookahead_ms / 1000, 1e-3),
+        smooth=variant.smooth,
+    )
+    forward = variant.command == "forward_position"
+    panda = SimulatedPanda(0, spec.joints, forward, variant.from_desired)
+    rng = np.random.default_rng(11)
+    period_s, update_s = 1 / spec.control_rate_hz, 1 / UPDATE_RATE_HZ
+    setpoints = motion(spec, seconds)
+    sent_s = np.arange(len(setpoints)) * period_s
+    under_way_s = rng.uniform(*UNDER_WAY_S, len(setpoints)) + LATE_S * (
+        rng.random(len(setpoints)) < LATE_SHARE
+    )
+    arrives_s = np.maximum.accumulate(sent_s + under_way_s)
+    next_one, curve = 0, []
+    for step in range(round(seconds / update_s)):
+        now_s = step * update_s
+        while next_one < len(setpoints) and arrives_s[next_one] <= now_s:
+            setpoint = setpoints[next_one]
+            if forward:
+                panda.positions(setpoint)
+            else:
+                before = setpoints[next_one - 1] if next_one else None
+                way = waypoints(spec, settings, setpoint, before, period_s)
+                points = [Point(one.q_rad, one.velocity_rad_s, one.after_s) for one in way]
+                panda.trajectory(arrives_s[next_one], spec.joints, points)
+            assert not panda.refused, panda.refused
+            next_one += 1
+        panda.update(now_s, update_s)
+        curve.append((now_s, panda.command_rad, panda.world.joint_position))
+    times_s, commands, positions = zip(*curve, strict=True)
+    curves = {
+        "time_s": np.array(times_s),
+        "command_rad": np.array(commands),
+        "position_rad": np.array(positions),
+        "asked_s": sent_s + period_s,
+        "asked_rad": setpoints,
+    }
+    return measures(spec, curves), curves
+
+
+def live(variant: Variant, seconds: float, folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """One variant with real processes: its measures and its curves."""
+    document = yaml.safe_load(ROBOT.read_text())
+    controller = "forward_position_controller" if variant.command == "forward_position" else "jtc"
+    document["arm"] |= {"namespace": "hardware", "command": variant.command, "controller": controller}
+    document["arm"] |= {"lookahead_s": max(variant.lookahead_ms / 1000, 1e-3), "max_following_error_rad": 1.0}
+    document["arm"]["smooth"] = variant.smooth
+    robot, trace = folder / "robot.yaml", folder / "trace.npz"
+    robot.write_text(yaml.safe_dump(document))
+    spec = load_robot(robot)
+    given = {
+        "robot": robot,
+        "trace": trace,
+        "interpolate_from_desired_state": str(variant.from_desired).lower(),
+    }
+    command = [sys.executable, "-m", "rosa_sim.controller.node", "--ros-args", "-r", "__ns:=/bench"]
+    for name, value in given.items():
+        command += ["-p", f"{name}:={value}"]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        setpoints = motion(spec, seconds)
+        reached_s = send(spec, setpoints)
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+    with np.load(trace) as found:
+        curves = {name: found[name] for name in found.files}
+    curves |= {"asked_s": reached_s, "asked_rad": setpoints}
+    return measures(spec, curves), curves
+
+
+def measures(spec: RobotSpec, curves: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Delay, error and roughness of the command (and of the arm) against what was asked for."""
+    asked_s, asked, time_s = curves["asked_s"], curves["asked_rad"], curves["time_s"]
+    inside = (time_s > asked_s[0] + LONGEST_DELAY_S) & (time_s < asked_s[-1])
+    at_s = time_s[inside]
+    step_s = float(np.median(np.diff(time_s)))
+    found: dict[str, Any] = {}
+    for name in ("command_rad", "position_rad"):
+        curve = curves[name][inside]
+        errors = {}
+        for delay_ms in range(int(LONGEST_DELAY_S * 1000)):
+            before = at_s - delay_ms / 1000
+            wanted = np.column_stack([np.interp(before, asked_s, asked[:, j]) for j in range(asked.shape[1])])
+            errors[delay_ms] = float(np.sqrt(np.mean((curve - wanted) ** 2)))
+        delay_ms = min(errors, key=lambda key: errors[key])
+        velocity = np.diff(curve, axis=0) / step_s
+        acceleration = np.diff(velocity, axis=0) / step_s
+        jerk = np.diff(acceleration, axis=0) / step_s
+        over = np.abs(acceleration) > np.array(spec.limits.acceleration_rad_s2)
+        kind = name.removesuffix("_rad")
+        found[kind] = {
+            "delay_ms": delay_ms,
+            "error_mrad": errors[delay_ms] * 1000,
+            "acceleration_rms_rad_s2": float(np.sqrt(np.mean(acceleration**2))),
+            "jerk_rms_rad_s3": float(np.sqrt(np.mean(jerk**2))),
+            "over_acceleration_limit_percent": float(over.any(axis=1).mean() * 100),
+        }
+    return found
+
+
+def draw(rows: list[dict[str, Any]], curves: list[dict[str, np.ndarray]], path: Path) -> None:
+    """Delay against roughness, and a second of one joint's command."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5))
+    for row in rows:
+        made = row["command"]
+        left.scatter(made["delay_ms"], made["over_acceleration_limit_percent"], s=40, label=row["label"])
+    left.set_xlabel("delay of the command, ms")
+    left.set_ylabel("updates beyond the acceleration limit, %")
+    left.legend(fontsize=7)
+    shown = [i for i, row in enumerate(rows) if row["label"] in SHOWN]
+    begin_s = curves[0]["asked_s"][200]
+    for index in shown:
+        one = curves[index]
+        span = (one["time_s"] > begin_s) & (one["time_s"] < begin_s + SPAN_S)
+        at_ms = (one["time_s"][span] - begin_s) * 1000
+        right.plot(at_ms, one["command_rad"][span, 0], ".-", label=rows[index]["label"])
+    one = curves[0]
+    span = (one["asked_s"] > begin_s) & (one["asked_s"] < begin_s + SPAN_S)
+    right.plot((one["asked_s"][span] - begin_s) * 1000, one["asked_rad"][span, 0], "k--", label="asked for")
+    right.set_xlabel("time, ms")
+    right.set_ylabel("joint 1, rad")
+    right.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+SHOWN = (
+    "forward position",
+    "trajectory, 20 ms ahead, from desired",
+    "smooth trajectory, 20 ms ahead, from desired",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=15.0, help="of motion, for each variant")
+    parser.add_argument("--live", action="store_true", help="with real processes; writes no result")
+    arguments = parser.parse_args()
+    prepare_environment()
+    # As the arm node does.
+    keep_apart()
+    sys.setswitchinterval(0.0005)
+    rows, curves = [], []
+    print(
+        f"{'':46} {'delay ms':>9} {'error mrad':>11} {'jerk rms':>9} {'over limit %':>13} {'arm delay ms':>13}"
+    )
+    for variant in VARIANTS:
+        if arguments.live:
+            with tempfile.TemporaryDirectory() as folder:
+                found, curve = live(variant, arguments.seconds, Path(folder))
+        else:
+            found, curve = in_simulated_time(variant, arguments.seconds)
+        rows.append({"label": variant.label, **asdict(variant), **found})
+        curves.append(curve)
+        made = found["command"]
+        print(
+            f"{variant.label:46} {made['delay_ms']:9d} {made['error_mrad']:11.2f} {made['jerk_rms_rad_s3']:9.0f}"
+            f" {made['over_acceleration_limit_percent']:13.1f} {found['position']['delay_ms']:13d}",
+            flush=True,
+        )
+    if arguments.live:
+        return 0
+    result = {"seconds": arguments.seconds, "variants": rows}
+    (RESULTS / "arm_interface.json").write_text(json.dumps(result, indent=1) + "\n")
+    draw(rows, curves, RESULTS / "arm_interface.png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""A real arm node with the `ros2_control` driver, and the simulated controllers that it drives, each a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.bringup.supervisor import BringupError
+from tests.system.arm_safety.bench import ROOT, SPEC, Bench, arm
+
+ROBOT = ROOT / "configs" / "robots" / "panda_ros2_control.yaml"
+# What franka_ros2 has besides the controllers (its own names).
+FRANKA = {
+    "robot_state": "franka_robot_state_broadcaster/robot_state",
+    "error_recovery": "action_server/error_recovery",
+    "hardware": "FrankaHardwareInterface",
+    "gripper": {"kind": "franka", "action": "franka_gripper"},
+}
+FIRST_S = 30.0  # for the first joint state of a process that has to load the scene
+
+
+class Controlled:
+    """The bench of the arm node, and the simulated controllers under it."""
+
+    def __init__(self, bench: Bench, cell: subprocess.Popen[bytes], base: str) -> None:
+        self.bench = bench
+        self.cell = cell
+        self.truth: list[np.ndarray] = []  # where the arm really is, joints (7,)
+        topic = f"{base.rstrip('/')}/joint_states"
+        bench.node.create_subscription(JointState, topic, self._on_truth, 50)
+        self._faults = bench.node.create_client(SetParameters, "/robot/simulated_cell/set_parameters")
+
+    def break_down(self, fault: str) -> None:
+        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=fault)
+        request = SetParameters.Request(parameters=[Parameter(name="fault", value=value)])
+        self.bench.until(self._faults.service_is_ready, "the simulated cell")
+        future = self._faults.call_async(request)
+        self.bench.until(future.done, "the fault")
+        assert future.result().results[0].successful, future.result()
+
+    def fault(self, words: str) -> None:
+        """Wait until the arm reports a fault with these words."""
+        self.bench.until(lambda: words in self.bench.status.fault, f"the fault {words!r}")
+
+    def recover(self) -> None:
+        """As the runtime does when an operator decides so."""
+        assert self.bench.call(Trigger, "recover", Trigger.Request()).success
+
+    def moves(self) -> None:
+        """The arm takes orders and follows them."""
+        self.bench.home()
+        assert self.bench.play(0.2, 1.0).fault == ""
+        self.bench.until(lambda: abs(self.truth[-1][0] - SPEC.home_rad[0] - 0.2) < 0.02, "the arm to follow")
+
+    def stands(self, seconds: float) -> float:
+        """How far any joint really moves in so many seconds, rad."""
+        first = len(self.truth)
+        self.bench.spin(seconds)
+        seen = np.array(self.truth[first:])
+        assert len(seen) > 10, "it goes on saying where it is"
+        return float(np.ptp(seen, axis=0).max())
+
+    def _on_truth(self, message: JointState) -> None:
+        self.truth.append(np.array(message.position[:7]))
+
+
+def robot_file(folder: Path, **arm_settings: Any) -> Path:
+    """The Panda behind ros2_control with other settings of its arm."""
+    document = yaml.safe_load(ROBOT.read_text())
+    document["arm"] = {**document["arm"], **arm_settings}
+    path = folder / "robot.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def cell_command(robot: Path) -> list[str]:
+    arguments = ["-r", "__ns:=/robot", "-r", "__node:=simulated_cell", "-p", f"robot:={robot}"]
+    return [sys.executable, "-m", "rosa_sim.controller.node", "--ros-args", *arguments]
+
+
+@contextmanager
+def controlled(robot: Path, base: str = "/") -> Iterator[Controlled]:
+    """Simulated controllers and an arm node that drives them; `base`: their namespace."""
+    prepare_environment()
+    cell = subprocess.Popen(cell_command(robot), env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        with arm("ros2_control", robot) as bench:
+            made = Controlled(bench, cell, base)
+            bench.until(lambda: made.truth, "the controllers' joint states")
+            yield made
+    finally:
+        cell.send_signal(signal.SIGTERM)
+        try:
+            cell.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            cell.kill()
+            cell.wait()
+            raise BringupError("the simulated cell did not end") from None
