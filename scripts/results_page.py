@@ -14,6 +14,7 @@ LONGEST_VALUE = 160  # characters of a measured value at a glance
 # How long a run takes on two shared cores. `make results` runs the quick ones.
 QUICK = {"batching": "1 minute", "paper_schedules": "1 minute", "gpus": "10 s", "claims": "8 minutes"}
 SLOW = {
+    "arm_interface": "1 minute",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "demo": "2 minutes",

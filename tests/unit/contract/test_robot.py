@@ -101,3 +101,21 @@ def test_the_panda_behind_ros2_control_differs_only_in_how_it_is_reached(panda: 
     assert other.arm_driver == "ros2_control"
     reached = {"arm_driver": panda.arm_driver, "arm": {}, "camera_driver": panda.camera_driver}
     assert replace(other, **reached) == panda
+
+
+def test_the_fr3_agrees_with_its_hardware_page_and_keeps_the_constant_velocity_limits_of_its_joint_range() -> (
+    None
+):
+    fr3 = load_robot(PANDA.with_name("fr3.yaml"))
+    page = yaml.safe_load((ROOT / "hardware" / "fr3" / "fr3.yaml").read_text())
+    assert list(fr3.joints) == page["joint_names"]
+    for name, values in page["limits"].items():
+        assert list(getattr(fr3.limits, name)) == values
+    for name in ("home", "safe", "clear", "drop"):
+        assert list(fr3.pose(name)) == page[f"{name}_rad"]
+    assert fr3.chain is not None
+    assert list(fr3.chain.d_m) == page["dh_craig"]["d_m"]
+    # Franka's ranges for which its page gives constant limits; the joints themselves reach further.
+    assert max(fr3.limits.position_max_rad) <= 4.2094
+    assert fr3.limits.velocity_rad_s == (2.0, 1.0, 1.5, 1.25, 3.0, 1.5, 3.0)
+    assert fr3.velocity_scale <= 0.2, "a file that nobody has tried on hardware begins slowly"
