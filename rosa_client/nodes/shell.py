@@ -27,6 +27,8 @@ from rosa_client.nodes.ros_log import log_to_ros
 LOOK_EVERY_S = 0.05
 # After this long the clean-up is stuck for good. A supervisor kills after 5 s, and could not say where it was stuck.
 END_WITHIN_S = 4.5
+# A signal waits this long for a node that is being made, so that it can be closed in order.
+START_WITHIN_S = 1.0
 FAILED = 2  # exit status of a node that cannot start
 
 
@@ -47,9 +49,16 @@ class Stop:
         return self._asked.is_set()
 
     def _ask(self, *_: object) -> None:
-        if self and not self.made:
-            os._exit(0)  # asked twice while a driver is still trying to connect
+        if not self and not self.made:
+            patience = threading.Timer(START_WITHIN_S, self._leave)
+            patience.daemon = True
+            patience.start()
         self._asked.set()
+
+    def _leave(self) -> None:
+        """A driver is still trying to connect, and nothing has moved: there is nothing to clean up that could wait."""
+        if not self.made:
+            os._exit(0)
 
 
 def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> None:

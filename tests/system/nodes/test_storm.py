@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.system.nodes.processes import CONFIG, PANDA, ROOT, end, running, wait_until_it_answers_signals
+from tests.system.nodes.processes import (
+    CONFIG,
+    PANDA,
+    ROOT,
+    end,
+    running,
+    wait_for,
+    wait_until_it_answers_signals,
+)
 
 pytestmark = pytest.mark.slow
 TIMES = 40
@@ -54,11 +64,15 @@ def test_a_second_ctrl_c_does_not_break_the_clean_up() -> None:
         end(process)
 
 
+def test_a_node_whose_driver_still_tries_to_connect_ends_too() -> None:
+    driver = "driver:=tests.system.nodes.slow_driver:SlowCameras"
+    with running("camera_node", "slow", PANDA, driver) as process:
+        wait_for(process, "connecting")
+        end(process, within_s=4.0)
+
+
 def test_a_node_goes_with_the_launch_that_started_it() -> None:
     """SIGTERM to `ros2 launch`, or its death, leaves no orphan: the kernel tells the node."""
-    import subprocess
-    import sys
-
     inner = (
         "import os, subprocess, sys, time; "
         "p = subprocess.Popen([sys.executable, '-m', 'rosa_client.executables', 'rosa_client.nodes.arm_node',"
@@ -72,6 +86,7 @@ def test_a_node_goes_with_the_launch_that_started_it() -> None:
     assert Path(f"/proc/{node}").exists()
     launch.kill()
     launch.wait()
+    launch.stdout.close()
     end_s = time.monotonic() + 15.0
     while Path(f"/proc/{node}").exists():
         if time.monotonic() > end_s:
