@@ -11,7 +11,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from rosa_client.bringup.graph import DRIVERS, Cell, Robot
+from rosa_client.bringup.graph import DRIVERS, EXTERNAL, Cell, Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_contract.strict import nearest
 
@@ -53,7 +53,8 @@ def value_of(name: str, text: str, share: Path) -> Any:
     if name == "namespace" and not NAMESPACE.fullmatch(text):
         words = "letters, digits and '_', not beginning with a digit, in parts separated by '/'"
         raise ArgumentError(f"{name}: expected {words}; got {text!r}")
-    return file_of(name, text, share) if name in FILES else text
+    is_file = name in FILES or (name == "description" and text not in ("", EXTERNAL))
+    return file_of(name, text, share) if is_file else text
 
 
 def truth_of(name: str, text: str) -> bool:

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
-from rosa_client.bringup.graph import NodeSpec, Robot
+from rosa_client.bringup.graph import EXTERNAL, NodeSpec, Robot
 from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.frames import links_of, prefix_of
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 
-EXTERNAL = "external"
 PUBLISHER = "robot_state_publisher"
 FRANKA = "franka_description"
 # Kind of robot -> where franka_description has had it, below its share folder.

@@ -15,6 +15,7 @@ from rosa_contract.config import load_factory
 from rosa_contract.robot import load_robot
 
 PACKAGE = "rosa_client"
+EXTERNAL = "external"  # somebody else does it
 
 # What `driver` means for the arm and for the cameras; empty: what the robot file names.
 DRIVERS = {"robot": ("", ""), "sim": ("mujoco", "mujoco"), "replay": ("echo", "replay")}
@@ -168,7 +169,7 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
         "keys": given.keys,
         "task": given.task,
         "base": given.base,
-        "frame_prefix": "" if given.description == "external" else prefix_of(given.namespace),
+        "frame_prefix": "" if given.description == EXTERNAL else prefix_of(given.namespace),
     }
     namespace = "/" + given.namespace.strip("/")
     return [

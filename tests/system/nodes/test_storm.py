@@ -71,12 +71,19 @@ def test_a_node_whose_driver_still_tries_to_connect_ends_too() -> None:
         end(process, within_s=4.0)
 
 
-def test_a_node_goes_with_the_launch_that_started_it() -> None:
-    """SIGTERM to `ros2 launch`, or its death, leaves no orphan: the kernel tells the node."""
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"rosa_client.executables rosa_client.nodes.arm_node --ros-args -r __ns:=/orphan -p {PANDA}",
+        "rosa_client.bringup.tied sleep 600",
+    ],
+    ids=["a node", "another program"],
+)
+def test_what_a_launch_started_goes_with_it(command: str) -> None:
+    """SIGTERM to `ros2 launch`, or its death, leaves no orphan: the kernel tells the process."""
     inner = (
         "import os, subprocess, sys, time; "
-        "p = subprocess.Popen([sys.executable, '-m', 'rosa_client.executables', 'rosa_client.nodes.arm_node',"
-        f" '--ros-args', '-r', '__ns:=/orphan', '-p', '{PANDA}'],"
+        f"p = subprocess.Popen([sys.executable, '-m', *{command.split()!r}],"
         " env={**os.environ, 'ROSA_PARENT': str(os.getpid())}); print(p.pid, flush=True); time.sleep(600)"
     )
     launch = subprocess.Popen([sys.executable, "-c", inner], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -43,6 +43,14 @@ def test_a_file_of_the_package_is_found_from_any_folder(
     assert value_of("robot", "configs/robots/panda.yaml", ROOT) == str(ROOT / "configs/robots/panda.yaml")
 
 
+def test_a_description_is_a_file_of_the_package_too_or_somebody_elses() -> None:
+    model = "hardware/panda/panda.urdf"
+    assert value_of("description", model, ROOT) == str(ROOT / model)
+    assert [value_of("description", text, ROOT) for text in ("", "external")] == ["", "external"]
+    with pytest.raises(ArgumentError, match="description: no file 'extern'"):
+        value_of("description", "extern", ROOT)
+
+
 def test_a_file_of_the_current_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mine = tmp_path / "configs" / "robots" / "panda.yaml"
