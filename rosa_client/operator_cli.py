@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
 WATCH_EVERY_S = 1.0
+LATECOMERS_S = 1.5  # how long `stop all` waits for robots that were not found with the others
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -142,13 +143,20 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 
 def _stop_each(client: OperatorClient, feeds: list[RobotFeed], wait_s: float) -> int:
-    """Ask every robot, also when another one's arm is gone; those that can answer need not wait for it."""
-    answers, gone = [], []
-    for feed in sorted(feeds, key=lambda feed: not feed.ready(STOP)):
-        try:
-            answers.append(_ask(client, feed, Click(STOP), _me(), "", wait_s))
-        except OperatorError as error:
-            gone.append(str(error))
+    """Ask every robot, also when another one's arm is gone; those that can answer need not wait for it.
+
+    On a busy machine one robot may be found seconds after the others: it ends when no new one has come for a while.
+    """
+    answers, gone, asked = [], [], set[str]()
+    while feeds:
+        for feed in sorted(feeds, key=lambda feed: not feed.ready(STOP)):
+            asked.add(feed.view.namespace)
+            try:
+                answers.append(_ask(client, feed, Click(STOP), _me(), "", wait_s))
+            except OperatorError as error:
+                gone.append(str(error))
+        client.spin(lambda: False, LATECOMERS_S)
+        feeds = [feed for feed in client.present() if feed.view.namespace not in asked]
     if gone:
         raise OperatorError("; ".join(gone))
     return max(answers)

@@ -134,9 +134,19 @@ class Feed:
 class Fleet:
     """Stands in for the client. An arm that is not there is waited for, and then the client raises."""
 
-    def __init__(self, *feeds: Feed) -> None:
-        self.feeds = feeds
+    def __init__(self, *feeds: Feed, latecomers: tuple[Feed, ...] = ()) -> None:
+        """`latecomers`: found one by one, each only after all before it were asked."""
+        self.feeds = list(feeds)
+        self.latecomers = list(latecomers)
         self.asked: list[str] = []
+
+    def spin(self, condition: Callable[[], Any], timeout_s: float) -> bool:
+        if self.latecomers:
+            self.feeds.append(self.latecomers.pop(0))
+        return bool(condition())
+
+    def present(self) -> list[Feed]:
+        return list(self.feeds)
 
     def stop_all(self, wait_s: float) -> None:
         self.asked.append("all")
@@ -162,6 +172,17 @@ def test_a_stop_of_all_reaches_every_robot_although_one_has_lost_its_arm_node(
     assert "panda1: emergency stop: accepted (latched)" in told.out
     assert "panda2: emergency stop: accepted (latched)" in told.out
     assert "panda0 is there, but does not take 'emergency_stop'" in told.err
+
+
+def test_a_stop_of_all_asks_robots_that_are_found_after_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = Feed("panda1", True), Feed("panda2", True)
+    fleet = Fleet(Feed("panda0", True), latecomers=late)
+    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(fleet))
+    assert main(["operator", "stop", "all"]) == 0
+    assert fleet.asked == ["all", "panda0", "panda1", "panda2"], "each once"
+    assert capsys.readouterr().out.count("accepted (latched)") == 3
 
 
 class Waiting:
