@@ -1,10 +1,11 @@
 """What a stranger, a full disk or a typing error can do: every finding tried, promised, happened.
 
-    python benchmarks/hostile.py [--only FINDING ...] [--out FILE] [--before COMMIT FILE ...]
+    python benchmarks/hostile.py [--only FINDING ...] [--out FILE] [--before COMMIT FILE]
     python benchmarks/hostile.py --checkout DIR --only 1 6 7 8 9 10 --out FILE
 
-`--checkout`: tries the commands of another checkout, which has its own virtual environment. `--before`: what was
-written for the checkout of an older commit, shown beside what happens now.
+`--only`: the rows of the other findings stay as they are in the file. `--checkout`: tries the commands of another
+checkout, which has its own virtual environment. `--before`: what was written for the checkout of an older commit, shown
+beside what happens now.
 """
 
 from __future__ import annotations
@@ -40,13 +41,24 @@ NOTES = (
 )
 
 
-def before_of(words: list[str] | None) -> tuple[str, dict[str, str]]:
-    """The older commit, and what happened there by what was tried."""
-    if not words:
-        return "", {}
-    commit, *files = words
-    rows = [row for file in files for row in json.loads(Path(file).read_text())["rows"]]
-    return commit, {row["tried"]: row["happened"] for row in rows}
+def happened_in(file: Path) -> dict[str, tuple[str, str]]:
+    """(what happened, whether it holds) by what was tried, as an earlier run has written it."""
+    rows = json.loads(file.read_text())["rows"] if file.exists() else []
+    return {row["tried"]: (row["happened"], row["holds"]) for row in rows}
+
+
+def rows_of(happened: dict[str, tuple[str, str]], commit: str, before: Path | None) -> list[dict[str, Any]]:
+    """The table, in the order of the findings."""
+    older = happened_in(before) if before is not None else {}
+    rows = []
+    for one in TRIED:
+        if one.tried in happened:
+            row: dict[str, Any] = {"finding": one.finding, "tried": one.tried, "promised": one.promised}
+            if commit:
+                row[f"at {commit}"] = older.get(one.tried, ("not tried", ""))[0]
+            row["happened"], row["holds"] = happened[one.tried]
+            rows.append(row)
+    return rows
 
 
 def report(rows: list[dict[str, Any]], command: str) -> dict[str, Any]:
@@ -69,26 +81,23 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", type=int, choices=FINDINGS, default=FINDINGS, metavar="FINDING")
     parser.add_argument("--out", type=Path, default=RESULTS / "hostile.json")
     parser.add_argument("--checkout", type=Path, default=ROOT, metavar="DIR")
-    parser.add_argument("--before", nargs="+", metavar=("COMMIT", "FILE"), help="an older commit's results")
+    parser.add_argument("--before", nargs=2, metavar=("COMMIT", "FILE"), help="an older commit's results")
     arguments = parser.parse_args()
     more_descriptors()
     checkout = Checkout(arguments.checkout.resolve())
     if checkout.folder != ROOT and {one.finding for one in PEERS} & set(arguments.only):
         parser.error("--checkout: findings 2 to 5 are tried with messages of this version only")
-    commit, before = before_of(arguments.before)
+    commit, before = arguments.before or ("", None)
+    command = "python benchmarks/hostile.py" + (" --before COMMIT FILE" if commit else "")
+    happened = happened_in(arguments.out)
     rows: list[dict[str, Any]] = []
     for one in TRIED:
-        if one.finding not in arguments.only:
-            continue
-        row: dict[str, Any] = {"finding": one.finding, "tried": one.tried, "promised": one.promised}
-        if commit:
-            row[f"at {commit}"] = before.get(one.tried, "not tried")
-        row["happened"], holds = one.run(checkout)
-        row["holds"] = "yes" if holds else "**no**"
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    command = "python benchmarks/hostile.py" + (" --before COMMIT FILE ..." if commit else "")
-    arguments.out.write_text(json.dumps(report(rows, command), indent=2) + "\n")
+        if one.finding in arguments.only:
+            words, holds = one.run(checkout)
+            happened[one.tried] = words, "yes" if holds else "**no**"
+            print(json.dumps([one.finding, one.tried, *happened[one.tried]]), flush=True)
+            rows = rows_of(happened, commit, Path(before) if before else None)
+            arguments.out.write_text(json.dumps(report(rows, command), indent=2) + "\n")
     return 0 if all(row["holds"] == "yes" for row in rows) else 1
 
 

@@ -34,6 +34,7 @@ CURVES = (
     ("resident_mb", "resident memory (MB)"),
     ("p50_ms", "p50 (ms)"),
     ("p99_ms", "p99 (ms)"),
+    ("load", "load average"),
 )
 
 
@@ -62,6 +63,7 @@ def aims_of(result: Soak) -> list[dict[str, Any]]:
 
 def report(result: Soak, hours: float, seed: int) -> dict[str, Any]:
     calls, missed = (sum(getattr(one, name) for one in result.samples) for name in ("calls", "missed"))
+    before, after = flatness(result.samples, "load")
     command = f"make soak HOURS={hours:g}" + (f" ARGS='--seed {seed}'" if seed != 1 else "")
     return {
         "name": "soak",
@@ -71,6 +73,7 @@ def report(result: Soak, hours: float, seed: int) -> dict[str, Any]:
         "aims": aims_of(result),
         "notes": [
             "Medians of the second and of the last quarter of the time, after the first has warmed up.",
+            f"The machine's load average, other work on it included, was {before:.0f} and then {after:.0f}.",
         ],
         "rows": [
             {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import random
 import signal
 import time
@@ -63,6 +64,7 @@ class Sample:
     missed: int
     p50_ms: float | None
     p99_ms: float | None
+    load: float = 0.0  # of the machine, whoever causes it: the average of a minute
 
 
 @dataclass
@@ -235,6 +237,7 @@ def _sample(watched: psutil.Process, at_s: float, robots: int, calls: list[tuple
         missed,
         p50,
         p99,
+        round(os.getloadavg()[0], 1),
     )
 
 

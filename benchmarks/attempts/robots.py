@@ -151,7 +151,9 @@ def demo_on_a_full_disk(checkout: Checkout, folder: Path) -> Happened:
         tracebacks += sum(log.read_text().count("Traceback") for log in disk.glob("*/logs/*.log"))
     ended = next((line for line in ran.said.splitlines() if "episodes succeeded" in line), "no summary")
     told = ran.said.count("its record is incomplete")
-    words = f"exit {ran.status}, {tracebacks} tracebacks; {ended.split(';')[0].strip()}; {told} line on the disk"
+    words = (
+        f"exit {ran.status}, {tracebacks} tracebacks; {ended.split(';')[0].strip()}; {told} line on the disk"
+    )
     return words, tracebacks == 0 and told == 1 and "of 2 episodes succeeded" in ended
 
 

@@ -54,6 +54,7 @@ class Outcome:
     latencies_ms: list[float | None] = field(default_factory=list)  # of the honest robot; None: missed
     resident_mb: list[float] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)  # of the machine, whoever causes it: averages of a minute
     exit_status: int | None = None  # of the server, when it ended before it was told to
     tracebacks: int = 0
     workers_lost: int = 0
@@ -158,6 +159,7 @@ def fuzz(
             one.start()
         while process.poll() is None and outcome.read < messages:
             time.sleep(SAMPLE_S)
+            outcome.load.append(os.getloadavg()[0])
             with contextlib.suppress(psutil.NoSuchProcess):
                 outcome.resident_mb.append(watched.memory_info().rss / 1e6)
                 outcome.descriptors.append(watched.num_fds())
@@ -228,6 +230,8 @@ def report(outcome: Outcome, command: str, machine: str, date: str) -> dict[str,
             f"Seed {outcome.seed}, {outcome.seconds:.0f} s, at most {max(outcome.descriptors, default=0)} descriptors."
             " The hostile processes run at low priority, as hostile peers have machines of their own; each of their"
             " connections comes from another address of 127/8, so that none has to wait for its address.",
+            f"The machine's load average was {min(outcome.load, default=0):.0f} to {max(outcome.load, default=0):.0f}"
+            " meanwhile, other work on it included.",
         ],
         "rows": rows,
         "resident_mb": [round(one, 1) for one in outcome.resident_mb],
