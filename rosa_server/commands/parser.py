@@ -6,23 +6,30 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
 from rosa_contract.errors import ContractError
 
-OWN = ("serve", "check", "keys")
-PLUGINS = ("rosa_server.scheduler.commands.plan", "rosa_server.scheduler.commands.profile")
+MODULES = {
+    "serve": "rosa_server.commands.serve",
+    "check": "rosa_server.commands.check",
+    "keys": "rosa_server.commands.keys",
+    "plan": "rosa_server.scheduler.commands.plan",
+    "profile": "rosa_server.scheduler.commands.profile",
+}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0, or 2 for wrong input, which is explained on standard error."""
+    words = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(
         prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in _modules():
+    for module in _modules(words[0] if words else ""):
         made = module.add_parser(commands)
         if made is not None:
             made.set_defaults(run=module.main)
@@ -37,17 +44,23 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _modules() -> Iterator[Any]:
+def _modules(command: str) -> list[Any]:
     """Ours, the scheduler's, and those of other packages, which the server must not import, by entry point.
 
-    One of another package that cannot be imported is reported and left out, so that `rosa serve` still works.
+    Of a command that there is, its module alone: an emergency stop does not wait for the scheduler's libraries. One of
+    another package that cannot be imported is reported and left out.
     """
-    for name in OWN:
-        yield importlib.import_module(f"rosa_server.commands.{name}")
-    for module_name in PLUGINS:
-        yield importlib.import_module(module_name)
+    known: dict[str, Callable[[], Any]] = {
+        name: partial(importlib.import_module, module) for name, module in MODULES.items()
+    }
     for entry in sorted(entry_points(group="rosa.commands"), key=lambda entry: entry.name):
+        known[entry.name] = entry.load
+    modules = []
+    for name in [command] if command in known else known:
         try:
-            yield entry.load()
+            modules.append(known[name]())
         except ImportError as error:
-            print(f"rosa: the command {entry.name!r} is not available: {error}", file=sys.stderr)
+            if name in MODULES:
+                raise
+            print(f"rosa: the command {name!r} is not available: {error}", file=sys.stderr)
+    return modules

@@ -101,4 +101,25 @@ def test_a_command_of_another_package_that_is_broken_is_named_and_left_out(
     broken = EntryPoint("operator", "rosa_client.there_is_no_such_file", "rosa.commands")
     monkeypatch.setattr("rosa_server.commands.parser.entry_points", lambda group: [broken])
     assert main(["check", str(FACTORY)]) == 0
-    assert "rosa: the command 'operator' is not available" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
+    for words, status in (["--help"], 0), (["operator", "list"], 2):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == status
+        assert "rosa: the command 'operator' is not available" in capsys.readouterr().err
+
+
+def test_a_stop_does_not_wait_for_the_libraries_of_other_commands() -> None:
+    program = (
+        "import sys\n"
+        "from rosa_server.cli import main\n"
+        "try:\n"
+        "    main(['operator', 'stop', '--help'])\n"
+        "except SystemExit:\n"
+        "    print(sorted({'ortools', 'pandas', 'mujoco', 'torch'} & set(sys.modules)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
