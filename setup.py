@@ -69,6 +69,7 @@ setup(
         # Commands of `rosa` from packages that the server must not import.
         "rosa.commands": [
             "bench = rosa_sim.fleet.command",
+            "calibrate = rosa_client.commands.calibrate",
             "doctor = rosa_client.commands.doctor",
             "operator = rosa_client.operator_cli",
             "run = rosa_client.commands.run",

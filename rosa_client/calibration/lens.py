@@ -76,9 +76,7 @@ def fitted(lens: Intrinsics, from_size: tuple[int, int], to_size: tuple[int, int
 
     Sizes are (width, height) px. Distortion is of directions, so it stays.
     """
-    (width, height), (to_width, to_height) = from_size, to_size
-    scale = min(width / to_width, height / to_height)
-    left, top = (width - int(to_width * scale)) // 2, (height - int(to_height * scale)) // 2
+    scale, left, top = _cut(from_size, to_size)
     # Pixel centres are whole numbers: the corner of the picture is at -0.5.
     return replace(
         lens,
@@ -87,6 +85,25 @@ def fitted(lens: Intrinsics, from_size: tuple[int, int], to_size: tuple[int, int
         cx=(lens.cx - left + 0.5) / scale - 0.5,
         cy=(lens.cy - top + 0.5) / scale - 0.5,
     )
+
+
+def unfitted(lens: Intrinsics, from_size: tuple[int, int], to_size: tuple[int, int]) -> Intrinsics:
+    """The lens for the whole picture of `from_size`, where `lens` is that of the fitted picture of `to_size`."""
+    scale, left, top = _cut(from_size, to_size)
+    return replace(
+        lens,
+        fx=lens.fx * scale,
+        fy=lens.fy * scale,
+        cx=(lens.cx + 0.5) * scale - 0.5 + left,
+        cy=(lens.cy + 0.5) * scale - 0.5 + top,
+    )
+
+
+def _cut(from_size: tuple[int, int], to_size: tuple[int, int]) -> tuple[float, int, int]:
+    """How many pixels become one, and how many are cut off at the left and at the top."""
+    (width, height), (to_width, to_height) = from_size, to_size
+    scale = min(width / to_width, height / to_height)
+    return scale, (width - int(to_width * scale)) // 2, (height - int(to_height * scale)) // 2
 
 
 def _solve(views: list[View], board: BoardSpec) -> LensResult:

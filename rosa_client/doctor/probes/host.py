@@ -36,7 +36,7 @@ def host_fact(recordings: str, watch: ClockWatch, cpus: Path = Path("/sys/device
         free_bytes = None
     return HostFact(
         release=platform.release(),
-        real_time=(_read(REALTIME) == "1") or "PREEMPT_RT" in platform.version(),
+        real_time=_read(REALTIME) == "1" or "PREEMPT_RT" in platform.version().replace(" ", "_"),
         rtprio=_soft(resource.RLIMIT_RTPRIO),
         memlock_bytes=_soft(resource.RLIMIT_MEMLOCK),
         governors=[_read(path) for path in sorted(cpus.glob(GOVERNORS))],

@@ -53,10 +53,16 @@ def fixed(folder: Path, board: BoardSpec, start: tuple[float, ...], count: int, 
 
 def on_hand(folder: Path, board: BoardSpec, count: int) -> Scene:
     """The board lies on the table; the fingers hide the lower half of the picture."""
+    lies = Mount("world", on_table(board))
+    return _scene(folder, "wrist", board, lies, SPEC.home_rad, 0.38, count, 0.06)
+
+
+def on_table(board: BoardSpec) -> np.ndarray:
+    """Pose (4, 4) of the board in the base's frame."""
     lies = np.eye(4)
     lies[:3, :3] = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]
     lies[:3, 3] = 0.36, -board.size_m[0] / 2, 0.002
-    return _scene(folder, "wrist", board, Mount("world", lies), SPEC.home_rad, 0.38, count, 0.06)
+    return lies
 
 
 def _scene(

@@ -11,7 +11,7 @@ import pytest
 from rosa_client.calibration.board import BoardSpec
 from rosa_client.calibration.detection import Missed, View, blur_px, find_board
 from rosa_client.calibration.errors import CalibrationError
-from rosa_client.calibration.lens import camera_matrix, distortion, fitted, solve_lens
+from rosa_client.calibration.lens import camera_matrix, distortion, fitted, solve_lens, unfitted
 from rosa_client.calibration.report import WIDTH_PX, draw_report
 from rosa_client.drivers.cameras import fit
 from rosa_contract.cameras import CameraSpec, Intrinsics
@@ -123,6 +123,8 @@ def test_the_lens_of_a_smaller_picture_is_that_of_the_driver_that_cuts_and_scale
     drawn, _ = cv2.projectPoints(direction, np.zeros(3), np.zeros(3), camera_matrix(lens), np.zeros(5))
     assert np.ravel(drawn) == pytest.approx((xs.mean(), ys.mean()), abs=0.4)
     assert fitted(LENS, (640, 480), (640, 480)) == LENS
+    whole = unfitted(lens, (640, 480), (96, 96))
+    assert (whole.fx, whole.fy, whole.cx, whole.cy) == pytest.approx((LENS.fx, LENS.fy, LENS.cx, LENS.cy))
 
 
 def test_the_report_shows_coverage_and_residuals(lens_scene: Scene) -> None:
