@@ -1,6 +1,7 @@
 """A camera's lens from views of the board: focal length, optical centre, distortion.
 
-Zhang's method ("A flexible new technique for camera calibration", 2000), as OpenCV solves it.
+Zhang's method ("A flexible new technique for camera calibration", 2000), as OpenCV solves it. The distortion is k1, k2, p1,
+p2: k3 helps wide lenses only, and for others makes the focal length less certain.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _solve(views: list[View], board: BoardSpec) -> LensResult:
     size = views[0].size
     try:
         rms, matrix, bend, turns, moves, deviations, _, _ = cv2.calibrateCameraExtended(
-            points, pixels, size, np.eye(3), np.zeros(5)
+            points, pixels, size, np.eye(3), np.zeros(5), flags=cv2.CALIB_FIX_K3
         )
     except cv2.error:
         words = "the views do not determine a lens: tilt the board, and fill the picture with it"

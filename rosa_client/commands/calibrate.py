@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rosa_client.calibration.board import BoardSpec
     from rosa_client.nodes.calibration_client import CalibrationClient
 
-ENOUGH = 15  # pictures after which a person may stop
+ENOUGH = 25  # pictures after which a person may stop
 DISTANCE_M = 0.35
 
 

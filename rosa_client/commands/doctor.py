@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rosa_client.doctor.judges.arm import judge_address, judge_arm
@@ -78,16 +78,16 @@ def check(
     arguments: argparse.Namespace, spec: RobotSpec, tightest: tuple[str, float] | None
 ) -> Iterator[Finding]:
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
+    from rosa_client.doctor.probes.controllers import controllers_of
     from rosa_client.doctor.probes.host import ClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
 
     watch = ClockWatch()
     hard = spec.arm_driver in HARD_REAL_TIME
-    settings: Mapping[str, Any] = getattr(spec, "arm", {})
     yield judge_needs(needs_fact(arguments.config, arguments.robot) if arguments.config else None)
     yield from _server(arguments, tightest)
-    yield from _address(arguments.arm or _address_of(settings), hard)
-    yield from _robot(arguments, spec, controllers_of(spec.arm_driver, settings))
+    yield from _address(arguments.arm or _address_of(spec.arm), hard)
+    yield from _robot(arguments, spec, controllers_of(arguments.robot, spec, arguments.name))
     yield from judge_host(host_fact(arguments.recordings, watch), hard)
 
 
@@ -117,7 +117,7 @@ def _address(address: str, hard: bool) -> list[Finding]:
 
 
 def _robot(
-    arguments: argparse.Namespace, spec: RobotSpec, controllers: Mapping[str, Sequence[str]]
+    arguments: argparse.Namespace, spec: RobotSpec, controllers: Mapping[str, tuple[str, str]]
 ) -> Iterator[Finding]:
     try:
         from rosa_client.doctor.probes.topics import listen
@@ -130,16 +130,6 @@ def _robot(
     yield from judge_arm(spec.arm_driver, spec.joints, arm)
     for fact in pictures:
         yield judge_pictures(fact, spec.cameras[fact.camera])
-
-
-def controllers_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Controller -> topics, one of which it listens to; none for an arm that is not behind ros2_control."""
-    if driver != "ros2_control":
-        return {}
-    namespace = str(settings.get("namespace", "/")).strip("/")
-    name = str(settings.get("controller", "joint_trajectory_controller")).strip("/")
-    place = "/" + "/".join(part for part in (namespace, name) if part)
-    return {place: [f"{place}/joint_trajectory", f"{place}/commands"]}
 
 
 def tightest_call(config: str) -> tuple[str, float]:

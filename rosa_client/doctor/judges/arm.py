@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
@@ -34,20 +34,18 @@ class ArmFact:
     emergency_stop: bool = False
     joints: Sequence[str] = ()  # of joint_states; empty: none came
     joints_hz: float = 0.0
-    # With ros2_control: name -> whether somebody is there.
-    controllers: dict[str, bool] = field(default_factory=dict)
+    # With ros2_control: controller -> its topic, and whether somebody is at its other end.
+    controllers: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
 
 
 def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding]:
     """Mode and errors, and joint states, as far as the topics tell. `joints`: the names in the robot file."""
     findings = []
-    for name, there in fact.controllers.items():
-        check = f"controller.{name.strip('/').replace('/', '.')}"
-        words = (
-            "start it: ros2 control switch_controllers --activate NAME; then `ros2 control list_controllers`"
-        )
-        missing = Finding(check, FAIL, "no_controller", f"nobody is at {name}", words)
-        findings.append(fine(check, f"{name} is there") if there else missing)
+    for name, (topic, there) in fact.controllers.items():
+        check = f"controller.{name}"
+        words = f"start it: ros2 control switch_controllers --activate {name}; see `ros2 control list_controllers`"
+        missing = Finding(check, FAIL, "no_controller", f"nobody is at {topic}", words)
+        findings.append(fine(check, f"is at {topic}") if there else missing)
     return [*findings, _state(driver, fact), _joints(joints, fact)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.doctor.judges.arm import ArmFact
 from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
+from rosa_client.doctor.probes.controllers import GIVES, TAKES
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
@@ -37,10 +38,10 @@ class _Camera:
 def listen(
     namespace: str,
     cameras: Mapping[str, CameraSpec],
-    controllers: Mapping[str, Sequence[str]],
+    controllers: Mapping[str, tuple[str, str]],
     seconds: float,
 ) -> tuple[list[PicturesFact], ArmFact]:
-    """`controllers`: name -> topics, one of which somebody must listen to."""
+    """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there."""
     prepare_environment()
     context = rclpy.Context()
     rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
@@ -73,7 +74,7 @@ class _Listener:
         node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
 
     def listen(
-        self, controllers: Mapping[str, Sequence[str]], seconds: float
+        self, controllers: Mapping[str, tuple[str, str]], seconds: float
     ) -> tuple[list[PicturesFact], ArmFact]:
         """Until all are heard, or `FIND_S`; then `seconds` that count."""
         self._spin(
@@ -85,10 +86,8 @@ class _Listener:
         self._spin(seconds, lambda: False)
         took_s = time.monotonic() - began_s
         status, joints = self._status, self._joints
-        there = {
-            name: any(self._node.count_subscribers(topic) for topic in topics)
-            for name, topics in controllers.items()
-        }
+        count = {TAKES: self._node.count_subscribers, GIVES: self._node.count_publishers}
+        there = {name: (topic, bool(count[does](topic))) for name, (topic, does) in controllers.items()}
         arm = ArmFact(
             state=STATES.get(status.state, "unknown") if status else "",
             fault=status.fault if status else "",

@@ -11,7 +11,7 @@ from tests.unit.client.calibration.scenes import Scene
 @pytest.fixture(scope="session")
 def lens_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """The board in all parts of the front camera's picture."""
-    return scenes.fixed(tmp_path_factory.mktemp("lens"), scenes.LARGE, scenes.FAR_RAD, 20, 0.13)
+    return scenes.fixed(tmp_path_factory.mktemp("lens"), scenes.LARGE, scenes.FAR_RAD, 30, 0.13)
 
 
 @pytest.fixture(scope="session")

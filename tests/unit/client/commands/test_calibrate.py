@@ -22,7 +22,7 @@ PANDA = ROOT / "configs" / "robots" / "panda.yaml"
 
 @pytest.fixture(scope="module")
 def lens_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return scenes.fixed(tmp_path_factory.mktemp("lens"), scenes.LARGE, scenes.FAR_RAD, 20, 0.13)
+    return scenes.fixed(tmp_path_factory.mktemp("lens"), scenes.LARGE, scenes.FAR_RAD, 30, 0.13)
 
 
 @pytest.fixture

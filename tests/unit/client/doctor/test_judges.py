@@ -220,8 +220,12 @@ def test_sharpness_does_not_depend_on_the_resolution() -> None:
         ({"joints": ()}, "joint_states", (SKIPPED, "not_heard")),
         ({"joints": ("fr3_j1", "fr3_j2")}, "joint_states", (FAIL, "wrong_joints")),
         ({"joints_hz": 5.0}, "joint_states", (WARN, "slow")),
-        ({"controllers": {"/arm": False}}, "controller.arm", (FAIL, "no_controller")),
-        ({"controllers": {"/arm": True}}, "controller.arm", (OK, "fine")),
+        (
+            {"controllers": {"arm": ("/arm/joint_trajectory", False)}},
+            "controller.arm",
+            (FAIL, "no_controller"),
+        ),
+        ({"controllers": {"arm": ("/arm/joint_trajectory", True)}}, "controller.arm", (OK, "fine")),
     ],
 )
 def test_arms(change: dict[str, Any], check: str, expected: tuple[str, str]) -> None:

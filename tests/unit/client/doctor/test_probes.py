@@ -6,18 +6,21 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zmq
 
-from rosa_client.commands.doctor import controllers_of, tightest_call
+from rosa_client.commands.doctor import tightest_call
 from rosa_client.doctor.probes.address import address_fact
+from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of
 from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
 from rosa_client.doctor.probes.host import ClockWatch, host_fact
 from rosa_client.doctor.probes.needs import needs_fact
 from rosa_contract import codec
 from rosa_contract import messages as m
+from rosa_contract.robot import load_robot
 from rosa_server.serving.access import make_keys
 from rosa_sim.ports import free_port
 
@@ -137,14 +140,22 @@ def test_the_tightest_deadline_of_a_factory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "place"),
+    ("arm", "expected"),
     [
-        ({}, "/joint_trajectory_controller"),
-        ({"namespace": "/left", "controller": "arm"}, "/left/arm"),
+        ({}, "/joint_trajectory_controller/joint_trajectory"),
+        ({"namespace": "/left", "controller": "mover"}, "/left/mover/joint_trajectory"),
+        ({"namespace": "left", "controller": "mover"}, "/panda3/left/mover/joint_trajectory"),
+        ({"command": "forward_position", "controller": "mover"}, "/mover/commands"),
     ],
 )
-def test_the_controller_of_a_robot_file(settings: dict[str, str], place: str) -> None:
-    assert controllers_of("ros2_control", settings) == {
-        place: [f"{place}/joint_trajectory", f"{place}/commands"]
-    }
-    assert controllers_of("mujoco", settings) == {}
+def test_the_controllers_of_a_robot_file(arm: dict[str, str], expected: str) -> None:
+    spec = replace(load_robot(ROOT / "configs" / "robots" / "panda.yaml"), arm_driver="ros2_control", arm=arm)
+    found = controllers_of("robot.yaml", spec, "panda3")
+    assert (expected, TAKES) in found.values()
+    topic, does = found["joint_state_broadcaster"]
+    assert topic.endswith("/joint_states") and does == GIVES
+
+
+def test_an_arm_without_controllers() -> None:
+    spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
+    assert controllers_of("robot.yaml", spec, "panda3") == {}
