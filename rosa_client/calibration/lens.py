@@ -1,7 +1,7 @@
 """A camera's lens from views of the board: focal length, optical centre, distortion.
 
-Zhang's method ("A flexible new technique for camera calibration", 2000), as OpenCV solves it. The distortion is k1, k2, p1,
-p2: k3 helps wide lenses only, and for others makes the focal length less certain.
+Zhang's method ("A flexible new technique for camera calibration", 2000), as OpenCV solves it. The distortion is
+k1, k2, p1, p2: k3 helps wide lenses only, and for others makes the focal length less certain.
 """
 
 from __future__ import annotations
