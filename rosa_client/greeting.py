@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
-from rosa_contract.messages import Hello, Message, Refused, Request, Response, Welcome
+from rosa_contract.messages import Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
@@ -35,6 +35,8 @@ class Greeting:
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that the server allows now
         self.catch_up = 0.0  # periods that a late robot may make up for
         self.first_call_s: dict[str, float] = {}  # component -> when its first call may leave
+        self.permits: Sequence[str] = ()  # components for which the server gives permits
+        self.permit_s: dict[str, float] = {}  # component -> when its newest permit came
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # so many times that is allowed
         self._pace_until_s = inf  # unless a response says it again
@@ -81,7 +83,7 @@ class Greeting:
     def take(self, message: Message) -> Response | None:
         """Understand a message of the gateway; returns an answer to a request."""
         if isinstance(message, Response):
-            if message.pace:
+            if message.pace and not self.permits:  # a robot that may ask needs no pace
                 self._paced(message.pace, self._last_heard_s + PACE_HOLDS_S)
             return message
         if isinstance(message, Welcome):
@@ -89,11 +91,13 @@ class Greeting:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
-            self.catch_up = message.catch_up
+            self.catch_up, self.permits = message.catch_up, message.permits
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000
             self._paced(self._pace, self._pace_until_s, renew=True)
             self.hello = replace(self.hello, token=message.token)
+        elif isinstance(message, Permit):
+            self.permit_s = {**self.permit_s, message.component: self._last_heard_s}
         elif isinstance(message, Refused):
             self._refused(message)
         else:

@@ -17,7 +17,7 @@ from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import load_robot_keys
-from rosa_contract.messages import Bye, Hello, Request, Response
+from rosa_contract.messages import Bye, Hello, Ready, Request, Response
 
 MAX_MESSAGE_BYTES = 64 << 20
 
@@ -55,6 +55,10 @@ class GatewayLink(Greeting):
     def send(self, request: Request, now_s: float) -> bool:
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
         return self._send(codec.encode(self.fitting(request)), now_s)
+
+    def ask(self, component: str, now_s: float) -> bool:
+        """Ask for a permit without waiting; false when that cannot leave now."""
+        return self._send(codec.encode(Ready(component)), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
 from rosa_client.refusal import Refusal
-from rosa_client.runtime.commands import Command, Hold, Inputs, MoveTo, Order, Play, Send
+from rosa_client.runtime.commands import Ask, Command, Hold, Inputs, MoveTo, Order, Play, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
@@ -126,6 +126,8 @@ class RobotLoop:
             rates_hz=self.link.rates_hz,
             catch_up=self.link.catch_up,
             first_call_s=self.link.first_call_s,
+            permits=self.link.permits,
+            permit_s=self.link.permit_s,
         )
         self._carry(self.core.tick(now_s, inputs), now_s)
         self.body.report(self.core, now_s, self.link)
@@ -142,6 +144,8 @@ class RobotLoop:
         for command in commands:
             if isinstance(command, Send):
                 self._send(command, now_s)
+            elif isinstance(command, Ask):
+                self.link.ask(command.component, now_s)
             elif isinstance(command, Play | Hold | MoveTo):
                 self.body.act(command)
             else:

@@ -23,8 +23,10 @@ MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
 # What robots send, with the keys that it may have besides "v" (version), "t" (type) and "#" (checksum).
 _ROBOT_KEYS = {
     name: frozenset({"v", "t", SUM, *keys})
-    for name, keys in {"hello": "rkcsy", "request": "icbpsmh", "bye": "", "health_query": ""}.items()
-}
+    for name, keys in {
+        "hello": "rkcsy", "ready": "c", "request": "icbpsmh", "bye": "", "health_query": ""
+    }.items()
+}  # fmt: skip
 
 __all__ = [
     "MAX_HEADER_BYTES",
@@ -86,9 +88,9 @@ def read_robot_header(frames: Sequence[Frame]) -> Header:
     return header
 
 
-def decode_robot(header: Header, frames: Sequence[Frame]) -> m.Hello | m.Bye | m.HealthQuery:
+def decode_robot(header: Header, frames: Sequence[Frame]) -> m.Hello | m.Ready | m.Bye | m.HealthQuery:
     """The message, other than a request, whose header `read_robot_header` has read from these frames."""
-    message: m.Hello | m.Bye | m.HealthQuery = DECODERS[header["t"]](header, frames)
+    message: m.Hello | m.Ready | m.Bye | m.HealthQuery = DECODERS[header["t"]](header, frames)
     return message
 
 

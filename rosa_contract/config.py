@@ -191,6 +191,7 @@ class Gateway:
 
 SHARED, ROUTED = "shared", "routed"
 ADAPTIVE, PLANNED = "adaptive", "planned"
+PACED, PERMITS = "paced", "permits"
 GIVEN, FREE = "given", "free"
 
 
@@ -233,9 +234,11 @@ class Policies:
         at_most=10,
     )
     rates: str = setting(
-        "adaptive: robots may act faster than planned as long as servers are not full; planned: never",
+        "whether robots may act faster than planned while servers have room. paced: answers say how much faster;"
+        " permits: robots ask before each call; adaptive: permits where they allow larger batches, otherwise paced;"
+        " planned: never faster",
         ADAPTIVE,
-        choices=(ADAPTIVE, PLANNED),
+        choices=(ADAPTIVE, PACED, PERMITS, PLANNED),
     )
 
 

@@ -1,7 +1,7 @@
 """Every message between robot, gateway and worker. `codec.py` turns them into ZeroMQ frames and back.
 
-Robot -> gateway:   Hello, Request, Bye, HealthQuery
-Gateway -> robot:   Welcome, Refused, Response, HealthReport
+Robot -> gateway:   Hello, Ready, Request, Bye, HealthQuery
+Gateway -> robot:   Welcome, Refused, Permit, Response, HealthReport
 Worker -> gateway:  WorkerReady, Executed
 Gateway -> worker:  Execute, Drain
 """
@@ -107,7 +107,8 @@ class Welcome:
     schedule; a component without an entry has no limit. `cameras`: component -> the cameras that its model takes; a
     request with others is invalid. `token`: what to say hello with the next time. `catch_up`: how many periods of its
     rate a robot that is late may make up for. `starts_ms`: component -> its first call is not sent before so much
-    later, and a periodic one keeps that phase; a component without an entry may be called at once.
+    later, and a periodic one keeps that phase; a component without an entry may be called at once. `permits`:
+    components that may be called faster than `rates_hz` with a permit.
     """
 
     models: Mapping[str, str]
@@ -116,6 +117,7 @@ class Welcome:
     token: str = ""
     catch_up: float = 0.0
     starts_ms: Mapping[str, float] = field(default_factory=dict)
+    permits: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,20 @@ class Refused:
 @dataclass(frozen=True)
 class Bye:
     """The robot leaves; its waiting requests are dropped."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The robot would call this component now, were it not for its rate: it asks for a permit."""
+
+    component: str
+
+
+@dataclass(frozen=True)
+class Permit:
+    """The answer to `Ready`: the robot may call the component once, now."""
+
+    component: str
 
 
 @dataclass(frozen=True)
@@ -242,6 +258,6 @@ class Drain:
     """Finish what you have and exit."""
 
 
-FromRobot = Hello | Request | Bye | HealthQuery
-ToRobot = Welcome | Refused | Response | HealthReport
+FromRobot = Hello | Ready | Request | Bye | HealthQuery
+ToRobot = Welcome | Refused | Permit | Response | HealthReport
 Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | Drain

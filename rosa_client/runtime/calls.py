@@ -33,6 +33,8 @@ class ComponentCalls:
     resend_after_s: float = 0.0  # after a miss: not before the deadline of the missed call
     due_s: float = 0.0  # next call of a periodic component
     turn_s: float = 0.0  # when the last call had its turn at the rate that the server allows
+    asked_s: float = -inf  # when a permit was asked for, the last time; -inf: it was not, since the last call
+    wanted_s: float = inf  # when it was the first time
     consecutive_missed: int = 0
     sent: int = 0
     in_time: int = 0
@@ -52,15 +54,28 @@ class ComponentCalls:
             return -inf
         return max(self.turn_s, self.sent_s - catch_up * period_s) + period_s
 
-    def send(self, request_id: int, now_s: float, period_s: float = 0.0, catch_up: float = 0.0) -> None:
-        """A request leaves now; `period_s` and `catch_up` as for `next_turn_s`."""
+    def ask(self, now_s: float) -> None:
+        """A permit is asked for."""
+        self.asked_s, self.wanted_s = now_s, min(now_s, self.wanted_s)
+
+    def send(
+        self,
+        request_id: int,
+        now_s: float,
+        period_s: float = 0.0,
+        catch_up: float = 0.0,
+        permitted: bool = False,
+    ) -> None:
+        """A request leaves now; `period_s` and `catch_up` as for `next_turn_s`. With a permit it takes no turn."""
         if self.request_id is not None:
             raise RuntimeError(
                 f"{self.name}: request {self.request_id} is still in flight; end it before sending another"
             )
+        takes_turn = self.sent > 0 and not permitted
         self.turn_s = (
-            max(self.next_turn_s(period_s, catch_up), now_s - catch_up * period_s) if self.sent else now_s
+            max(self.next_turn_s(period_s, catch_up), now_s - catch_up * period_s) if takes_turn else now_s
         )
+        self.asked_s, self.wanted_s = -inf, inf
         self.request_id = request_id
         self.sent_s = now_s
         self.deadline_s = now_s + self.component.slo_ms / 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ class Inputs:
     # When the first call of a component may leave, this machine's clock; absent: at once.
     first_call_s: Mapping[str, float] = field(default_factory=dict)
     arm_recovers: bool = False  # its driver can help it out of a fault when a person says so
+    # Components that may be called before their turn, with a permit of the server.
+    permits: Collection[str] = ()
+    permit_s: Mapping[str, float] = field(default_factory=dict)  # when the newest permit of a component came
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
@@ -61,6 +64,13 @@ class Send:
     component: str
     budget_ms: float
     prompt: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask the server for a permit: this component would be called now, were it not for its rate."""
+
+    component: str
 
 
 @dataclass(frozen=True)
@@ -132,5 +142,7 @@ class CallEnded:
     slo_ms: float
 
 
-Command = Decision | Send | Play | Hold | MoveTo | RecoverArm | Alert | ClearAlert | TaskEnded | CallEnded
+Command = (
+    Decision | Send | Ask | Play | Hold | MoveTo | RecoverArm | Alert | ClearAlert | TaskEnded | CallEnded
+)
 Order = Play | Hold | MoveTo

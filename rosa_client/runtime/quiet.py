@@ -13,7 +13,7 @@ from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
-from rosa_client.runtime.steps import ASK_ARM_EVERY_S, is_asked, plans_ahead, turn_s
+from rosa_client.runtime.steps import ASK_ARM_EVERY_S, ask_s, has_permit, is_asked, plans_ahead, turn_s
 from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
@@ -76,7 +76,8 @@ def _inferring_s(core: Mission) -> float:
 def _sends_s(core: Mission, calls: ComponentCalls) -> float:
     if calls.request_id is not None:
         return inf
-    return max(calls.resend_after_s, turn_s(core, calls))
+    at_s = -inf if has_permit(core, calls) else min(turn_s(core, calls), ask_s(core, calls))
+    return max(calls.resend_after_s, at_s)
 
 
 def _holding_s(core: Mission) -> float:

@@ -7,7 +7,7 @@ from math import inf
 
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
-from rosa_client.runtime.commands import HOLDING, Send
+from rosa_client.runtime.commands import HOLDING, Ask, Send
 from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
@@ -23,6 +23,10 @@ from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import AHEAD, GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
 
 ASK_ARM_EVERY_S = 1.0
+ASK_PERMIT_EVERY_S = 0.5
+# Without a permit a robot calls when it has waited so long and has its turn at the schedule's rate, or has waited for
+# longest: its deadline and fallback take over then.
+LEAST_WAIT_FOR_PERMIT_S, MOST_WAIT_FOR_PERMIT_S = 0.25, 2.0
 
 
 def step(core: Mission, now_s: float) -> None:
@@ -183,24 +187,44 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     """Send, unless a call is in flight or the newest observation is too old."""
     if calls.in_flight or now_s < calls.resend_after_s:
         return
-    if now_s < turn_s(core, calls):
+    permitted = has_permit(core, calls)
+    if now_s < turn_s(core, calls) and not permitted:
+        if now_s >= ask_s(core, calls):
+            calls.ask(now_s)
+            core.out.append(Ask(calls.name))
         return
     seen = core.inputs.sensor_stamp_s
     if core.stale(now_s) or any(seen.get(name, -1.0) <= core.fresh_after_s for name in core.sensors):
         return
     core.request_id += 1
     calls.due_s = max(calls.due_s, core.inputs.first_call_s.get(calls.name, -inf))  # a phase is kept
-    calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up)
+    calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up, permitted)
     core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt))
 
 
 def turn_s(core: Mission, calls: ComponentCalls) -> float:
     """When the rates and phases that the server gave allow the next call of a component."""
     next_s = calls.next_turn_s(period_s(core, calls), core.inputs.catch_up)
+    if calls.name in core.inputs.permits:
+        next_s = max(next_s, calls.wanted_s + LEAST_WAIT_FOR_PERMIT_S)
+        next_s = min(next_s, calls.wanted_s + MOST_WAIT_FOR_PERMIT_S)
     first_s = core.inputs.first_call_s.get(calls.name)
     if first_s is None:
         return next_s
     return max(next_s, min(first_s, core.entered_s + core.timeouts.connect_s))  # never for ever, see below
+
+
+def has_permit(core: Mission, calls: ComponentCalls) -> bool:
+    """Whether the server has answered the last request for a permit. It is used up by the next call."""
+    return core.inputs.permit_s.get(calls.name, -inf) >= calls.asked_s > -inf
+
+
+def ask_s(core: Mission, calls: ComponentCalls) -> float:
+    """When to ask for a permit next: at once, and again where the answer may be lost; never before a given phase."""
+    if calls.name not in core.inputs.permits:
+        return inf
+    first_s = core.inputs.first_call_s.get(calls.name, -inf)
+    return max(calls.asked_s + ASK_PERMIT_EVERY_S, min(first_s, core.entered_s + core.timeouts.connect_s))
 
 
 def period_s(core: Mission, calls: ComponentCalls) -> float:

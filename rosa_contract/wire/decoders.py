@@ -63,7 +63,10 @@ def _welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     starts = {name: fields.number(waits, name, 0.0, MAX_START_MS, "welcome: starts") for name in waits}
     catch_up = fields.number({"t": "welcome", "k": 0.0, **header}, "k", 0.0, MAX_CATCH_UP)
     token = fields.text(header, "y", MAX_NAME_CHARS)
-    return m.Welcome(fields.names(header, "m"), rates, cameras, token, catch_up, starts)
+    permits = fields.sequence({"p": [], **header}, "p", MAX_BATCH)
+    if not all(isinstance(component, str) for component in permits):
+        raise CodecError("bad_field", "welcome: permits: expected names of components")
+    return m.Welcome(fields.names(header, "m"), rates, cameras, token, catch_up, starts, tuple(permits))
 
 
 def _refused(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -205,6 +208,14 @@ def _tickets(header: Header) -> list[int]:
     return [fields.whole(ticket, "ticket", 0, MAX_ID) for ticket in fields.sequence(header, "k", MAX_BATCH)]
 
 
+def _component(kind: type[Any]) -> Callable[[Header, Sequence[Frame]], Any]:
+    def decoder(header: Header, frames: Sequence[Frame]) -> Any:
+        check_count(frames, 1, str(header["t"]))
+        return kind(fields.name(header, "c"))
+
+    return decoder
+
+
 def _bare(kind: type[Any]) -> Callable[[Header, Sequence[Frame]], Any]:
     def decoder(header: Header, frames: Sequence[Frame]) -> Any:
         check_count(frames, 1, str(header["t"]))
@@ -217,6 +228,8 @@ DECODERS: Mapping[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "hello": _hello,
     "welcome": _welcome,
     "refused": _refused,
+    "ready": _component(m.Ready),
+    "permit": _component(m.Permit),
     "request": _request,
     "response": _response,
     "bye": _bare(m.Bye),

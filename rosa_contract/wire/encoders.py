@@ -56,7 +56,11 @@ def _welcome(message: m.Welcome) -> Parts:
     cameras = {component: list(names) for component, names in message.cameras.items()}
     starts = {name: finite(f"start of {name}", start) for name, start in message.starts_ms.items()}
     told = {"m": dict(message.models), "f": rates, "g": cameras, "y": message.token}
-    return {**told, "k": message.catch_up, "s": starts}, []
+    return {**told, "k": message.catch_up, "s": starts, "p": list(message.permits)}, []
+
+
+def _component(message: m.Ready | m.Permit) -> Parts:
+    return {"c": message.component}, []
 
 
 def _refused(message: m.Refused) -> Parts:
@@ -136,6 +140,8 @@ ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
     m.Hello: ("hello", _hello),
     m.Welcome: ("welcome", _welcome),
     m.Refused: ("refused", _refused),
+    m.Ready: ("ready", _component),
+    m.Permit: ("permit", _component),
     m.Request: ("request", _request),
     m.Response: ("response", _response),
     m.Bye: ("bye", _bare),

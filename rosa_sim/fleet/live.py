@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import zmq
 
 from rosa_client.link import GatewayLink
-from rosa_client.runtime.commands import Send
+from rosa_client.runtime.commands import Ask, Send
 from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
@@ -130,22 +130,24 @@ class LiveFleet:
         """Read what has come, say hello when it is due, and let the core know what has changed."""
         now_s = self._clock.now_s()
         link, robot = seat.link, seat.robot
-        before = (link.ready, link.reason, link.rates_hz)
+        before = (link.ready, link.reason, link.rates_hz, link.permit_s)
         responses = link.poll(0.0, now_s)
         self.messages += len(responses)
-        sends: list[Send] = list(robot.start(now_s)) if begins else []
+        sends: list[Send | Ask] = list(robot.start(now_s)) if begins else []
         for response in responses:
             sends += robot.receive(response, now_s)
-        if seat.started and (link.ready, link.reason, link.rates_hz) != before:
+        if seat.started and (link.ready, link.reason, link.rates_hz, link.permit_s) != before:
             sends += robot.linked(now_s)
         elif seat.started and robot.due_s <= now_s:
             sends += robot.tick(now_s)
         self._send(seat, sends, now_s)
         self._plan(seat)
 
-    def _send(self, seat: _Seat, sends: Sequence[Send], now_s: float) -> None:
+    def _send(self, seat: _Seat, sends: Sequence[Send | Ask], now_s: float) -> None:
         for send in sends:
-            if (seat.robot.name, send.request_id) not in self._drop:
+            if isinstance(send, Ask):
+                seat.link.ask(send.component, now_s)
+            elif (seat.robot.name, send.request_id) not in self._drop:
                 request = Request(send.request_id, send.component, send.budget_ms, send.prompt)
                 seat.link.send(request, now_s)
                 self.messages += 1

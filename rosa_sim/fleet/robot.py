@@ -17,6 +17,7 @@ from rosa_client.runtime.commands import (
     MOVING,
     PLAYING,
     Alert,
+    Ask,
     CallEnded,
     ClearAlert,
     Command,
@@ -124,14 +125,14 @@ class VirtualRobot:
         self._arm_changes_s = inf  # when the arm feels different next
         self._person_s = inf
         self._useful = False  # the response that came last holds a result
-        self._sends: list[Send] = []
+        self._sends: list[Send | Ask] = []
 
-    def start(self, now_s: float) -> list[Send]:
+    def start(self, now_s: float) -> list[Send | Ask]:
         """Begin the task; it waits for the gateway's welcome."""
         self._carry(self.core.start(now_s), now_s)
         return self.tick(now_s)
 
-    def tick(self, now_s: float) -> list[Send]:
+    def tick(self, now_s: float) -> list[Send | Ask]:
         """Feel, decide, and say when to be called again."""
         if self._arm_changes_s <= now_s:
             self._arm_state, self._arm_sequence, self._arm_changes_s = HOLDING, self.core.sequence, inf
@@ -146,7 +147,7 @@ class VirtualRobot:
         self._plan_wake(now_s, next_due_s(self.core), STEP_S)
         return self._take()
 
-    def receive(self, response: Response, now_s: float) -> list[Send]:
+    def receive(self, response: Response, now_s: float) -> list[Send | Ask]:
         """An answer has come; as in production the core is asked right after, where that can matter."""
         self._useful = response.status == OK
         self._carry(self.core.answer(now_s, response), now_s)
@@ -156,7 +157,7 @@ class VirtualRobot:
         self._plan_wake(now_s, due_s, 0.0)
         return self._take()
 
-    def linked(self, now_s: float) -> list[Send]:
+    def linked(self, now_s: float) -> list[Send | Ask]:
         """The link has become ready, or lost, or has other rates: the core has to know."""
         return self.tick(now_s) if self.due_s < inf else []
 
@@ -168,6 +169,7 @@ class VirtualRobot:
             or old.link_ready != link.ready
             or old.link_reason != link.reason
             or old.rates_hz is not link.rates_hz
+            or old.permit_s is not link.permit_s
         ):
             self._inputs = Inputs(
                 self._samples,
@@ -178,6 +180,8 @@ class VirtualRobot:
                 rates_hz=link.rates_hz,
                 catch_up=link.catch_up,
                 first_call_s=link.first_call_s,
+                permits=link.permits,
+                permit_s=link.permit_s,
             )
         return self._inputs
 
@@ -206,6 +210,8 @@ class VirtualRobot:
             elif isinstance(command, Send):
                 self._sends.append(command)
                 self._observer.sent(self, command, now_s)
+            elif isinstance(command, Ask):
+                self._sends.append(command)
             elif isinstance(command, Play):
                 self._arm_state, self._arm_sequence = PLAYING, command.sequence
                 self._arm_changes_s = self.core.play_until_s
@@ -222,6 +228,6 @@ class VirtualRobot:
             elif isinstance(command, ClearAlert):
                 self._person_s = inf
 
-    def _take(self) -> list[Send]:
+    def _take(self) -> list[Send | Ask]:
         sends, self._sends = self._sends, []
         return sends

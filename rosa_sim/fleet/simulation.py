@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from rosa_client.greeting import Greeting
-from rosa_client.runtime.commands import Send
+from rosa_client.runtime.commands import Ask, Send
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import Factory, Task
-from rosa_contract.messages import Executed, Hello, Output, Response, ToRobot, WorkerReady
+from rosa_contract.messages import Executed, Hello, Output, Ready, Response, ToRobot, WorkerReady
 from rosa_contract.robot import JointLimits, RobotSpec
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
@@ -197,7 +197,7 @@ class Simulation:
             return  # another one counts
         seat.wake_s = inf
         link, robot = seat.link, seat.robot
-        sends: list[Send] = []
+        sends: list[Send | Ask] = []
         if now_s >= link.next_due_s():
             was_ready = link.ready
             if link.hello_is_due(now_s):
@@ -217,8 +217,11 @@ class Simulation:
         else:
             self._requests(now_s, seat, seat.robot.receive(response, now_s))
 
-    def _requests(self, now_s: float, seat: _Seat, sends: Sequence[Send]) -> None:
+    def _requests(self, now_s: float, seat: _Seat, sends: Sequence[Send | Ask]) -> None:
         for send in sends:
+            if isinstance(send, Ask):
+                self._send(now_s, seat, Ready(send.component))
+                continue
             header = {"i": send.request_id, "c": send.component, "b": send.budget_ms, "m": [], "s": {}}
             self._send(now_s, seat, header)
         wake_s = max(now_s, min(seat.robot.due_s, seat.link.next_due_s()))
@@ -300,6 +303,7 @@ class Simulation:
         worker = SimulatedWorker(
             f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
         )
+        worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
         self._workers[worker.worker_id] = worker
         most = replica.batch or LARGEST_BATCH
         self.core.on_ready(
@@ -314,7 +318,7 @@ class Simulation:
         if worker is None:
             return  # it is gone, and the core has been told
         if self._replica(worker).at_once is not None:
-            worker.shared.begin(now_s, batch, worker.varied())
+            worker.begin(now_s, batch)
             self._running_changes(now_s, worker)
             return
         service_s = worker.service_s(len(batch.calls))

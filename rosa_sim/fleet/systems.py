@@ -14,8 +14,9 @@ from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.prediction import predicted_hz
+from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
@@ -80,7 +81,7 @@ def without_limits(factory: Factory) -> Factory:
 def system_of(name: str, factory: Factory, library: ProfileLibrary, variation: float) -> System:
     """Plan `factory` as the system does. Raises `ConfigError` where profiles are missing."""
     problem = problem_from(factory)
-    return executable(name, factory, _schedule(name, problem, library), library, variation)
+    return executable(name, factory, _schedule(name, factory, problem, library), library, variation)
 
 
 def executable(
@@ -103,7 +104,7 @@ def executable(
         for replica in placement.replicas.values()
     }
     serving = Serving(factory, placement, services, admission, variation)
-    return System(name, schedule, serving, predicted_hz(placement, schedule, problem))
+    return System(name, schedule, serving, predicted(placement, schedule, problem).throughput_hz)
 
 
 def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
@@ -158,9 +159,9 @@ def _table(library: ProfileLibrary, gpu_type: str, model: str, component: str) -
     return BatchProfile(sizes)
 
 
-def _schedule(name: str, problem: Problem, library: ProfileLibrary) -> Schedule:
+def _schedule(name: str, factory: Factory, problem: Problem, library: ProfileLibrary) -> Schedule:
     if name == ROSA:
-        return solve(problem, library, Options())
+        return choose(problem, library, Options(), factory.policies).schedule
     if name == PUBLISHED:
         return solve(problem, library, Options.paper())
     return baselines.solve_baseline(problem, library, name)

@@ -7,7 +7,8 @@ whose static batches are padded has one size only, which is then the time of eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
 
 from rosa_contract.config import SAFETY, SYSTEM1
@@ -55,9 +56,16 @@ class SimulatedWorker:
     rng: Random
     alive: bool = True
     slower: float = 1.0  # than the profile says
+    # Component -> time of a batch by its size, where calls of several components run beside each other.
+    mixed: Mapping[str, BatchProfile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shared: Shared[Dispatch] = Shared(self.profile.service_s)
+
+    def begin(self, now_s: float, batch: Dispatch) -> None:
+        """Run one call beside others."""
+        times = self.mixed.get(batch.calls[0].component, self.profile)
+        self.shared.begin(now_s, batch, self.varied(), times.service_s)
 
     def service_s(self, size: int) -> float:
         """How long the next batch of this size takes."""

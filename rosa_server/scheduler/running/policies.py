@@ -9,8 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rosa_contract.config import ADAPTIVE, GIVEN, PUBLISHED, SHARED, SYSTEM1, Policies
-from rosa_server.scheduler.problem import Problem, TaskClass
+from rosa_contract.config import (
+    ADAPTIVE,
+    GIVEN,
+    GOAL_COUPLED,
+    PERMITS,
+    PLANNED,
+    PUBLISHED,
+    SHARED,
+    SYSTEM1,
+    Policies,
+)
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
@@ -20,10 +30,18 @@ from rosa_server.serving.core.placement import Phase, Placement
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
-NEAR_BEST = 0.9  # a server is as good as full from this share of its greatest throughput on
+NEAR_BEST, NEAR_BEST_MIXED = (
+    0.9,
+    0.95,
+)  # a server is as good as full from this share of its greatest throughput on
 MOST_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
 SLACK = 0.95  # of an SLO: what waiting for a server and the batch itself may take
+PERMIT_SPARE, PERMIT_WAIT_S = (
+    1.07,
+    0.005,
+)  # the same with permits: a slow batch, and the way to the robot and back
+WORTH_IT = 1.02  # permits bring so many times the actions, or robots do without asking
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
 
@@ -33,23 +51,29 @@ def carried_out(
     """The placement of a schedule as `policies` has it served."""
     if policies == PUBLISHED:
         return placement
-    groups: dict[Group, list[ServerPlan]] = {}
-    for server in schedule.servers:
-        if not server.standby and len(server.models) == 1:
-            groups.setdefault((server.model, server.components, server.batching), []).append(server)
+    asking = _tasks_that_ask(problem, library, schedule, policies)
     replicas = dict(placement.replicas)
-    for (model, components, batching), servers in groups.items():
+    for (model, components, batching), servers in _groups(schedule, policies).items():
         changes: dict[str, object] = {}
         table = service_table(library, schedule.gpu_type, model, components)
-        changes["service_ms"] = {size: table.service_s(size) * 1000 for size in table.sizes}
+        changes["service_ms"] = _times_ms(table)
+        if len(components) > 1 and policies.continuous and batching == CONTINUOUS:
+            changes["mixed_ms"] = {
+                component: _times_ms(service_table(library, schedule.gpu_type, model, (component,)))
+                for component in components
+            }
         if policies.queues == SHARED and len(servers) > 1:
             changes["pool"] = f"{model} {'+'.join(components)}"
         if SYSTEM1 in components and batching != CONTINUOUS:
             if policies.batches == ADAPTIVE:
-                changes["batch"] = largest_batch(problem, model, len(servers), table, library)
+                ask = any(cls.name in asking for cls, _ in _users(problem, model))
+                changes["batch"] = largest_batch(problem, model, len(servers), table, library, ask)[0]
                 changes["deadline_aware"], changes["waits"] = True, False
         elif policies.continuous:
-            changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, table)
+            changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, library)
+        streams = [stream for server in servers for stream in server.streams]
+        goals = [stream for stream in streams if stream.component in GOAL_COUPLED]
+        changes["permits"] = bool(goals) and all(stream.task in asking for stream in goals)
         for server in servers:
             replicas[server.id] = replace(replicas[server.id], **changes)  # type: ignore[arg-type]
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
@@ -58,8 +82,58 @@ def carried_out(
         replicas=replicas,
         phases=phases,
         catch_up=policies.catch_up,
-        adaptive=policies.rates == ADAPTIVE,
+        adaptive=policies.rates != PLANNED,
     )
+
+
+def _tasks_that_ask(
+    problem: Problem, library: ProfileLibrary, schedule: Schedule, policies: Policies
+) -> set[str]:
+    """Tasks whose robots ask for permits: where System 1 is faster with the larger batches that these allow."""
+    if policies.rates not in (ADAPTIVE, PERMITS):
+        return set()
+    asking: set[str] = set()
+    for (model, components, batching), servers in _groups(schedule, policies).items():
+        if SYSTEM1 in components and batching != CONTINUOUS:
+            table = service_table(library, schedule.gpu_type, model, components)
+            _, plain_hz = largest_batch(problem, model, len(servers), table, library, False)
+            _, asked_hz = largest_batch(problem, model, len(servers), table, library, True)
+            if policies.rates == PERMITS or asked_hz > WORTH_IT * plain_hz:
+                asking.update(cls.name for cls, _ in _users(problem, model))
+    return asking
+
+
+def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
+    """The task classes whose System 1 is this model."""
+    return [
+        (cls, need)
+        for cls in problem.classes
+        for need in cls.goals
+        if (need.model, need.component) == (model, SYSTEM1)
+    ]
+
+
+def _groups(schedule: Schedule, policies: Policies) -> dict[Group, list[ServerPlan]]:
+    """Servers that are alike. Those of a model that batches continuously are, whatever they answer, once one of them
+    answers several components: then each of them may run any call."""
+    active = [server for server in schedule.servers if not server.standby and len(server.models) == 1]
+    answers: dict[str, dict[str, None]] = {}  # model -> its components, where one server answers several
+    if policies.queues == SHARED and policies.continuous:
+        for server in active:
+            if len(server.components) > 1 and server.batching == CONTINUOUS:
+                answers[server.model] = {}
+    for server in active:
+        if server.model in answers:
+            answers[server.model].update(dict.fromkeys(server.components))
+    groups: dict[Group, list[ServerPlan]] = {}
+    for server in active:
+        components = tuple(answers.get(server.model, server.components))
+        groups.setdefault((server.model, components, server.batching), []).append(server)
+    return groups
+
+
+def _times_ms(table: BatchProfile) -> dict[int, float]:
+    return {size: table.service_s(size) * 1000 for size in table.sizes}
 
 
 def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> dict[str, dict[str, Phase]]:
@@ -88,50 +162,61 @@ def _alone_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float
 
 
 def largest_batch(
-    problem: Problem, model: str, servers: int, table: BatchProfile, library: ProfileLibrary
-) -> int:
-    """The size k with the most actions per second: the lesser of what servers run, `x k / S(k)`, and what robots ask
-    for when each waits for a batch of k, `N / (t_act + S(k) + S2 / H)`. A batch of k keeps every SLO with some slack.
+    problem: Problem, model: str, servers: int, table: BatchProfile, library: ProfileLibrary, permits: bool
+) -> tuple[int, float]:
+    """The size k with the most actions per second, and these: the lesser of what servers run, `x k / S(k)`, and what
+    robots ask for when each waits for a batch of k, `N / (t_act + S(k) + S2 / H)`. A batch of k keeps every SLO with
+    some slack: without permits a call also waits for the first server that is free.
     """
-    users = [
-        (cls, need)
-        for cls in problem.classes
-        for need in cls.goals
-        if (need.model, need.component) == (model, SYSTEM1)
-    ]
+    users = _users(problem, model)
     most = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
     slo_s = min(need.slo_ms for _, need in users) / 1000
+    rests_s = [cls.action_s + _rest_s(problem, cls, library) for cls, _ in users]
     best, best_hz = 1, 0.0
     for size in range(1, most + 1):
         runs_s = table.service_s(size)
-        if size > 1 and runs_s * (1 + 1 / servers) > SLACK * slo_s:
-            break  # one that comes while all are busy waits for the first of them
+        waits_s = (PERMIT_SPARE - 1) * runs_s + PERMIT_WAIT_S if permits else runs_s / servers
+        if size > 1 and runs_s + waits_s > SLACK * slo_s:
+            break
         asked_hz = sum(
-            cls.robots / (cls.action_s + runs_s + _rest_s(problem, cls, library)) for cls, _ in users
+            cls.robots / (rest_s + runs_s) for (cls, _), rest_s in zip(users, rests_s, strict=True)
         )
         hz = min(servers * size / runs_s, asked_hz)
         if hz > best_hz:
             best, best_hz = size, hz
-    return best
+    return best, best_hz
 
 
 def calls_at_once(
-    problem: Problem, schedule: Schedule, servers: list[ServerPlan], table: BatchProfile
+    problem: Problem, schedule: Schedule, servers: list[ServerPlan], library: ProfileLibrary
 ) -> int:
     """The fewest calls at a time that carry what robots ask for, with some to spare: more would end together, and their
     robots would come to System 1 together. No more than with which a server is as good as full."""
     needs = problem.needs
-    load_hz = 0.0
+    loads_hz: dict[str, float] = {}  # component -> what comes to one server
     for server in servers:
         for stream, count in server.streams.items():
             need, cls = needs[stream], problem.by_name[stream.task]
             fastest_hz = 1 / (cls.action_s + LEAST_ROUND_S)
-            load_hz += count * need.rate_hz(fastest_hz)
-    load_hz /= len(servers)
-    most_hz = max(size / table.service_s(size) for size in table.sizes)
+            asked_hz = count * need.rate_hz(fastest_hz) / len(servers)
+            loads_hz[need.component] = loads_hz.get(need.component, 0.0) + asked_hz
+    load_hz = sum(loads_hz.values())
+    tables = {
+        component: service_table(library, schedule.gpu_type, servers[0].model, (component,))
+        for component in loads_hz
+    }
+
+    def mean_s(size: int) -> float:
+        return sum(hz * tables[component].service_s(size) for component, hz in loads_hz.items()) / load_hz
+
+    sizes = {size for table in tables.values() for size in table.sizes}
+    most_hz = max(size / mean_s(size) for size in sizes)
+    near = (
+        NEAR_BEST if len(tables) == 1 else NEAR_BEST_MIXED
+    )  # periodic calls leave fewer places for System 2's
     for size in range(1, LARGEST + 1):
-        carried_hz = size / table.service_s(size)
-        if size >= LEAST_AT_ONCE and carried_hz >= min(SPARE * load_hz, NEAR_BEST * most_hz):
+        carried_hz = size / mean_s(size)
+        if size >= LEAST_AT_ONCE and carried_hz >= min(SPARE * load_hz, near * most_hz):
             return size
     return LARGEST
 

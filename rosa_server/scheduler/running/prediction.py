@@ -2,21 +2,23 @@
 
 The schedule's rates hold for any arrivals. Robots that may act faster than that are held back only by the rounds that
 they wait for, and these depend on each other: equation (4) with the latencies that arise. They are found by letting the
-robots run, with idle servers at first, a local network, and phases as the server gives them. Service times vary a
-little, or robots would march in step as they never do. The same random numbers every time make it a pure function.
+robots run, with idle servers at first, a local network, and phases as the server gives them. Periodic components are
+called, too, since they may share servers with System 2. Service times vary a little, or robots would march in step as
+they never do. The same random numbers every time make it a pure function.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 
 from rosa_contract.config import SYSTEM1, SYSTEM2
-from rosa_server.scheduler.problem import Problem, TaskClass
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.running.policies import PERMIT_WAIT_S
 from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared
@@ -26,24 +28,34 @@ from rosa_server.serving.core.pool import PREFETCH_S
 SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
-MOST_LATE = 0.01  # share of System 1's calls: with more, nothing beyond the schedule is promised
+MOST_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
 MOST_ROBOTS = 512  # of more, the schedule's own rates are all that is promised
 
 
-@dataclass
-class _Robot:
-    cls: TaskClass
-    routes: Mapping[str, str]  # goal-coupled component -> queue
-    rounds: int = 0  # since the last plan
-    sent_s: float = 0.0
+@dataclass(frozen=True)
+class Prediction:
+    """What comes of a schedule. Without `meet` nothing was played through, and the rates are the schedule's own."""
+
+    rates_hz: Mapping[str, float]  # task -> actions per second of one robot
+    throughput_hz: float  # actions per second of the fleet
+    objective: float  # equation (1)
+    meet: Mapping[str, float] = field(default_factory=dict)  # component -> share of calls in time
 
     @property
-    def slo_s(self) -> float:
-        """Of System 1."""
-        return min(need.slo_ms for need in self.cls.goals if need.component == SYSTEM1) / 1000
+    def holds(self) -> bool:
+        """Whether every component is in time as often as it has to be."""
+        return all(share >= 1 - MOST_LATE for share in self.meet.values())
 
 
-Asked = tuple[_Robot, str]  # who, and which component
+@dataclass(eq=False)
+class _Robot:
+    cls: TaskClass
+    queues: Mapping[str, _Queue]  # by component
+    rounds: int = 0  # since the last plan
+    sent_s: dict[str, float] = field(default_factory=dict)
+
+
+Asked = tuple[_Robot, Need]  # who, and what
 
 
 @dataclass(eq=False)
@@ -53,6 +65,8 @@ class _Queue:
     batch: int
     at_once: int | None
     profile: BatchProfile
+    mixed: Mapping[str, BatchProfile]  # component -> its own times, where several run beside each other
+    permits: bool  # a call counts from when it may be sent
     servers: int = 0
     waiting: deque[Asked] = field(default_factory=deque)
     free_s: list[float] = field(default_factory=list)  # when each server has run what it was given
@@ -66,19 +80,27 @@ class _Queue:
         self.shared.append(Shared(self.profile.service_s))
 
 
-def predicted_hz(placement: Placement, schedule: Schedule, problem: Problem) -> float:
-    """Actions per second of the whole fleet, as `placement` carries the schedule out."""
-    planned_hz = schedule.action_throughput_hz
+def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
+    """What the fleet does, as `placement` carries the schedule out. Where calls would be late, and for fleets that are
+    too large to be played through, the rates of the schedule are what is promised."""
+    rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
+    planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
     if not placement.adaptive or problem.robots > MOST_ROBOTS or not placement.routes:
-        return planned_hz
-    found_hz, late = _Loop(placement, problem).run()
-    return max(planned_hz, found_hz) if late <= MOST_LATE else planned_hz
+        return planned
+    found = _Loop(placement, problem).run()
+    if not found.holds:
+        return replace(planned, meet=found.meet)
+    return found if found.objective > planned.objective else replace(planned, meet=found.meet)
 
 
 class _Loop:
     def __init__(self, placement: Placement, problem: Problem) -> None:
         self._heap: list[tuple[float, int, str, object]] = []
-        self._count = self._actions = self._late = 0
+        self._count = 0
+        self._problem = problem
+        self._actions: Counter[str] = Counter()  # by task
+        self._calls: Counter[str] = Counter()  # by component
+        self._late: Counter[str] = Counter()
         self._random = Random(0)
         self._changed: dict[_Queue, None] = {}
         self._queues: dict[str, _Queue] = {}
@@ -87,20 +109,27 @@ class _Loop:
                 self._queue_of(replica).add_server()
         for slot, routes in (placement.routes or {}).items():
             cls = problem.by_name[task_of(slot)]
-            goals = {need.component: placement.replicas[routes[need.component]].queue for need in cls.goals}
-            phase = placement.phases.get(slot, {}).get(SYSTEM2 if SYSTEM2 in goals else SYSTEM1)
-            self._at(phase.offset_s if phase is not None else 0.0, "ready", _Robot(cls, goals))
+            queues = {name: self._queue_of(placement.replicas[replica]) for name, replica in routes.items()}
+            robot = _Robot(cls, queues)
+            phases = placement.phases.get(slot, {})
+            first = phases.get(SYSTEM2 if SYSTEM2 in queues else SYSTEM1)
+            self._at(first.offset_s if first is not None else 0.0, "ready", robot)
+            for need in cls.obligations:
+                phase = phases.get(need.component)
+                self._at(phase.offset_s if phase is not None else 0.0, "due", (robot, need))
 
-    def run(self) -> tuple[float, float]:
-        """Actions per second after the robots have settled, and the share of System 1's calls that were late."""
+    def run(self) -> Prediction:
+        """What robots do once they have settled."""
         end_s = SETTLE_S + MEASURED_S
         while self._heap and self._heap[0][0] < end_s:
             now_s, _, what, subject = heapq.heappop(self._heap)
             if what == "ready":
                 assert isinstance(subject, _Robot)
                 self._ask(now_s, subject)
+            elif what == "due":
+                self._due(now_s, *subject)  # type: ignore[misc]
             elif what == "arrives":
-                self._arrives(*subject)  # type: ignore[misc]
+                self._arrives(subject)  # type: ignore[arg-type]
             elif what == "free":
                 assert isinstance(subject, _Queue)
                 self._changed[subject] = None
@@ -114,7 +143,12 @@ class _Loop:
                 for queue in self._changed:
                     self._feed(now_s, queue)
                 self._changed.clear()
-        return self._actions / MEASURED_S, self._late / max(1, self._actions)
+        rates_hz = {
+            cls.name: self._actions[cls.name] / MEASURED_S / cls.robots for cls in self._problem.classes
+        }
+        meet = {name: 1 - self._late[name] / count for name, count in self._calls.items()}
+        throughput_hz = self._problem.action_throughput_hz(rates_hz)
+        return Prediction(rates_hz, throughput_hz, self._problem.objective(rates_hz), meet)
 
     def _batch_ends(self, now_s: float, queue: _Queue, calls: list[Asked]) -> None:
         for call in calls:
@@ -133,7 +167,10 @@ class _Loop:
     def _queue_of(self, replica: Replica) -> _Queue:
         if replica.queue not in self._queues:
             profile = BatchProfile(replica.service_ms)
-            self._queues[replica.queue] = _Queue(replica.batch or 1, replica.at_once, profile)
+            mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
+            self._queues[replica.queue] = _Queue(
+                replica.batch or 1, replica.at_once, profile, mixed, replica.permits
+            )
         return self._queues[replica.queue]
 
     def _at(self, time_s: float, what: str, subject: object) -> None:
@@ -142,29 +179,40 @@ class _Loop:
 
     def _ask(self, now_s: float, robot: _Robot) -> None:
         """A robot that has carried out a chunk plans when that is due, and acts."""
-        plans = next((need for need in robot.cls.goals if need.component == SYSTEM2), None)
+        goals = {need.component: need for need in robot.cls.goals}
+        plans = goals.get(SYSTEM2)
         due = plans is not None and robot.rounds * plans.calls_per_action >= 1 - 1e-9
-        self._send(now_s, robot, SYSTEM2 if due else SYSTEM1)
+        self._send(now_s, robot, plans if plans is not None and due else goals[SYSTEM1])
 
-    def _send(self, now_s: float, robot: _Robot, component: str) -> None:
-        queue = self._queues[robot.routes[component]]
-        robot.sent_s = now_s
-        self._at(now_s + NETWORK_S, "arrives", (queue, (robot, component)))
+    def _due(self, now_s: float, robot: _Robot, need: Need) -> None:
+        """A periodic call, unless the former one is still open."""
+        if robot.sent_s.get(need.component, -inf) == -inf:
+            self._send(now_s, robot, need)
+        self._at(now_s + 1 / need.freq_hz, "due", (robot, need))
 
-    def _arrives(self, queue: _Queue, asked: Asked) -> None:
+    def _send(self, now_s: float, robot: _Robot, need: Need) -> None:
+        robot.sent_s[need.component] = now_s
+        self._at(now_s + NETWORK_S, "arrives", (robot, need))
+
+    def _arrives(self, asked: Asked) -> None:
+        robot, need = asked
+        queue = robot.queues[need.component]
         queue.waiting.append(asked)
         self._changed[queue] = None
 
-    def _answered(self, now_s: float, robot: _Robot, component: str) -> None:
-        if component == SYSTEM1:
+    def _answered(self, now_s: float, robot: _Robot, need: Need) -> None:
+        sent_s, robot.sent_s[need.component] = robot.sent_s[need.component], -inf
+        if now_s >= SETTLE_S:
+            self._calls[need.component] += 1
+            self._late[need.component] += now_s - sent_s > need.slo_ms / 1000
+        if need.component == SYSTEM1:
             robot.rounds += 1
             if now_s >= SETTLE_S:
-                self._actions += 1
-                self._late += now_s - robot.sent_s > robot.slo_s
+                self._actions[robot.cls.name] += 1
             self._at(now_s + robot.cls.action_s, "ready", robot)
-        else:
+        elif need.component == SYSTEM2:
             robot.rounds = 0
-            self._send(now_s, robot, SYSTEM1)
+            self._ask(now_s, robot)
 
     def _feed(self, now_s: float, queue: _Queue) -> None:
         if queue.at_once is not None:
@@ -173,7 +221,10 @@ class _Loop:
                 and (free := min(queue.shared, key=len)) is not None
                 and len(free) < queue.at_once
             ):
-                free.begin(now_s, queue.waiting.popleft(), self._varied())
+                asked = queue.waiting.popleft()
+                self._permitted(now_s, queue, asked)
+                times = queue.mixed.get(asked[1].component, queue.profile)
+                free.begin(now_s, asked, self._varied(), times.service_s)
                 self._watch(queue, free)
             return
         while queue.waiting:
@@ -184,11 +235,18 @@ class _Loop:
             idle = sum(free_s <= now_s for free_s in queue.free_s)
             size = min(queue.batch, -(-len(queue.waiting) // max(1, idle)))
             calls = [queue.waiting.popleft() for _ in range(size)]
+            for asked in calls:
+                self._permitted(now_s, queue, asked)
             runs_s = queue.profile.service_s(size)
             ends_s = queue.free_s[first] = starts_s + runs_s * self._varied()
             takes_s = queue.takes_s[first] = max(starts_s, min(ends_s, starts_s + runs_s - PREFETCH_S))
             self._at(takes_s, "free", queue)
             self._at(ends_s, "batch", (queue, calls))
+
+    def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
+        robot, need = asked
+        if queue.permits and need.is_goal:
+            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - PERMIT_WAIT_S)
 
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:

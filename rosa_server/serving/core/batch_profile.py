@@ -12,12 +12,14 @@ class BatchProfile:
 
     def __init__(self, measured_ms: Mapping[int, float] | None = None) -> None:
         self._seconds = {size: ms / 1000 for size, ms in (measured_ms or {}).items()}
+        self._between: dict[int, float] = {}  # sizes that were asked for and never measured
 
     def learn(self, batch_size: int, service_ms: float) -> None:
         """Move the estimate towards what was just measured."""
         old = self._seconds.get(batch_size)
         new = service_ms / 1000
         self._seconds[batch_size] = new if old is None else old + LEARNING_RATE * (new - old)
+        self._between.clear()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -32,8 +34,13 @@ class BatchProfile:
     def service_s(self, batch_size: int) -> float:
         """Estimate for a batch size: interpolated, proportional beyond the largest known one, 0 before any is known."""
         known = self._seconds.get(batch_size)
-        if known is not None:
-            return known
+        if known is None:
+            known = self._between.get(batch_size)
+        if known is None:
+            known = self._between[batch_size] = self._estimate_s(batch_size)
+        return known
+
+    def _estimate_s(self, batch_size: int) -> float:
         below = max((size for size in self._seconds if size < batch_size), default=None)
         above = min((size for size in self._seconds if size > batch_size), default=None)
         if below is None:

@@ -1,7 +1,8 @@
 """Calls that run at the same time on one GPU, as with continuous batching: each gets on the slower the more there are.
 
 While `n` calls run, each makes `1 / S(n)` of its way per second, where `S(n)` is the time of a batch of that size. With
-a steady number of calls each takes exactly `S(n)`, although it comes and goes by itself. Pure: time is an argument.
+a steady number of calls each takes exactly `S(n)`, although it comes and goes by itself. Calls of several components of
+one model run beside each other, each by the times of its own component. Pure: time is an argument.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class _Running(Generic[Job]):
     job: Job
     begun_s: float
     left: float  # of its way; 1 at first, more where it takes longer than usual
+    service_s: Callable[[int], float]
 
 
 class Shared(Generic[Job]):
@@ -34,29 +36,34 @@ class Shared(Generic[Job]):
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, now_s: float, job: Job, length: float = 1.0) -> None:
-        """One more runs. `length`: how much longer than usual it takes, as a factor."""
+    def begin(
+        self,
+        now_s: float,
+        job: Job,
+        length: float = 1.0,
+        service_s: Callable[[int], float] | None = None,
+    ) -> None:
+        """One more runs. `length`: how much longer than usual it takes, as a factor. `service_s`: its own times."""
         self._pass(now_s)
-        self._running.append(_Running(job, now_s, length))
+        self._running.append(_Running(job, now_s, length, service_s or self._service_s))
         self._look()
 
     def end(self, now_s: float) -> tuple[Job, float]:
         """Take out the one that ends at `next_s`, which is now; returns it and when it began."""
         self._pass(now_s)
-        first = min(self._running, key=lambda one: one.left)
+        count = len(self._running)
+        first = min(self._running, key=lambda one: one.left * one.service_s(count))
         self._running.remove(first)
         self._look()
         return first.job, first.begun_s
 
     def _pass(self, now_s: float) -> None:
-        if self._running:
-            gone = (now_s - self._at_s) / max(self._service_s(len(self._running)), 1e-9)
-            for one in self._running:
-                one.left -= gone
+        passed_s, count = now_s - self._at_s, len(self._running)
+        for one in self._running:
+            one.left -= passed_s / max(one.service_s(count), 1e-9)
         self._at_s = now_s
 
     def _look(self) -> None:
-        left = min((one.left for one in self._running), default=inf)
-        self.next_s = (
-            self._at_s + max(0.0, left) * self._service_s(len(self._running)) if self._running else inf
-        )
+        count = len(self._running)
+        left_s = min((one.left * one.service_s(count) for one in self._running), default=inf)
+        self.next_s = self._at_s + max(0.0, left_s)

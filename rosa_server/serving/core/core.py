@@ -81,17 +81,33 @@ class ServingCore:
     # -- robots ----------------------------------------------------------------------------------------------------
 
     def on_robot(
-        self, now_s: float, connection: bytes, message: m.Hello | m.Bye | m.HealthQuery, proven: bool = False
+        self,
+        now_s: float,
+        connection: bytes,
+        message: m.Hello | m.Ready | m.Bye | m.HealthQuery,
+        proven: bool = False,
     ) -> None:
         """Everything that a robot says except requests. `proven`: its key is that of the name it says."""
         if isinstance(message, m.HealthQuery):
             self._do(Say(connection, self.health()))
+        elif isinstance(message, m.Ready):
+            self._ask(now_s, connection, message.component)
         elif isinstance(message, m.Bye):
             self._forget(now_s, [connection], "the robot said bye", bye=True)
         elif self._dispatcher.draining:
             self._do(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
             self._greet(now_s, connection, message, proven)
+
+    def _ask(self, now_s: float, connection: bytes, component: str) -> None:
+        """A robot would call a component before its turn."""
+        session = self.sessions.heard(connection, now_s)
+        if session is None:
+            self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
+        elif component in self.router.permits_of(session.routes):
+            queue = self.router.failover.queue_of(session.routes[component])
+            rate_hz = self.router.rates_of(session.task).get(component, 0.0)
+            self._dispatcher.ask(now_s, queue, connection, component, rate_hz)
 
     def on_request(
         self, now_s: float, connection: bytes, header: Mapping[str, Any], frames: Sequence[Any]
@@ -122,7 +138,12 @@ class ServingCore:
         pace = max(
             1.0, call.pace, self._paces_before.get(session.task, 0.0)
         )  # a robot hears of it with an answer
-        call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)
+        if queue is not None and self._dispatcher.replicas[queue].permits.called(
+            now_s, (connection, component)
+        ):
+            session.meter.permitted(now_s, component, rates_hz, pace)
+        else:
+            call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)
         wrong = misfit(header, frames, self.router.needs_of(model))
         if wrong is not None:
             self._dispatcher.end(now_s, call, *wrong)

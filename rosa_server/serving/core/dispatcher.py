@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rosa_contract import messages as m
-from rosa_server.serving.core.actions import Action, Dispatch, Reply
+from rosa_server.serving.core.actions import Action, Dispatch, Reply, Say
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
@@ -63,6 +63,11 @@ class Dispatcher:
         if state is not None:
             state.arrived(now_s)
 
+    def ask(self, now_s: float, queue: str, connection: bytes, component: str, rate_hz: float) -> None:
+        """A robot waits for a permit of this queue."""
+        self.replicas[queue].permits.ask((connection, component), rate_hz)
+        self.replicas[queue].due_s = now_s
+
     def accept(self, now_s: float, call: Call) -> None:
         """Queue an open call where it belongs, or end it and say why."""
         state = self._state_of(call)
@@ -82,6 +87,8 @@ class Dispatcher:
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
         """A robot has left: end its waiting calls. Its running calls are answered, but no second worker runs them."""
         self._ranking.forget(connection)
+        for each in self.replicas.values():
+            each.permits.forget(connection)
         for call in self.ledger:
             if call.connection == connection:
                 state, call.queue = self._state_of(call), None
@@ -106,6 +113,8 @@ class Dispatcher:
             for worker, batch in state.feed(now_s, self.pool):
                 where = (batch.buffer, worker.credits)
                 self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
+            for connection, component in state.permit(now_s, self.pool):
+                self._out.append(Say(connection, m.Permit(component)))
         return self._agenda.next_s()
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:

@@ -34,6 +34,9 @@ class Replica:
     service_ms: Mapping[int, float] = field(default_factory=dict)  # expected of a batch, by its size
     # One way to a server in the cloud, which takes of its pool what the edge would begin with too late; 0: at the edge.
     link_ms: float = 0.0
+    permits: bool = False  # its goal-coupled calls may come before their turn with a permit
+    # Times by component, where calls of several components run beside each other.
+    mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     @property
     def queue(self) -> str:

@@ -19,6 +19,13 @@ class RateMeter:
         default_factory=dict
     )  # component -> when its next call is due at its rate
 
+    def permitted(
+        self, now_s: float, component: str, rates_hz: Mapping[str, float], pace: float = 1.0
+    ) -> None:
+        """A call has come with a permit: its next turn is one period later."""
+        if rates_hz.get(component, 0.0) > 0:
+            self._turns_s[component] = now_s + 1 / (rates_hz[component] * pace)
+
     def over(
         self, now_s: float, component: str, rates_hz: Mapping[str, float], pace: float, catch_up: float
     ) -> bool:

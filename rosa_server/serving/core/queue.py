@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import EarliestDeadline, Ranking
@@ -30,6 +30,10 @@ class RequestQueue:
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.in_order())
+
+    def waiting(self) -> Iterable[Call]:
+        """The waiting calls in no particular order."""
+        return self._calls.values()
 
     def full_for(self, key: tuple[str, str]) -> bool:
         """True when a call with this key would make the queue longer than its limit."""

@@ -6,15 +6,19 @@ import heapq
 import math
 from functools import partial
 
+from rosa_contract.config import GOAL_COUPLED
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import Ranking
 from rosa_server.serving.core.pace import Pace
+from rosa_server.serving.core.permits import Key, Permits
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.tiers import Edge, overflow
+
+MOST_OFTEN_S = 0.0005  # permits are looked at again because time has passed
 
 
 class Agenda:
@@ -68,6 +72,7 @@ class ReplicaState:
         self.cloud_profile = BatchProfile({})  # of the workers that are a link away
         self.callers = 0  # streams that may send it calls
         self.pace = Pace()
+        self.permits = Permits()
         self._spread = False
         self._agenda, self._due_s = agenda, math.inf
 
@@ -170,6 +175,38 @@ class ReplicaState:
         free_in_s = min(ends_s, default=math.inf) - now_s
         places = sum(worker.at_once if worker.at_once > 1 else size for worker in workers)
         return Edge(free_in_s, self.batcher.profile.service_s(size), places)
+
+    def permit(self, now_s: float, pool: WorkerPool) -> list[Key]:
+        """Whom to tell to call now, because a server is about to be free; call `feed` first."""
+        if not self.permits.asked:
+            return []
+        workers = pool.edge(self.name)
+        if not workers:  # their calls wait here for a worker, within their deadlines
+            return self.permits.give(now_s, math.inf)
+        self.permits.expire(now_s)
+        # Periodic calls need no permit: they wait for their turn beside those that have one.
+        reserved = self.permits.given + sum(call.component in GOAL_COUPLED for call in self.queue.waiting())
+        now, soon, next_s = 0, 0, math.inf
+        for worker in workers:
+            free_s = worker.free_at_s(now_s)
+            if worker.at_once > 1:
+                running = (batch.calls[0].component for batch in worker.batches.values())
+                soon += worker.at_once - sum(component in GOAL_COUPLED for component in running)
+            elif free_s is None:
+                continue
+            elif free_s < now_s + self.permits.answer_s:
+                now += 1
+            elif free_s <= now_s + self.permits.lead_s:
+                soon += self.batcher.max_batch
+            else:
+                next_s = min(next_s, free_s - self.permits.lead_s)
+        # A worker that is free before a call could come takes what is there by then: only one without any waits for it.
+        most = max(0, now - reserved) * self.batcher.max_batch
+        most += max(0, soon - max(0, reserved - now * self.batcher.max_batch))
+        found = self.permits.give(now_s, most)
+        if self.permits.asked:
+            self.due_s = min(self.due_s, max(next_s, now_s + MOST_OFTEN_S), self.permits.next_free_s())
+        return found
 
     def _share(self, waiting: int, pool: WorkerPool) -> int:
         """The most that one worker of a pool takes of what waits: while others are idle, no more than its part, as

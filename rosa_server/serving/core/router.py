@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rosa_contract.config import Factory
+from rosa_contract.config import GOAL_COUPLED, Factory
 from rosa_contract.messages import Refused, WorkerReady
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.failover import Failover
@@ -63,6 +63,15 @@ class Router:
     def phases_of(self, slot: str) -> Mapping[str, Phase]:
         """Component -> when a slot's calls are due; empty where robots choose by themselves."""
         return self.placement.phases.get(slot, {})
+
+    def permits_of(self, routes: Mapping[str, str]) -> tuple[str, ...]:
+        """The components that a robot with these routes may call before their turn, with a permit."""
+        if not self.placement.adaptive or not self.placement.rates_hz:
+            return ()
+        replicas = self.placement.replicas
+        return tuple(
+            name for name, replica in routes.items() if name in GOAL_COUPLED and replicas[replica].permits
+        )
 
     # -- routes ----------------------------------------------------------------------------------------------------
 

@@ -127,7 +127,8 @@ class Sessions:
         cameras = {component: tuple(one.images) for component, one in needs.items() if one is not None}
         rates_hz, catch_up = self._router.rates_of(session.task), self._router.placement.catch_up
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
-        return Welcome(session.models, rates_hz, cameras, session.token, catch_up, starts_ms)
+        permits = self._router.permits_of(session.routes)
+        return Welcome(session.models, rates_hz, cameras, session.token, catch_up, starts_ms, permits)
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""

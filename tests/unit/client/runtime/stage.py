@@ -97,6 +97,8 @@ class Stage:
         self.rates_hz: dict[str, float] = {}
         self.catch_up = 0.0
         self.first_call_s: dict[str, float] = {}
+        self.permits: tuple[str, ...] = ()
+        self.permit_s: dict[str, float] = {}
         self.arm_state = HOLDING
         self.arm_sequence = 0
         self.last_sequence = 0
@@ -149,6 +151,8 @@ class Stage:
             self.catch_up,
             self.first_call_s,
             self.arm_recovers,
+            self.permits,
+            self.permit_s,
         )
 
     # -- the people and the server --

@@ -41,7 +41,7 @@ def test_the_table_names_its_columns_and_who_was_not_served(capsys: pytest.Captu
 def test_a_plan_that_is_refused_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(
-        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [64]\nservers: 4\nsystems: [rosa]\n"
+        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [64]\nservers: 3\nsystems: [rosa]\n"
     )
     assert main(["bench", "fleet", str(path), "--seconds", "1", "--seeds", "1", "--start", "random"]) == 0
     assert "refused: " in capsys.readouterr().out

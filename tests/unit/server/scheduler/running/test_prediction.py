@@ -9,21 +9,26 @@ import pytest
 from rosa_contract.config import PUBLISHED
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.prediction import predicted_hz
+from rosa_server.scheduler.running.prediction import Prediction
+from rosa_server.scheduler.running.prediction import predicted as predicted_of
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, placed, scheduled
 
 
+def prediction(robots: int, **policies: object) -> Prediction:
+    return predicted_of(placed(robots, **policies), scheduled(robots), problem_from(factory(robots)))
+
+
 def predicted(robots: int, **policies: object) -> float:
-    return predicted_hz(placed(robots, **policies), scheduled(robots), problem_from(factory(robots)))
+    return prediction(robots, **policies).throughput_hz
 
 
 def test_as_published_it_is_what_the_schedule_says() -> None:
     as_paper = replace(factory(32), policies=PUBLISHED)
     placement, _ = hand_over(as_paper, scheduled(32), "plan", LIBRARY)
-    assert (
-        predicted_hz(placement, scheduled(32), problem_from(as_paper)) == scheduled(32).action_throughput_hz
-    )
+    found = predicted_of(placement, scheduled(32), problem_from(as_paper))
+    assert found.throughput_hz == scheduled(32).action_throughput_hz
+    assert found.meet == {}, "nothing was played through"
 
 
 @pytest.mark.parametrize("robots", [8, 16, 32, 64])
@@ -46,4 +51,12 @@ def test_the_same_every_time() -> None:
 
 
 def test_where_calls_would_be_late_only_the_schedule_is_promised() -> None:
-    assert predicted(96) == scheduled(96).action_throughput_hz
+    paced = prediction(96, rates="paced")
+    assert paced.meet["system1"] < 0.99
+    assert paced.throughput_hz == scheduled(96).action_throughput_hz
+
+
+def test_with_permits_calls_are_in_time_where_servers_are_full() -> None:
+    found = prediction(96)
+    assert found.holds and set(found.meet) == {"system1", "system2", "safety", "monitor"}
+    assert found.throughput_hz > 3 * scheduled(96).action_throughput_hz

@@ -43,6 +43,15 @@ def test_one_that_comes_in_the_middle_slows_the_first_from_then_on() -> None:
     assert gpu.next_s == pytest.approx(3.5)  # b has made half of its way; the rest alone takes 1 s
 
 
+def test_calls_of_two_components_run_beside_each_other_each_by_its_own_times() -> None:
+    gpu = shared()
+    gpu.begin(0.0, "plan", service_s=lambda size: 4.0 * size)
+    gpu.begin(0.0, "verdict", service_s=lambda size: 1.0 * size)
+    assert gpu.next_s == pytest.approx(2.0)
+    assert gpu.end(2.0)[0] == "verdict"
+    assert gpu.next_s == pytest.approx(2.0 + 3.0), "a quarter of its way is made; alone the rest takes 3 s"
+
+
 def test_an_emulated_model_runs_calls_of_several_threads_at_a_time() -> None:
     model = EmulatedBackend(latency_ms=60, per_item_ms=20, at_once=4)
     begun_s = time.perf_counter()

@@ -1,0 +1,67 @@
+"""Which schedule to carry out: the one with which the server's policies are predicted to get most out of the fleet.
+
+Solvers maximise equation (1) at rates that hold for any arrivals. Policies exceed them by a different factor on each
+placement, so the best schedule on paper need not be the best one to run. Candidates are the solver's schedule with a
+server for each component, and the one in which components of one model may share servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rosa_contract.config import PUBLISHED, Policies
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.running.handover import placement_of
+from rosa_server.scheduler.running.policies import carried_out
+from rosa_server.scheduler.running.prediction import Prediction, predicted
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.solve import solve
+from rosa_server.serving.core.placement import Placement
+
+WORTH_IT = 1.01  # sharing servers has to bring so many times the objective
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule, or a refusal, with how it is carried out and what is expected to come of it."""
+
+    schedule: Schedule
+    placement: Placement
+    prediction: Prediction
+
+
+def choose(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float] = lambda: 0.0,
+) -> Choice:
+    """The schedule that `policies` carry out best. Raises `ConfigError` for missing or broken profiles.
+
+    `clock` as for `solve`; each candidate may take the time budget.
+    """
+    best = expected(solve(problem, library, options, clock), problem, library, policies)
+    if options.share_components or policies == PUBLISHED:
+        return best
+    shared = solve(problem, library, replace(options, share_components=True), clock)
+    if shared.feasible and any(len(server.components) > 1 for server in shared.servers):
+        other = expected(shared, problem, library, policies)
+        if not best.schedule.feasible or _better(other, best):
+            return other
+    return best
+
+
+def expected(schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:
+    """What comes of a schedule."""
+    placement = placement_of(schedule)
+    if schedule.feasible:
+        placement = carried_out(placement, schedule, problem, library, policies)
+    return Choice(schedule, placement, predicted(placement, schedule, problem))
+
+
+def _better(one: Choice, other: Choice) -> bool:
+    return one.prediction.objective > WORTH_IT * other.prediction.objective

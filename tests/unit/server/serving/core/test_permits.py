@@ -1,0 +1,151 @@
+"""Who may call before its turn: as many as servers are about to have room for, in the order of their turns."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from rosa_server.serving.core.permits import LEADS, LEAST_LEAD_S, Permits
+from rosa_server.serving.core.placement import Placement, Replica
+from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, m
+
+ROBOTS = tuple(f"r{index}" for index in range(6))
+RATES_HZ = {"pick": {"system1": 1.0, "safety": 2.0, "monitor": 1.0}}
+
+
+def key(name: str) -> tuple[bytes, str]:
+    return name.encode(), "system1"
+
+
+def test_whoever_has_had_least_of_its_planned_rate_is_first() -> None:
+    permits = Permits()
+    permits.ask(key("often"), 1.0)
+    assert permits.give(0.0, 1) == [key("often")]
+    permits.called(0.001, key("often"))
+    permits.ask(key("often"), 1.0)
+    permits.ask(key("seldom"), 1.0)
+    assert permits.give(0.5, 2) == [key("seldom"), key("often")]
+
+
+def test_shares_are_those_of_the_planned_rates() -> None:
+    permits, had = Permits(), {"fast": 0, "slow": 0}
+    for step in range(300):
+        for name, rate_hz in (("fast", 2.0), ("slow", 1.0)):
+            permits.ask(key(name), rate_hz)
+        for connection, _ in permits.give(0.1 * step, 1):
+            had[connection.decode()] += 1
+            permits.called(0.1 * step, (connection, "system1"))
+    assert had["fast"] == pytest.approx(2 * had["slow"], abs=3)
+
+
+def test_a_permit_is_used_once_and_a_lost_one_is_given_to_another() -> None:
+    permits = Permits()
+    permits.ask(key("a"), 1.0)
+    assert permits.give(0.0, inf) == [key("a")]
+    assert permits.called(0.001, key("a")) and not permits.called(0.002, key("a"))
+    permits.ask(key("b"), 1.0)
+    permits.give(1.0, inf)
+    assert permits.given == 1
+    permits.expire(1.0 + LEADS * permits.lead_s + 1e-6)
+    assert permits.given == 0
+
+
+def test_who_asks_again_keeps_its_place_and_who_leaves_has_none() -> None:
+    permits = Permits()
+    for name in ("a", "b", "a"):
+        permits.ask(key(name), 1.0)
+    permits.forget(b"b")
+    assert permits.give(0.0, inf) == [key("a")]
+
+
+def staged(batch: int = 2, **changes: object) -> Stage:
+    """One server of the policy that gives permits, and a guard."""
+    replicas = {
+        "gpu0": Replica("gpu0", "policy", "gpu0", batch=batch, permits=True, service_ms={1: 80.0, 2: 100.0}),
+        "gpu1": Replica("gpu1", "guard", "gpu1", batch=64),
+    }
+    slot = {"system1": "gpu0", "safety": "gpu1", "monitor": "gpu1"}
+    routes = {f"pick/{n}": slot for n in range(len(ROBOTS))}
+    stage = Stage(placement=Placement(replicas, routes, RATES_HZ, adaptive=True))
+    for replica in replicas.values():
+        needs = (IMAGES, STATE) if replica.model == "policy" else ({}, {})
+        stage.core.on_ready(stage.now_s, m.WorkerReady(f"{replica.id}/0.1", replica.model, 64, *needs))
+    stage.settle()
+    for robot in ROBOTS:
+        welcome = stage.greet(robot)
+        assert isinstance(welcome, m.Welcome) and welcome.permits == ("system1",)
+    return stage
+
+
+def ask(stage: Stage, *robots: str) -> None:
+    for robot in robots:
+        stage.core.on_robot(stage.now_s, robot.encode(), m.Ready("system1"))
+    stage.settle()
+
+
+def permitted(stage: Stage) -> list[str]:
+    return [say.connection.decode() for say in stage.said if isinstance(say.message, m.Permit)]
+
+
+def test_an_idle_server_is_offered_as_many_calls_as_it_runs_together() -> None:
+    stage = staged()
+    ask(stage, "r0", "r1", "r2")
+    assert permitted(stage) == ["r0", "r1"]
+
+
+def test_the_others_are_asked_shortly_before_it_is_free() -> None:
+    stage = staged()
+    ask(stage, "r0", "r1", "r2")
+    for robot in ("r0", "r1"):
+        stage.send(robot)
+    first_s = stage.now_s
+    while permitted(stage) == ["r0", "r1"]:
+        stage.now_s += 0.001
+        stage.settle()
+        assert stage.now_s < first_s + 0.2
+    assert permitted(stage) == ["r0", "r1", "r2"]
+    assert 0.03 < stage.now_s - first_s < 0.1, "a batch of one takes 80 ms, the second is sent while it runs"
+
+
+def test_without_a_worker_everybody_may_send_and_its_deadline_decides() -> None:
+    stage = staged()
+    stage.lose("gpu0/0.1")
+    ask(stage, *ROBOTS)
+    assert sorted(permitted(stage)) == sorted(ROBOTS)
+
+
+def test_a_call_with_a_permit_is_within_its_rate_and_one_without_is_not() -> None:
+    stage = staged()
+    for number in range(4):
+        ask(stage, "r0")
+        stage.send("r0", number)
+        assert not stage.dispatched[-1].calls[0].over_rate
+        stage.finish("gpu0/0.1")
+        stage.now_s += 0.1
+    for number in range(4, 8):
+        stage.send("r0", number)
+        stage.finish("gpu0/0.1")
+        stage.now_s += 0.1
+    assert stage.dispatched[-1].calls[0].over_rate
+
+
+def test_who_may_not_ask_is_told_nothing() -> None:
+    stage = staged()
+    stage.core.on_robot(stage.now_s, b"r0", m.Ready("safety"))
+    stage.core.on_robot(stage.now_s, b"r0", m.Ready("dance"))
+    stage.core.on_robot(stage.now_s, b"stranger", m.Ready("system1"))
+    stage.settle()
+    assert permitted(stage) == []
+    assert isinstance(stage.said[-1].message, m.Refused)
+    assert stage.said[-1].message.cause == "hello_required"
+
+
+def test_the_lead_follows_how_long_robots_take() -> None:
+    permits = Permits()
+    assert permits.lead_s >= LEAST_LEAD_S
+    for step in range(50):
+        permits.ask(key("a"), 0.0)
+        permits.give(float(step), inf)
+        permits.called(step + 0.02, key("a"))
+    assert permits.lead_s == pytest.approx(0.03, rel=0.1)
