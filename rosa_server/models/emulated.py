@@ -22,7 +22,9 @@ class EmulatedBackend:
     """Sleeps and answers.
 
     The time of a batch is, in this order of preference, that of `profile` (a YAML or JSON file with
-    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated), or `latency_ms + per_item_ms * batch`. `jitter_ms` is the
+    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated), or `latency_ms + per_item_ms * batch`. In such a file
+    `component_latency_ms: {monitor: {1: 20.0}}` has other times for the calls of a component that run beside others.
+    `jitter_ms` is the
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
     (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
     the request names none. Every other component answers `text` and `verdict`; the empty one means "safe" of a
@@ -54,6 +56,7 @@ class EmulatedBackend:
         self.max_batch = max_batch
         self.memory_mb = memory_mb
         self._profile = load_profile(profile) if profile else None
+        self._of_component = load_components(profile) if profile else {}
         self._latency_ms, self._per_item_ms, self._jitter_ms = latency_ms, per_item_ms, jitter_ms
         self._random = random.Random(seed)
         self._shape = (horizon, dof)
@@ -84,18 +87,19 @@ class EmulatedBackend:
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)
         if self.at_once > 1:
-            self._run_beside_others(len(batch))
+            self._run_beside_others(batch)
         elif (duration_ms := self.batch_ms(len(batch))) > 0:
             time.sleep(duration_ms / 1000)
         return [self._answer(one) for one in batch]
 
-    def _run_beside_others(self, size: int) -> None:
+    def _run_beside_others(self, batch: Sequence[ModelInput]) -> None:
         """Return when this call would have ended, given all that run with it. Called in a thread of its own."""
-        me = object()
+        me, size = object(), len(batch)
+        own = self._of_component.get(batch[0].component)
         with self._changed:
             alone_ms = self._mean_s(size) * 1000
             length = self.batch_ms(size) / alone_ms if alone_ms > 0 else 0.0
-            self._shared.begin(time.perf_counter(), me, length)
+            self._shared.begin(time.perf_counter(), me, length, own.service_s if own is not None else None)
             self._changed.notify_all()
             while me not in self._ended:
                 now_s = time.perf_counter()
@@ -151,14 +155,28 @@ def load_profile(path: str | Path) -> BatchProfile:
     """Batch size -> time from a profile file. Raises `ConfigError` when it has none that can be used."""
     document: Any = read_yaml(path)
     table = document.get("batch_latency_ms") if isinstance(document, dict) else None
+    return _profile(path, "batch_latency_ms", table)
+
+
+def load_components(path: str | Path) -> dict[str, BatchProfile]:
+    """Component -> times of its own, from the same file. Raises `ConfigError` for times that cannot be used."""
+    document: Any = read_yaml(path)
+    tables = document.get("component_latency_ms", {}) if isinstance(document, dict) else {}
+    if not isinstance(tables, dict):
+        words = f"expected a mapping from component to times, got {tables!r}"
+        raise ConfigError(str(path), [ConfigProblem("component_latency_ms", "wrong_type", words)])
+    return {str(name): _profile(path, f"component_latency_ms.{name}", one) for name, one in tables.items()}
+
+
+def _profile(path: str | Path, key: str, table: Any) -> BatchProfile:
     if not isinstance(table, dict) or not table:
         words = "expected a mapping from batch size to ms, such as {1: 40.0}"
-        raise ConfigError(str(path), [ConfigProblem("batch_latency_ms", "missing", words)])
+        raise ConfigError(str(path), [ConfigProblem(key, "missing", words)])
     measured: dict[int, float] = {}
     for size, ms in table.items():
         number = int(size) if str(size).isdigit() else 0
         if number < 1 or isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < 1e6:
             words = f"expected whole sizes from 1 and ms from 0, got {size!r}: {ms!r}"
-            raise ConfigError(str(path), [ConfigProblem("batch_latency_ms", "out_of_range", words)])
+            raise ConfigError(str(path), [ConfigProblem(key, "out_of_range", words)])
         measured[number] = float(ms)
     return BatchProfile(measured)

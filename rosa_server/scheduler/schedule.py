@@ -14,6 +14,7 @@ from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.profile import BATCHING
 
 SCHEMA = 1
+PREDICTION = "prediction"  # what `rosa plan --json` adds for readers; no part of the schedule
 MAX_FILE_BYTES = 64 << 20  # a schedule of 5,000 robots is about 1 MB
 
 
@@ -137,7 +138,8 @@ def schedule_from(document: Any, source: str = "<schedule>") -> Schedule:
         servers = [
             {k: v for k, v in s.items() if k != "model"} if isinstance(s, dict) else s for s in servers
         ]
-    schedule = reader.section(Schedule, "", {**entries, "servers": servers})
+    own = {key: value for key, value in entries.items() if key != PREDICTION}
+    schedule = reader.section(Schedule, "", {**own, "servers": servers})
     reader.finish()
     assert isinstance(schedule, Schedule)
     schedule = _with_stream_classes(reader, schedule)

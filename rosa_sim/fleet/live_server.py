@@ -160,7 +160,11 @@ def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list
         table = serving.services[replica.id]
         path = folder / f"{replica.id.replace('/', '-')}.yaml"
         times = {size: round(table.service_s(size) * 1000, 4) for size in range(1, SIZES + 1)}
-        path.write_text(yaml.safe_dump({"batch_latency_ms": times}))
+        document: dict[str, Any] = {"batch_latency_ms": times}
+        if replica.mixed_ms:
+            own = {component: dict(table) for component, table in replica.mixed_ms.items()}
+            document["component_latency_ms"] = own
+        path.write_text(yaml.safe_dump(document))
         for number in range(replica.workers):
             options: dict[str, Any] = {
                 "profile": str(path),

@@ -14,6 +14,7 @@ from typing import Any
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.scheduler.commands.notes import notes
+from rosa_server.scheduler.commands.outlook import outlook, render_outlook
 from rosa_server.scheduler.commands.patience import OutOfTimeError, within
 from rosa_server.scheduler.commands.picture import draw
 from rosa_server.scheduler.commands.table import counted, render, render_migration
@@ -23,8 +24,9 @@ from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.running.choice import choose, expected
 from rosa_server.scheduler.running.migration import plan_migration
-from rosa_server.scheduler.schedule import Schedule, load_schedule
+from rosa_server.scheduler.schedule import PREDICTION, Schedule, load_schedule
 from rosa_server.scheduler.search.min_servers import Needed, servers_needed
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
@@ -148,7 +150,8 @@ def _plan(args: argparse.Namespace) -> int:
         if args.picture is not None:
             _check_picture(args.picture)  # before a search that may take long
         _check_combination(args)
-        described = problem_from(load_factory(args.factory))
+        factory = load_factory(args.factory)
+        described = problem_from(factory)
         if not described.classes:
             raise ConfigError(
                 str(args.factory),
@@ -168,16 +171,28 @@ def _plan(args: argparse.Namespace) -> int:
         exact = None
         if args.exact is not None:
             exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact), time.monotonic)
-        schedule = exact.schedule if exact else solve(problem, library, options, time.monotonic)
-        migration = None
+        if exact is not None:
+            chosen = expected(exact.schedule, problem, library, factory.policies)
+        elif args.scheduler == "paper":
+            schedule = solve(problem, library, options, time.monotonic)
+            chosen = expected(schedule, problem, library, factory.policies)
+        else:
+            chosen = choose(problem, library, options, factory.policies, time.monotonic)
+        schedule, migration = chosen.schedule, None
         if older is not None and schedule.feasible:
             catalog = Catalog(problem, library, options)
             migration = plan_migration(older, schedule, problem, catalog)
             schedule = migration.schedule
+            chosen = expected(schedule, problem, library, factory.policies)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
-    print(json.dumps(schedule.to_dict(), indent=2) if args.json else render(schedule, problem))
+    if args.json:
+        told = {PREDICTION: outlook(chosen, problem)} if schedule.feasible else {}
+        print(json.dumps({**schedule.to_dict(), **told}, indent=2))
+    else:
+        parts = [render(schedule, problem), *([render_outlook(chosen, problem)] if schedule.feasible else [])]
+        print("\n\n".join(parts))
     if schedule.feasible:
         lines = notes(schedule, problem, library, options.network_ms)
         print("\n" + "\n".join(lines), file=sys.stderr if args.json else None)

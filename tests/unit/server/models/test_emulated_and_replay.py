@@ -10,7 +10,7 @@ import pytest
 from rosa_contract.errors import ConfigError
 from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.emulated import EmulatedBackend
+from rosa_server.models.emulated import EmulatedBackend, load_components
 from rosa_server.models.replay import ReplayBackend, ReplayError
 
 
@@ -32,6 +32,25 @@ def test_a_backend_of_ones_own_is_named_by_module_and_class() -> None:
     with pytest.raises(registry.BackendError, match="no_such_module") as error:
         registry.create("no_such_module:Backend")
     assert error.value.cause == "not_importable"
+
+
+def test_components_may_have_times_of_their_own(tmp_path: Path) -> None:
+    profile = tmp_path / "h200.yaml"
+    profile.write_text("batch_latency_ms: {1: 40.0}\ncomponent_latency_ms: {monitor: {1: 10.0}}\n")
+    times = load_components(profile)
+    assert list(times) == ["monitor"] and times["monitor"].service_s(1) == pytest.approx(0.01)
+    assert (
+        EmulatedBackend(profile=str(profile), at_once=2).infer([ModelInput("monitor")])[0].verdict
+        == "ongoing"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["[1]", "{monitor: {}}", "{monitor: {1: -3}}"])
+def test_wrong_times_of_a_component_are_named(tmp_path: Path, wrong: str) -> None:
+    profile = tmp_path / "h200.yaml"
+    profile.write_text(f"batch_latency_ms: {{1: 40.0}}\ncomponent_latency_ms: {wrong}\n")
+    with pytest.raises(ConfigError, match="component_latency_ms"):
+        EmulatedBackend(profile=str(profile))
 
 
 def test_the_time_of_a_batch_follows_the_profile(tmp_path: Path) -> None:

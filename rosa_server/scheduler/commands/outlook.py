@@ -1,0 +1,91 @@
+"""What comes of a schedule when the server's policies carry it out: as text, and as plain values for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.running.choice import Choice
+from rosa_server.serving.core.placement import Replica
+
+PACED, PERMITS, PLANNED = "paced", "permits", "planned"
+
+
+def outlook(choice: Choice, problem: Problem) -> dict[str, Any]:
+    """Predicted rates in Hz, meet rates as shares (empty where nothing was played through), and policies by queue."""
+    prediction = choice.prediction
+    return {
+        "action_throughput_hz": prediction.throughput_hz,
+        "objective": prediction.objective,
+        "rates_hz": dict(prediction.rates_hz),
+        "meet": {component: prediction.meet[component] for component in _components(problem, choice)},
+        "rates": _rates(choice),
+        "queues": {name: _queue(replicas) for name, replicas in _queues(choice).items()},
+    }
+
+
+def render_outlook(choice: Choice, problem: Problem) -> str:
+    """The same in a few lines."""
+    prediction, lines = choice.prediction, ["As the server carries it out"]
+    rates = ", ".join(f"{task} {hz:.2f} Hz" for task, hz in prediction.rates_hz.items())
+    expected = f"{prediction.throughput_hz:.1f} actions/s expected ({rates})"
+    if not prediction.meet:
+        lines.append(f"  - {expected}: the schedule's own rates")
+    elif not prediction.holds:
+        late = ", ".join(f"{part} {share:.1%}" for part, share in prediction.meet.items() if share < 0.99)
+        lines.append(
+            f"  - {expected}: the schedule's own rates; beyond them too many calls are late ({late} in time)"
+        )
+    else:
+        lines.append(f"  - {expected}")
+        meets = ", ".join(f"{part} {prediction.meet[part]:.1%}" for part in _components(problem, choice))
+        lines.append(f"  - in time: {meets}")
+    lines.append(f"  - {RATES[_rates(choice)]}")
+    for name, replicas in _queues(choice).items():
+        lines.append(f"  - {name}: {_queue_in_words(replicas)}")
+    return "\n".join(lines)
+
+
+RATES = {
+    PERMITS: "robots ask before they call (permits), and call at the schedule's rates where no answer comes",
+    PACED: "answers say how much faster than the schedule robots may call (pace)",
+    PLANNED: "robots keep to the schedule's rates",
+}
+
+
+def _components(problem: Problem, choice: Choice) -> list[str]:
+    """In the order of the factory file."""
+    named = dict.fromkeys(need.component for cls in problem.classes for need in cls.needs)
+    return [component for component in named if component in choice.prediction.meet]
+
+
+def _rates(choice: Choice) -> str:
+    if not choice.placement.adaptive:
+        return PLANNED
+    return PERMITS if any(replica.permits for replica in choice.placement.replicas.values()) else PACED
+
+
+def _queues(choice: Choice) -> dict[str, list[Replica]]:
+    found: dict[str, list[Replica]] = {}
+    for replica in choice.placement.replicas.values():
+        if not replica.standby:
+            found.setdefault(replica.queue, []).append(replica)
+    return found
+
+
+def _queue(replicas: list[Replica]) -> dict[str, Any]:
+    first = replicas[0]
+    return {
+        "servers": [replica.id for replica in replicas],
+        "batch": first.batch if first.at_once is None else None,
+        "at_once": first.at_once,
+        "permits": first.permits,
+    }
+
+
+def _queue_in_words(replicas: list[Replica]) -> str:
+    first = replicas[0]
+    servers = f"{len(replicas)} servers with one queue" if len(replicas) > 1 else "1 server"
+    if first.at_once is not None:
+        return f"{servers}, up to {first.at_once} calls at a time on each"
+    return f"{servers}, batches of up to {first.batch}"
