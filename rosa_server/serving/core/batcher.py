@@ -68,7 +68,11 @@ class Batcher:
 
     def in_time_alone(self, now_s: float, deadline_s: float) -> bool:
         """Whether a request that runs now, by itself, is expected to meet its deadline."""
-        return now_s + RETURN_MARGIN_S + self.profile.alone_s() <= deadline_s
+        return self.alone_ends_s(now_s) <= deadline_s
+
+    def alone_ends_s(self, now_s: float) -> float:
+        """When a request that runs now, by itself, is expected to be answered."""
+        return now_s + RETURN_MARGIN_S + self.profile.alone_s()
 
     def _largest_in_time(self, now_s: float, deadlines_s: Sequence[float]) -> int:
         """The largest batch in which every request that would be in time alone is still in time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +45,21 @@ class WorkerState:
     at_once: int = 1
     link_s: float = 0.0  # one way; 0: it is at the edge
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
+    order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
+
+    @property
+    def held(self) -> int:
+        """Calls."""
+        return sum(len(batch.calls) for batch in self.batches.values())
+
+    @property
+    def key(self) -> float:
+        """By which the workers of a queue are sorted: how many calls it runs, or when it may take a second batch."""
+        if not self.batches:
+            return 0.0
+        if self.at_once > 1:
+            return float(len(self.batches))
+        return next(reversed(self.batches.values())).expected_end_s - PREFETCH_S
 
     @property
     def credits(self) -> int:
@@ -62,13 +78,88 @@ class WorkerState:
         return max(now_s, expected_s - PREFETCH_S)
 
 
+Entry = tuple[float, int, WorkerState]
+
+
+@dataclass(slots=True)
+class _OfQueue:
+    """The workers of one queue, sorted by who may take a batch first: there may be hundreds, and every call asks.
+
+    An entry is (key, order, worker); no two workers have the same order.
+    """
+
+    workers: list[WorkerState] = field(default_factory=list)
+    # At the edge, of workers that run whole batches: without a batch (key 0), and with one, by when they take the next.
+    idle: list[Entry] = field(default_factory=list)
+    busy: list[Entry] = field(default_factory=list)
+    together: list[Entry] = field(
+        default_factory=list
+    )  # at the edge, of those that run several calls: by their number
+    held: int = 0  # calls
+    away: int = 0  # workers in the cloud
+
+    def put(self, worker: WorkerState) -> None:
+        """A worker holds other batches than before, or is new."""
+        self.held += worker.held
+        entries = self._entries(worker)
+        if entries is not None:
+            insort(entries, (worker.key, worker.order, worker))
+
+    def take(self, worker: WorkerState) -> None:
+        """A worker is about to hold other batches, or to leave."""
+        self.held -= worker.held
+        entries = self._entries(worker)
+        if entries is not None:
+            del entries[bisect_left(entries, (worker.key, worker.order))]
+
+    def _entries(self, worker: WorkerState) -> list[Entry] | None:
+        """Where it stands; nowhere, when it takes no batch before one of its own ends."""
+        if worker.link_s:
+            return None
+        if worker.at_once > 1:
+            return self.together
+        if not worker.batches:
+            return self.idle
+        return self.busy if len(worker.batches) < worker.credits else None
+
+    @property
+    def idle_count(self) -> int:
+        """Workers at the edge that hold nothing."""
+        return len(self.idle) + bisect_right(self.together, 0.0, key=_key)
+
+    def soonest(self, now_s: float) -> tuple[WorkerState | None, float | None]:
+        """Who at the edge may take a batch first, and when: the one with the fewest, then the first in order."""
+        if self.together:
+            count, _, worker = self.together[0]
+            if self.idle and count:
+                return self.idle[0][2], now_s
+            if count < worker.credits:
+                return worker, now_s
+        if self.idle:
+            return self.idle[0][2], now_s
+        if not self.busy:
+            return None, None
+        if self.busy[0][0] > now_s:
+            return self.busy[0][2], self.busy[0][0]
+        free = self.busy[: bisect_right(self.busy, now_s, key=_key)]
+        return min(free, key=_order)[2], now_s
+
+
+def _key(entry: Entry) -> float:
+    return entry[0]
+
+
+def _order(entry: Entry) -> int:
+    return entry[1]
+
+
 class WorkerPool:
     """All warm workers of one gateway."""
 
     def __init__(self) -> None:
         self._workers: dict[str, WorkerState] = {}
-        self._of_queue: dict[str, list[WorkerState]] = {}
-        self._next_batch = 0
+        self._of_queue: dict[str, _OfQueue] = {}
+        self._next_batch = self._next_order = 0
 
     def __iter__(self) -> Iterator[WorkerState]:
         return iter(self._workers.values())
@@ -87,23 +178,37 @@ class WorkerPool:
     ) -> WorkerState:
         worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s)
         self._workers[ready.worker_id] = worker
-        self._of_queue.setdefault(queue, []).append(worker)
+        self._join(worker, queue)
         return worker
+
+    def _join(self, worker: WorkerState, queue: str) -> None:
+        self._next_order += 1
+        worker.queue, worker.order = queue, self._next_order
+        group = self._of_queue.setdefault(queue, _OfQueue())
+        group.workers.append(worker)
+        group.away += worker.link_s > 0
+        group.put(worker)
+
+    def _part(self, worker: WorkerState) -> None:
+        group = self._of_queue[worker.queue]
+        group.workers.remove(worker)
+        group.away -= worker.link_s > 0
+        group.take(worker)
 
     def feed_from(self, worker: WorkerState, queue: str) -> None:
         """A worker takes its calls from another queue from now on; what it runs it finishes."""
-        self._of_queue[worker.queue].remove(worker)
-        self._of_queue.setdefault(queue, []).append(worker)
-        worker.queue = queue
+        self._part(worker)
+        self._join(worker, queue)
 
     def remove(self, worker_id: str) -> WorkerState | None:
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
-            self._of_queue[worker.queue].remove(worker)
+            self._part(worker)
         return worker
 
     def of(self, queue: str) -> Sequence[WorkerState]:
-        return self._of_queue.get(queue, ())
+        group = self._of_queue.get(queue)
+        return group.workers if group is not None else ()
 
     def serves(self, replica: str) -> bool:
         """Whether a replica has a warm worker of its own."""
@@ -115,23 +220,28 @@ class WorkerPool:
 
     def held(self, queue: str) -> int:
         """How many calls the workers of a queue hold."""
-        return sum(len(batch.calls) for worker in self.of(queue) for batch in worker.batches.values())
+        group = self._of_queue.get(queue)
+        return group.held if group is not None else 0
 
     def idle(self, queue: str) -> int:
         """How many workers of a queue at the edge hold nothing."""
-        return sum(not worker.batches and not worker.link_s for worker in self.of(queue))
+        group = self._of_queue.get(queue)
+        return group.idle_count if group is not None else 0
 
     def soonest(
         self, queue: str, now_s: float, cloud: bool = False
     ) -> tuple[WorkerState | None, float | None]:
         """The worker of this queue at the edge, or in the cloud, that may take a batch first, and when; (None, None)
         when none has credit."""
+        group = self._of_queue.get(queue)
+        if group is None:
+            return None, None
+        if not cloud:
+            return group.soonest(now_s)
         best: WorkerState | None = None
         best_key: tuple[float, int] | None = None
-        for worker in self.of(queue):
-            if bool(worker.link_s) is not cloud:
-                continue
-            free_s = worker.free_at_s(now_s)
+        for worker in group.workers if group.away else ():
+            free_s = worker.free_at_s(now_s) if worker.link_s else None
             if free_s is None:
                 continue
             key = (free_s, len(worker.batches))
@@ -165,7 +275,10 @@ class WorkerPool:
         size = len(worker.batches) + 1 if together else len(calls)
         batch = Batch(self._next_batch, calls, worker.queue, size, run_s, start_s + run_s, hang_s, buffer)
         self._next_batch += 1
+        group = self._of_queue[worker.queue]
+        group.take(worker)
         worker.batches[batch.batch_id] = batch
+        group.put(worker)
         for call in calls:
             call.dispatched_s = now_s
             call.attempts += 1
@@ -173,9 +286,11 @@ class WorkerPool:
 
     def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
         """A batch has ended. The next one begins only now, so its expected end is corrected."""
+        group = self._of_queue[worker.queue]
+        group.take(worker)
         del worker.batches[batch_id]
-        if worker.at_once > 1 or worker.link_s:  # one that is away has begun with the next one long ago
-            return
-        start_s = now_s
-        for batch in worker.batches.values():
-            batch.expected_end_s = start_s = start_s + batch.service_s
+        if worker.at_once == 1 and not worker.link_s:  # one that is away has begun with the next one long ago
+            start_s = now_s
+            for batch in worker.batches.values():
+                batch.expected_end_s = start_s = start_s + batch.service_s
+        group.put(worker)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.order import EarliestDeadline, Ranking
+from rosa_server.serving.core.order import EarliestDeadline, Rank, Ranking
 
 
 class RequestQueue:
@@ -22,7 +23,9 @@ class RequestQueue:
         self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
         self._now_s = 0.0  # of the last `rank_at`
         self._calls: dict[tuple[str, str], Call] = {}
-        self._order: list[Call] | None = []  # sorted; None after a change
+        # Sorted, with their ranks; None after a change, where ranks depend on the time.
+        self._order: list[Call] | None = []
+        self._ranks: list[Rank] = []
         self._next_expiry_s = math.inf  # no waiting call expires before this
 
     def __len__(self) -> int:
@@ -49,8 +52,9 @@ class RequestQueue:
             call.rank_s = min(call.rank_s, replaced.rank_s)
             call.over_rate &= replaced.over_rate
             call.since_s = replaced.since_s
+            self._drop(replaced)
         self._calls[call.key] = call
-        self._order = None
+        self._insert(call)
         self._next_expiry_s = min(self._next_expiry_s, call.deadline_s)
         return replaced
 
@@ -62,8 +66,10 @@ class RequestQueue:
         return key in self._calls
 
     def remove(self, key: tuple[str, str]) -> Call | None:
-        self._order = None
-        return self._calls.pop(key, None)
+        call = self._calls.pop(key, None)
+        if call is not None:
+            self._drop(call)
+        return call
 
     def rank_at(self, now_s: float) -> None:
         """From here on the order is that of this time, where the policy's ranks change while calls wait."""
@@ -78,14 +84,27 @@ class RequestQueue:
 
     def take(self, calls: list[Call]) -> list[Call]:
         """Remove these waiting calls and return them. Call `expire` first: an expired call must not be run."""
-        order = self.in_order()
         for call in calls:
             del self._calls[call.key]
-        if order[: len(calls)] == calls:  # usual: the first ones
-            self._order = order[len(calls) :]
-        else:
-            self._order = None
+            self._drop(call)
         return calls
+
+    def _insert(self, call: Call) -> None:
+        if self.ranking.order.moves:
+            self._order = None
+        elif self._order is not None:
+            rank = self.ranking.rank(self._now_s, call)
+            place = bisect_left(self._ranks, rank)
+            self._ranks.insert(place, rank)
+            self._order.insert(place, call)
+
+    def _drop(self, call: Call) -> None:
+        """Out of the order. Ranks end with the ticket, so no two are equal."""
+        if self.ranking.order.moves:
+            self._order = None
+        elif self._order is not None:
+            place = bisect_left(self._ranks, self.ranking.rank(self._now_s, call))
+            del self._ranks[place], self._order[place]
 
     def expire(self, now_s: float) -> list[Call]:
         """Remove and return the calls whose deadline has passed."""
@@ -94,8 +113,7 @@ class RequestQueue:
         late = [call for call in self._calls.values() if call.deadline_s <= now_s]
         for call in late:
             del self._calls[call.key]
-        if late:
-            self._order = None
+            self._drop(call)
         self._next_expiry_s = min((call.deadline_s for call in self._calls.values()), default=math.inf)
         return late
 

@@ -221,7 +221,8 @@ class ReplicaState:
         and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong.
         """
         order = self.queue.in_order()
-        in_time = [call for call in order if self.batcher.in_time_alone(now_s, call.deadline_s)]
+        earliest_s = self.batcher.alone_ends_s(now_s)
+        in_time = [call for call in order if earliest_s <= call.deadline_s]
         return in_time or order
 
     def _service_s(self, calls: list[Call]) -> float | None:
