@@ -200,7 +200,7 @@ def _plan(args: argparse.Namespace) -> int:
         print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
     if args.bound and schedule.feasible:
         print(
-            "\n" + _gap(schedule, upper_bound(problem, library, options)),
+            "\n" + _gap(schedule, upper_bound(problem, library, _as_chosen(options, schedule))),
             file=sys.stderr if args.json else None,
         )
     if migration is not None:
@@ -264,6 +264,12 @@ def options_from(args: argparse.Namespace) -> Options:
         loop_statistic="p99" if args.p99_loop else "mean",
         network_ms=args.network_ms,
     )
+
+
+def _as_chosen(options: Options, schedule: Schedule) -> Options:
+    """The options, with servers shared by components where the chosen schedule has such."""
+    shared = bool(schedule.options.get("share_components", options.share_components))
+    return replace(options, share_components=shared)
 
 
 def _gap(schedule: Schedule, bound: float | None) -> str:
