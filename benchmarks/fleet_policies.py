@@ -1,9 +1,9 @@
 """How a schedule is carried out: the aims of the policies on P4, and what each of them is worth.
 
-    python benchmarks/fleet_policies.py [--seeds 2] [--seconds 40]
+    python benchmarks/fleet_policies.py [--seeds 2] [--seconds 40] [--only p4/96/rosa,mix4/64/rosa]
 
 Everything is executed by the fleet simulator with the shipped H200 profiles (docs/fleet.md). Writes
-benchmarks/results/fleet_policies.json and .png.
+benchmarks/results/fleet_policies.json and .png. With --only the other rows stay as they are in that file.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ LIBRARY = ProfileLibrary()
 AIMS_HZ = {8: 29.0, 16: 57.0, 32: 110.0, 64: 175.0, 96: 195.0}
 LEAST_MEET, NOISE, MOST_JITTER_LOSS, BACK_S = 0.99, 0.02, 0.05, 10.0
 FACTORIES = ("p1", "p2", "p3", "p4", "mix2", "mix4")
+MIXES = ("mix2", "mix4")
+MOST_PLANNED_AHEAD = 64  # robots
+JOINS = {
+    "p1": "pick_and_place_action_only",
+    "p4": "assemble_kit",
+    "mix4": "assemble_kit",
+}  # scenario -> who joins
 LOST_S, GONE_S = 20.0, 5.0  # a server is lost, and warm again so much later
 WITHOUT = {
     "all of them": {},
@@ -79,6 +86,8 @@ def one(name: str, robots: int, start: str, arguments: argparse.Namespace, **cha
         system_name, factory if policies is None else replace(factory, policies=policies), LIBRARY, 0.03
     )
     row: Row = {"scenario": name, "system": system_name, "robots": robots, "start": start}
+    if arguments.only and f"{name}/{robots}/{system_name}" not in arguments.only:
+        return row
     if system.serving is None:
         return {**row, "refused": system.refused, "qualified_hz": 0.0}
     scenario: Scenario = replace(loaded.scenario, seconds=arguments.seconds, **changes)
@@ -107,7 +116,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
             for system in (ROSA, PUBLISHED, *BASELINES):
                 yield {"part": "systems", **one("p4", robots, start, arguments, system=system)}
         for name in FACTORIES[:3] + FACTORIES[4:]:
-            for robots in (8, 16, 32, 64):
+            for robots in (8, 16, 32, 64, *((96,) if name in MIXES else ())):
                 yield {"part": "factories", **one(name, robots, start, arguments)}
         for robots in (32, 64):
             for words, change in WITHOUT.items():
@@ -119,8 +128,9 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
                 }
             as_paper = one("p4", robots, start, arguments, policies=AS_PUBLISHED)
             yield {"part": "ablation", "what": "none of them", **as_paper}
-    for robots in (8, 16, 32, 64):
-        yield {"part": "planning ahead", **one("p4", robots, "random", arguments, planning=AHEAD)}
+    for robots in AIMS_HZ:
+        if robots <= MOST_PLANNED_AHEAD:
+            yield {"part": "planning ahead", **one("p4", robots, "random", arguments, planning=AHEAD)}
         jitter = Network(0.5, 5.0)
         yield {"part": "jitter", **one("p4", robots, "random", arguments, network=jitter)}
         for component in ("system1", "system2", "safety", "monitor"):
@@ -130,8 +140,9 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
                 "what": component,
                 **one("p4", robots, "random", arguments, lost_servers=lost),
             }
-    sixteen = (Joined("pick_and_place_action_only", 16, LOST_S),)
-    yield {"part": "joined", **one("p1", 16, "random", arguments, joined=sixteen)}
+    for name, task in JOINS.items():
+        sixteen = (Joined(task, 16, LOST_S),)
+        yield {"part": "joined", **one(name, 16, "random", arguments, joined=sixteen)}
 
 
 def aims_of(found: Sequence[Row]) -> list[Row]:
@@ -175,13 +186,21 @@ def aims_of(found: Sequence[Row]) -> list[Row]:
         elif row["part"] == "joined":
             meet = min(row["meet"].values())
             aims.append(
-                _aim("P1: 16 robots join 16 at once, nothing late", f"{meet:.2%}", meet >= LEAST_MEET)
+                _aim(
+                    f"{row['scenario'].upper()}: 16 robots join 16 at once, nothing late",
+                    f"{meet:.2%}",
+                    meet >= LEAST_MEET,
+                )
             )
     return aims
 
 
 def _aim(words: str, value: str, holds: bool) -> Row:
     return {"aim": words, "value": value, "holds": holds}
+
+
+def _which(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(key) for key in ("part", "what", "scenario", "system", "robots", "start"))
 
 
 def _name(row: Row) -> str:
@@ -226,20 +245,35 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument(
+        "--only",
+        type=lambda text: frozenset(text.split(",")),
+        default=frozenset(),
+        metavar="SCENARIO/ROBOTS/SYSTEM,...",
+        help="run these again; the other rows stay",
+    )
     arguments = parser.parse_args()
+    before = json.loads(RESULT.with_suffix(".json").read_text())["rows"] if arguments.only else []
+    kept = {_which(row): row for row in before}
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
     )  # whom a baseline does not serve says so every second
     found = []
     for row in rows(arguments):
+        if "qualified_hz" in row:
+            print(json.dumps(row), flush=True)
+        elif _which(row) in kept:
+            row = kept[_which(row)]
+        else:
+            continue  # neither run now nor before
         found.append(row)
-        print(json.dumps(row), flush=True)
     aims = aims_of(found)
     for aim in aims:
         print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
     result = {
         "name": "fleet_policies",
         "command": f"python benchmarks/fleet_policies.py --seeds {arguments.seeds} --seconds {arguments.seconds:g}",
+        "run_again": sorted(arguments.only),
         "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
         "date": datetime.now(UTC).date().isoformat(),
         "aims": aims,
