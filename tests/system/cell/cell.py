@@ -11,7 +11,8 @@ import psutil
 from rosa_interfaces.msg import RobotStatus
 
 from rosa_client.bringup.bringup import Bringup
-from rosa_client.bringup.graph import Robot
+from rosa_client.bringup.graph import Robot, robot_graph
+from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo.episodes import EpisodeRunner, Operator, episodes, nobody
 from rosa_sim.ports import free_port
 
@@ -38,16 +39,18 @@ def cell(
     operator: Operator = nobody,
     on_status: Callable[[RobotStatus], None] = lambda status: None,
     longest_s: float = LONGEST_S,
+    robot_file: Path | None = None,
 ) -> Iterator[tuple[Bringup, EpisodeRunner]]:
-    """A running cell; everything is ended on leaving."""
+    """A running cell; everything is ended on leaving. `robot_file`: one with an arm behind simulated controllers."""
     path, endpoint = factory_file(folder)
     robot = Robot(
         config=str(path),
-        robot=str(ROOT / "configs" / "robots" / "panda.yaml"),
+        robot=str(robot_file or ROOT / "configs" / "robots" / "panda.yaml"),
         gateway=endpoint,
         namespace=NAMESPACE,
     )
-    bringup = Bringup([robot], server=str(path) if server else None, logs=folder / "logs")
+    graph, scene = (behind_ros2_control, CELL) if robot_file else (robot_graph, "arm_node")
+    bringup = Bringup([robot], server=str(path) if server else None, logs=folder / "logs", graph=graph)
     until_s = time.monotonic() + longest_s
     with (
         bringup,
@@ -57,6 +60,7 @@ def cell(
             alive=lambda: f"not over after {longest_s:g} s" if time.monotonic() > until_s else "",
             operator=operator,
             on_status=on_status,
+            scene=scene,
         ) as runner,
     ):
         yield bringup, runner
