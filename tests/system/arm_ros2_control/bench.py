@@ -21,6 +21,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.bringup.supervisor import BringupError
+from rosa_sim.faults.table import fault
 from tests.system.arm_safety.bench import ROOT, SPEC, Bench, arm
 
 ROBOT = ROOT / "configs" / "robots" / "panda_ros2_control.yaml"
@@ -31,7 +32,8 @@ FRANKA = {
     "hardware": "FrankaHardwareInterface",
     "gripper": {"kind": "franka", "action": "franka_gripper"},
 }
-STILL_RAD = 0.01  # what a servo gives way after a stop
+# An arm that comes back holds its setpoint when that is at most chunk_player.OFF_RAD away; the rest is the servo's.
+STILL_RAD = fault("arm_fault").still_rad
 
 
 class Controlled:

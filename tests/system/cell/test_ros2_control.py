@@ -11,7 +11,7 @@ from rcl_interfaces.srv import SetParameters
 from rosa_interfaces.msg import OperatorAlert, RobotStatus
 
 from rosa_sim.demo.episodes import EpisodeRunner
-from tests.system.arm_ros2_control.bench import FRANKA, robot_file
+from tests.system.arm_ros2_control.bench import FRANKA, STILL_RAD, robot_file
 from tests.system.cell.cell import NAMESPACE, cell
 
 pytestmark = pytest.mark.slow
@@ -70,5 +70,5 @@ def test_a_reflex_in_mid_task_waits_for_a_person_who_recovers_the_arm_and_resume
     waited = slice(person.decided[0][1] + 10, person.decided[2][1])
     joints = np.array([shot.qpos[:7] for shot in runner.shots[waited]])
     assert len(joints) > 20
-    assert float(np.ptp(joints, axis=0).max()) < 0.01, "nothing moves before the decision to go on"
+    assert float(np.ptp(joints, axis=0).max()) < STILL_RAD, "nothing moves before the decision to go on"
     assert (episode.outcome, episode.truth) == ("done", "done")
