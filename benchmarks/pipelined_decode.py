@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -409,9 +410,11 @@ def main() -> int:
     machine = (
         torch.cuda.get_device_name(device)
         if device.type == "cuda"
-        else f"{platform.machine()}, 2 shared cores, one used"
+        else f"{platform.machine()}, {os.cpu_count()} shared cores, one used; load average {os.getloadavg()[1]:.0f}"
     )
     aims = judged(rows, args.device)
+    for row in rows:
+        row.pop("equal", None)
     if device.type == "cpu":
         words = "not measured: run with --device cuda"
         rows.append({"K": "7 to 32", "prefill": "276 to 512", "way": "OpenVLA-7B, bf16, GPU", "fps": words})
