@@ -328,6 +328,8 @@ class ServingCore:
             planned = len(failover.pool(queue)) or 1
             capacity_hz, there = state.capacity_hz(self.pool), len(self.pool.of(queue)) / planned
             pace = state.pace.settle(capacity_hz, planned_hz[queue], there, fixed_hz[queue])
+            placed = failover.pool(queue) or (queue,)
+            state.settle(placement.replicas[placed[0]])
             for task in tasks.get(queue, ()):
                 allowed[task] = min(allowed.get(task, pace), pace)
         self._paces_before, self._paces = self._paces, allowed if placement.rates_hz else {}

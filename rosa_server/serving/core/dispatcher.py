@@ -159,7 +159,9 @@ class Dispatcher:
         """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
         if self.ledger.close(call):
             if call.queue is not None and cause in SAYS_HOW_FULL:
-                self.replicas[call.queue].pace.ended(call.arrived_s, call.deadline_s, now_s, not cause)
+                state = self.replicas[call.queue]
+                network_s = state.permits.lead_s
+                state.pace.ended(call.arrived_s, call.deadline_s, now_s, not cause, network_s)
             status = m.CAUSES[cause] if cause else m.OK
             self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
+MANY_NEARLY = 0.02  # share of calls that the network made late, or nearly: with more, batches get smaller
 LEAST_CALLS = 20  # in a window, before anything follows from how long they took
 MOST_CALLS = 10_000  # of a window; the newest count. Without adaptive rates no window ever ends.
 LATE = 1.0  # share of its budget that a call has spent that is late
@@ -33,10 +34,15 @@ class Pace:
         self._most = MOST_TRIM / NEAR  # where it was too much, the last time
         # Share of its budget that each call of this window has spent.
         self._spent: deque[float] = deque(maxlen=MOST_CALLS)
+        self._nearly = 0
+        self.nearly_late: float | None = None  # share of the last window's calls; None: too few to tell
 
-    def ended(self, arrived_s: float, deadline_s: float, ended_s: float, in_time: bool) -> None:
-        """A call got its final answer."""
+    def ended(
+        self, arrived_s: float, deadline_s: float, ended_s: float, in_time: bool, network_s: float = 0.0
+    ) -> None:
+        """A call got its final answer. `network_s`: what the way there and back may take."""
         budget_s = deadline_s - arrived_s
+        self._nearly += not in_time or ended_s + network_s > deadline_s
         self._spent.append((ended_s - arrived_s) / budget_s if in_time and budget_s > 0 else inf)
 
     def settle(self, capacity_hz: float, planned_hz: float, there: float, fixed_hz: float = 0.0) -> float:
@@ -46,7 +52,10 @@ class Pace:
         planned rates. `there`: share of the planned workers that are here; with all of them it never falls below 1.
         `fixed_hz`: calls per second that come whatever is allowed.
         """
+        self.nearly_late = None
         if len(self._spent) >= LEAST_CALLS:
+            self.nearly_late = self._nearly / len(self._spent)
+            self._nearly = 0
             ordered = sorted(self._spent)
             slowest = ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
             late = sum(spent > LATE for spent in self._spent) / len(self._spent)

@@ -11,13 +11,14 @@ from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import Ranking
-from rosa_server.serving.core.pace import Pace
+from rosa_server.serving.core.pace import MANY_NEARLY, Pace
 from rosa_server.serving.core.permits import Key, Permits
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.tiers import Edge, overflow
 
+CALM_WINDOWS = 10  # without a late call before batches grow again
 MOST_OFTEN_S = 0.0005  # permits are looked at again because time has passed
 
 
@@ -74,6 +75,7 @@ class ReplicaState:
         self.pace = Pace()
         self.permits = Permits()
         self._spread = False
+        self._planned_batch, self._less, self._calm = 1, 0, 0
         self._agenda, self._due_s = agenda, math.inf
 
     @property
@@ -96,9 +98,27 @@ class ReplicaState:
         workers = pool.edge(self.name) or pool.of(self.name)
         most = [1 if worker.at_once > 1 else worker.max_batch for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
-        self.batcher.max_batch = min([*most, *planned]) if most else 1
+        self._planned_batch = min([*most, *planned]) if most else 1
+        self._fit_batch()
         self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits
         self._spread = bool(plan.pool)
+
+    def settle(self, plan: Replica) -> None:
+        """Once per window, after its pace: batches that permits make almost as long as the SLO get smaller while calls
+        are late, and grow again when none was for a while."""
+        late = self.pace.nearly_late
+        if not plan.permits:
+            self._less = 0
+        elif late is not None and late > MANY_NEARLY:
+            self._less, self._calm = min(self._less + 1, self._planned_batch - 1), 0
+        elif late == 0.0 and self._less:
+            self._calm += 1
+            if self._calm >= CALM_WINDOWS:
+                self._less, self._calm = self._less - 1, 0
+        self._fit_batch()
+
+    def _fit_batch(self) -> None:
+        self.batcher.max_batch = max(1, self._planned_batch - self._less)
 
     def capacity_hz(self, pool: WorkerPool) -> float:
         """Calls per second that its workers run, as far as known; infinite before anything is."""

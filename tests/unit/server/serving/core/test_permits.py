@@ -149,3 +149,20 @@ def test_the_lead_follows_how_long_robots_take() -> None:
         permits.give(float(step), inf)
         permits.called(step + 0.02, key("a"))
     assert permits.lead_s == pytest.approx(0.03, rel=0.1)
+
+
+def test_batches_get_smaller_while_calls_are_late_and_grow_again() -> None:
+    stage = staged(batch=4)
+    replica = stage.core.router.placement.replicas["gpu0"]
+    state = stage.core._dispatcher.replicas["gpu0"]
+
+    def window(ended_s: float) -> int:
+        for _ in range(30):
+            state.pace.ended(0.0, 0.2, ended_s, True, 0.005)
+        state.pace.settle(10.0, 1.0, 1.0)
+        state.settle(replica)
+        return state.batcher.max_batch
+
+    assert [window(0.198) for _ in range(5)] == [3, 2, 1, 1, 1], "in time at the server, not at the robot"
+    assert window(0.1) == 1, "not at once"
+    assert [window(0.1) for _ in range(40)][-1] == 4
