@@ -1,7 +1,9 @@
 """How cost grows with the fleet: planning, simulated server decisions, memory and messages, up to 10,000 robots of P4.
 
-python benchmarks/scale.py [--robots 64,256,1024,4096,10000]: each size in a process of its own, one server for every
-eight robots. Writes benchmarks/results/scale.json and scale.png.
+    python benchmarks/scale.py [--robots 64,256,1024,4096,10000] [--gateways 1,4,16,64]
+
+Each size in a process of its own, one server for every eight robots; then `SPREAD` robots over several gateways, a node
+each. Writes benchmarks/results/scale.json and scale.png.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.actions import Dispatch, Reply
+from rosa_sim.fleet.gateways import Gateways, factories_of
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.robot import VirtualRobot
 from rosa_sim.fleet.scenario import load_scenario
@@ -36,6 +39,9 @@ RESULTS = Path(__file__).resolve().parent / "results"
 SIZES = (64, 256, 1024, 4096, 10_000)
 ROBOTS_PER_SERVER = 8
 LARGE = 5000  # robots; simulated for a quarter of the time
+GATEWAYS = (1, 2, 4, 16, 64)
+SPREAD = 2048  # robots over several gateways
+RAMP_S = 4.0  # until every robot has made its first plan
 
 
 class Counting(Meter):
@@ -93,21 +99,106 @@ def measure(robots: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+class Timed(Simulation):
+    """Adds up the time of the serving core alone: robots, links and the clock are not counted."""
+
+    core_s = 0.0
+
+    def _tick_core(self) -> None:
+        begun_s = time.thread_time()
+        super()._tick_core()
+        self.core_s += time.thread_time() - begun_s
+
+    def _to_gateway(self, now_s: float, seat: Any, message: Any) -> None:
+        begun_s = time.thread_time()
+        super()._to_gateway(now_s, seat, message)
+        self.core_s += time.thread_time() - begun_s
+
+    def _executed(self, now_s: float, worker: Any, done: Any) -> None:
+        begun_s = time.thread_time()
+        super()._executed(now_s, worker, done)
+        self.core_s += time.thread_time() - begun_s
+
+
+def measure_gateways(gateways: int, robots: int, seconds: float) -> dict[str, Any]:
+    """The same robots and servers over so many gateways, in this process."""
+    library = ProfileLibrary()
+    whole = fleet_of(load_scenario("p4").factory, robots, robots // ROBOTS_PER_SERVER)
+    nodes, planned_hz, plan_s, meters = [], 0.0, 0.0, []
+    for number, factory in enumerate(factories_of(whole, gateways)):
+        begun_s = time.process_time()
+        schedule = solve(problem_from(factory), library, Options())
+        plan_s += time.process_time() - begun_s
+        planned_hz += schedule.action_throughput_hz
+        system = executable("rosa", factory, schedule, library, 0.03)
+        if system.serving is None:
+            return {"gateways": gateways, "robots": robots, "refused": system.refused}
+        count = factory.robot_fleet[0].num_robots
+        fleet = [Joining(f"node{number}-{i}", "assemble_kit", i / count, 0.0) for i in range(count)]
+        meters.append(Counting(tasks_of(factory, fleet), RAMP_S, RAMP_S + seconds))
+        nodes.append(Timed(system.serving, fleet, meters[-1], seed=number))
+    world = Gateways(nodes)
+    world.run(RAMP_S)
+    before = [(node.core_s, meter.requests) for node, meter in zip(nodes, meters, strict=True)]
+    world.run(RAMP_S + seconds)
+    busy = [node.core_s - core_s for node, (core_s, _) in zip(nodes, before, strict=True)]
+    requests = [meter.requests - sent for meter, (_, sent) in zip(meters, before, strict=True)]
+    return {
+        "gateways": gateways,
+        "robots": robots,
+        "servers": robots // ROBOTS_PER_SERVER,
+        "plan_cpu_s": plan_s,
+        "planned_hz": planned_hz,
+        "executed_hz": sum(meter.executed for meter in meters) / seconds,
+        "requests_per_s_of_a_gateway": max(requests) / seconds,
+        "core_us_per_request": sum(busy) / max(1, sum(requests)) * 1e6,
+        "cores_busy_at_the_fullest_gateway": max(busy) / seconds,
+        "welcomed": world.welcomed,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def aims_of(spread: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Gateways that suffice, and what they cost."""
+    busy = "cores_busy_at_the_fullest_gateway"
+    enough = [row["gateways"] for row in spread if busy in row and row[busy] < 1]
+    done = {row["gateways"]: row["executed_hz"] for row in spread if busy in row}
+    if not enough or 1 not in done:
+        return []
+    share = done[enough[0]] / done[1]
+    return [
+        {
+            "aim": f"{SPREAD} robots: some number of gateways keeps each below one core of its own decisions",
+            "value": f"{enough[0]} gateways",
+            "holds": True,
+        },
+        {
+            "aim": "and the robots act as often, less 2 %, as with all servers behind one gateway of unlimited speed",
+            "value": f"{share:.3f}x",
+            "holds": share >= 0.98,
+        },
+    ]
+
+
+def report(rows: list[dict[str, Any]], spread: list[dict[str, Any]]) -> dict[str, Any]:
     """The result file."""
     return {
         "name": "scale",
         "command": "python benchmarks/scale.py",
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used, busy",
-        "notes": ["P4, one server for every eight robots. CPU time, simulated robots and links included."],
-        "aims": [],
-        "rows": rows,
+        "notes": [
+            "P4, one server for every eight robots. CPU time, simulated robots and links included.",
+            f"The first limit is one core of the gateway's own decisions. Below: {SPREAD} robots over several gateways,"
+            " a node with its own servers each; `core` counts the serving core alone, without sockets and codec.",
+        ],
+        "aims": aims_of(spread),
+        "rows": [*rows, *spread],
     }
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Four panels over the number of robots, both axes logarithmic."""
+def draw(rows: list[dict[str, Any]], spread: list[dict[str, Any]], path: Path) -> None:
+    """Four panels over the number of robots and one over that of gateways, all axes logarithmic."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -119,8 +210,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         "requests_per_s": "requests per s",
         "peak_mb": "peak memory, MB",
     }
-    figure, axes = plt.subplots(1, len(panels), figsize=(14, 3.2), layout="constrained")
-    for axis, (name, title) in zip(axes, panels.items(), strict=True):
+    figure, axes = plt.subplots(1, len(panels) + 1, figsize=(17, 3.2), layout="constrained")
+    last = axes[-1]
+    places = [
+        (row["gateways"], row["cores_busy_at_the_fullest_gateway"]) for row in spread if "welcomed" in row
+    ]
+    if places:
+        last.loglog(*zip(*places, strict=True), marker="o")
+    last.axhline(1.0, color="k", linestyle=":", linewidth=1)
+    last.set(xlabel=f"gateways, {SPREAD} robots", title="cores busy with decisions, fullest gateway")
+    last.grid(visible=True, which="both", alpha=0.3)
+    for axis, (name, title) in zip(axes[:-1], panels.items(), strict=True):
         points = [(row["robots"], row[name]) for row in rows if name in row]
         axis.loglog(*zip(*points, strict=True), marker="o")
         axis.set(xlabel="robots", title=title)
@@ -129,8 +229,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--robots", default=",".join(map(str, SIZES)))
+    parser.add_argument("--gateways", default=",".join(map(str, GATEWAYS)))
+    parser.add_argument("--only-gateways", action="store_true", help="keep the other rows of the last run")
     parser.add_argument(
         "--seconds",
         type=float,
@@ -139,17 +243,26 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "scale.json")
     arguments = parser.parse_args()
-    rows = []
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    if arguments.only_gateways:
+        rows = [row for row in json.loads(arguments.out.read_text())["rows"] if "gateways" not in row]
+    jobs: list[tuple[Any, ...]] = []
+    if not arguments.only_gateways:
+        sizes = map(int, arguments.robots.split(","))
+        jobs += [(measure, n, arguments.seconds if n < LARGE else arguments.seconds / 4) for n in sizes]
+    jobs += [
+        (measure_gateways, n, SPREAD, arguments.seconds / 2) for n in map(int, arguments.gateways.split(","))
+    ]
+    spread: list[dict[str, Any]] = []
     context = multiprocessing.get_context("spawn")
-    for robots in map(int, arguments.robots.split(",")):
+    for call, *values in jobs:
         with context.Pool(1) as pool:
-            seconds = arguments.seconds if robots < LARGE else arguments.seconds / 4
-            row = pool.apply(measure, (robots, seconds))
-        rows.append(row)
+            row = pool.apply(call, values)
+        (rows if call is measure else spread).append(row)
         print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(report(rows), indent=1) + "\n")
-    draw(rows, arguments.out.with_suffix(".png"))
+        arguments.out.write_text(json.dumps(report(rows, spread), indent=1) + "\n")
+    draw(rows, spread, arguments.out.with_suffix(".png"))
     print(f"wrote {arguments.out} and {arguments.out.with_suffix('.png')}")
 
 
