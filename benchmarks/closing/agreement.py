@@ -81,6 +81,8 @@ def _compared(
 
     label = f"{name}-{robots}-{period_ms:g}-{loss:g}"
     physics, table_runs = kept(f"agree-physics-{label}", in_physics), kept(f"agree-drawn-{label}", from_table)
+    (task,) = factory.tasks.values()
+    steps = steps_of(task)
     row: Row = {
         "part": "agreement",
         "system": name,
@@ -90,7 +92,9 @@ def _compared(
     }
     for key, words in (("took_s", "seconds_per_piece"), ("per_hour", "per_robot_hour")):
         ours, theirs = _mean(physics[key]), _mean(table_runs[key])
-        half = Z_95 * sqrt(ours[1] ** 2 + theirs[1] ** 2)
+        # What is drawn is as unsure as the trials that it is drawn from.
+        unsure = theirs[0] * table.error(steps)
+        half = Z_95 * sqrt(ours[1] ** 2 + theirs[1] ** 2 + unsure**2)
         row |= {
             f"{words}_physics": round(ours[0], 2),
             f"{words}_drawn": round(theirs[0], 2),

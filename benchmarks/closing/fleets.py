@@ -31,16 +31,15 @@ from rosa_sim.fleet.systems import (
 
 LIBRARY = ProfileLibrary()
 SIZES = (8, 16, 32, 64)
-HORIZONS_MS = (200.0, 400.0, 800.0)
-WARM_UP_S, SECONDS, SEEDS = 15.0, 45.0, 3
+HORIZONS_MS = (200.0, 400.0)
+WARM_UP_S, SECONDS, SEEDS = 15.0, 30.0, 3
 VARIATION = 0.03
 PERSON_S = 10.0
 FAULTED = 32  # robots
-LOST_S = 25.0
+LOST_S = 20.0
 FAULTS: dict[str, dict[str, Any]] = {
     "a System 1 server is lost for good": {"lost_servers": (LostServer("system1", LOST_S, None),)},
-    "System 2's server is lost for 20 s": {"lost_servers": (LostServer("system2", LOST_S, 20.0),)},
-    "5 ms of jitter": {"network": Network(0.5, 5.0)},
+    "System 2's server is lost for 10 s": {"lost_servers": (LostServer("system2", LOST_S, 10.0),)},
     "1 % of the messages are lost": {"network": Network(0.5, 0.0, 0.01)},
 }
 Row = dict[str, Any]

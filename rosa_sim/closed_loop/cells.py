@@ -40,25 +40,27 @@ class DrawnCell:
         self._period_s = steps * step_s
         self._piece: Piece | None = None
         self._progress = self._rate = 0.0
-        self._since_s, self._until_s = 0.0, -inf
-        self._latency_ms = 0.0
+        self._since_s, self._until_s, self._ended_s = 0.0, -inf, -inf
+        self._done = True
 
     def begin(self, now_s: float) -> None:
         self._piece = self._table.draw(self._steps, self._random)
-        self._progress, self._until_s = 0.0, -inf
+        self._progress, self._until_s, self._ended_s = 0.0, -inf, -inf
 
     def play(self, now_s: float, latency_s: float, actions: Any) -> None:
         self._advance(now_s)
         if self._piece is None:
             raise RuntimeError("DrawnCell: no piece has begun")
+        rested_ms = max(0.0, now_s - latency_s - self._ended_s) * 1000
         if self._progress < 1:
-            self._latency_ms = latency_s * 1000
-        self._rate = self._piece.share(latency_s * 1000) / self._period_s
-        self._since_s, self._until_s = now_s, now_s + self._period_s
+            self._done = self._piece.done(rested_ms)
+        self._rate = self._piece.share(rested_ms, latency_s * 1000) / self._period_s
+        self._since_s = now_s
+        self._until_s = self._ended_s = now_s + self._period_s
 
     def hold(self, now_s: float) -> None:
         self._advance(now_s)
-        self._until_s = -inf
+        self._until_s, self._ended_s = -inf, min(self._ended_s, now_s)
 
     def look(self, now_s: float) -> None:
         return None
@@ -67,7 +69,7 @@ class DrawnCell:
         self._advance(now_s)
         if self._piece is None or self._progress < 1 - 1e-9:
             return ONGOING
-        return DONE if self._piece.done(self._latency_ms) else FAILED
+        return DONE if self._done else FAILED
 
     def _advance(self, now_s: float) -> None:
         to_s = min(now_s, self._until_s)

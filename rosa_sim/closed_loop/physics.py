@@ -96,11 +96,16 @@ def answers(policy: FlowPolicyBackend, seen: Sequence[ModelInput]) -> list[Outpu
 
 
 def trials(
-    steps: int, latency_s: float, seeds: Sequence[int], policy: FlowPolicyBackend, renderer: SceneRenderer
+    steps: int,
+    latency_s: float,
+    seeds: Sequence[int],
+    policy: FlowPolicyBackend,
+    renderer: SceneRenderer,
+    rest_s: float = 0.0,
 ) -> list[Trial]:
     """One piece per seed, in lockstep so that the policy answers all of them in one batch.
 
-    Each round: look, hold for `latency_s`, execute `steps` of the chunk.
+    Each round: look, hold for `latency_s`, execute `steps` of the chunk, and rest before the next look.
     """
     cells = [PhysicalCell(renderer, iter((seed,)), steps) for seed in seeds]
     found: dict[int, Trial] = {}
@@ -119,5 +124,5 @@ def trials(
                 if truth != ONGOING:
                     found[number] = Trial(truth == DONE, round(rounds + step / steps, 3))
                     break
-        now_s, rounds = begins_s + steps * STEP_S, rounds + 1
+        now_s, rounds = begins_s + steps * STEP_S + rest_s, rounds + 1
     return [found[number] for number in range(len(cells))]

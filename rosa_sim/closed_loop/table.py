@@ -1,15 +1,16 @@
-"""What the shipped policy achieves in physics, as a function of execution horizon and latency, and draws from it.
+"""What the shipped policy achieves in physics by execution horizon, rest and latency, and draws from it.
 
 A piece is one task on one cell. A trial says how its piece ended and after how many chunks, a part of the last one
-included. Pieces are drawn by rank: the same piece is as hard at another latency as its rank among the trials says.
+included. Rest is how long the arm had held still before each look: a look at an arm that still trails its last setpoint
+makes a shorter chunk of motion. Pieces are drawn by rank: a piece is as hard in another cell of the table as its rank.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from random import Random
@@ -26,68 +27,107 @@ class Trial:
     rounds: float
 
 
+Column = tuple[tuple[float, Trial], ...]  # by ms, ascending
+
+
 @dataclass(frozen=True)
 class Piece:
-    """One piece that was drawn: the trial of its rank at every measured latency, in ms, ascending."""
+    """One piece that was drawn: the trial of its rank for every time that the arm had rested before each look, and for
+    every latency when it had not."""
 
-    trials: tuple[tuple[float, Trial], ...]
+    by_rest: Column
+    by_latency: Column
 
-    def share(self, latency_ms: float) -> float:
-        """How much of the piece one chunk is whose observation was so old when it began; linear in between."""
-        points = [(at_ms, 1 / trial.rounds) for at_ms, trial in self.trials]
-        if latency_ms <= points[0][0]:
-            return points[0][1]
-        for (low_ms, low), (high_ms, high) in itertools.pairwise(points):
-            if latency_ms <= high_ms:
-                return low + (high - low) * (latency_ms - low_ms) / (high_ms - low_ms)
-        return points[-1][1]
+    def share(self, rested_ms: float, latency_ms: float) -> float:
+        """How much of the piece one chunk is: of an arm that had rested so long before its look, with an observation
+        that is so old when the chunk begins. Linear in between; the longer the rest, the less the latency matters."""
+        share = _at(self.by_rest, rested_ms)
+        resting_ms = self.by_rest[-1][0]
+        moving = max(0.0, 1 - rested_ms / resting_ms) if resting_ms else 1.0
+        usual = 1 / self.by_rest[0][1].rounds
+        return share * (1 + moving * (_at(self.by_latency, latency_ms) / usual - 1))
 
-    def done(self, latency_ms: float) -> bool:
-        """Whether it ends well, by the nearest latency."""
-        return min(self.trials, key=lambda point: abs(point[0] - latency_ms))[1].done
+    def done(self, rested_ms: float) -> bool:
+        """Whether it ends well, by the nearest time of rest."""
+        return min(self.by_rest, key=lambda point: abs(point[0] - rested_ms))[1].done
+
+
+def _at(column: Column, ms: float) -> float:
+    """Share of a piece in one chunk, linear between what was measured and constant beyond."""
+    points = [(at_ms, 1 / trial.rounds) for at_ms, trial in column]
+    if ms <= points[0][0]:
+        return points[0][1]
+    for (low_ms, low), (high_ms, high) in pairwise(points):
+        if ms <= high_ms:
+            return low + (high - low) * (ms - low_ms) / (high_ms - low_ms)
+    return points[-1][1]
 
 
 class Table:
-    """Trials by (steps of the execution horizon, latency in ms)."""
+    """Trials by (steps of the execution horizon, rest before each look in ms, latency in ms)."""
 
-    def __init__(self, trials: Mapping[tuple[int, float], Sequence[Trial]]) -> None:
-        """Raises `ValueError` where the cells of one horizon have different numbers of trials, or none."""
-        self._ranked: dict[int, list[tuple[float, list[Trial]]]] = {}
-        for (steps, latency_ms), found in sorted(trials.items()):
-            ranked = sorted(found, key=lambda trial: (not trial.done, trial.rounds))
-            self._ranked.setdefault(steps, []).append((latency_ms, ranked))
-        for steps, columns in self._ranked.items():
-            counts = {len(ranked) for _, ranked in columns}
+    def __init__(self, trials: Mapping[tuple[int, float, float], Sequence[Trial]]) -> None:
+        """Raises `ValueError` where the cells of one horizon have different numbers of trials, or none, or where no
+        latency was measured both with and without rest."""
+        self._columns: dict[int, tuple[list[tuple[float, list[Trial]]], list[tuple[float, list[Trial]]]]] = {}
+        for steps in sorted({steps for steps, _, _ in trials}):
+            cells = {key[1:]: found for key, found in trials.items() if key[0] == steps}
+            counts = {len(found) for found in cells.values()}
             if len(counts) != 1 or 0 in counts:
-                raise ValueError(f"{steps} steps: expected as many trials at every latency, got {counts}")
+                raise ValueError(f"{steps} steps: expected as many trials in every cell, got {counts}")
+            usual = [ms for rest_ms, ms in cells if rest_ms] or [ms for _, ms in cells]
+            if (0.0, usual[0]) not in cells or (len(set(usual)) != 1 and any(rest for rest, _ in cells)):
+                raise ValueError(
+                    f"{steps} steps: expected one latency at which rests were measured, got {usual}"
+                )
+            rests = [(rest, _ranked(cells[rest, ms])) for rest, ms in sorted(cells) if ms == usual[0]]
+            latencies = [(ms, _ranked(cells[rest, ms])) for rest, ms in sorted(cells) if not rest]
+            self._columns[steps] = (rests, latencies)
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        """From the file of `write_trials`."""
+        """From the file of the benchmark's trials."""
         cells = json.loads(path.read_text(encoding="utf-8"))["trials"]
-        return cls({(c["steps"], c["latency_ms"]): [Trial(*one) for one in c["trials"]] for c in cells})
+        found = {
+            (c["steps"], c["rest_ms"], c["latency_ms"]): [Trial(*one) for one in c["trials"]] for c in cells
+        }
+        return cls(found)
 
     @property
     def horizons(self) -> tuple[int, ...]:
         """The measured horizons, in steps."""
-        return tuple(self._ranked)
+        return tuple(self._columns)
 
     @property
     def pieces(self) -> int:
-        """Trials of one horizon at one latency; of the first one where they differ."""
-        return len(next(iter(self._ranked.values()))[0][1])
+        """Trials of one cell; of the shortest horizon's where they differ."""
+        return len(next(iter(self._columns.values()))[0][0][1])
+
+    def error(self, steps: int) -> float:
+        """Standard error of the mean rounds, as a share of them, without rest."""
+        rounds = [trial.rounds for trial in self._columns[steps][0][0][1]]
+        mean = sum(rounds) / len(rounds)
+        variance = sum((one - mean) ** 2 for one in rounds) / max(1, len(rounds) - 1)
+        return sqrt(variance / len(rounds)) / mean
 
     def draw(self, steps: int, random: Random) -> Piece:
         """A piece for robots that execute so many steps of each chunk."""
-        if steps not in self._ranked:
-            known = ", ".join(map(str, self._ranked))
+        if steps not in self._columns:
+            known = ", ".join(map(str, self._columns))
             raise ValueError(f"no trials with an execution horizon of {steps} steps; there are {known}")
-        columns = self._ranked[steps]
-        rank = random.randrange(len(columns[0][1]))
-        return Piece(tuple((latency_ms, ranked[rank]) for latency_ms, ranked in columns))
+        rests, latencies = self._columns[steps]
+        rank = random.randrange(len(rests[0][1]))
+        return Piece(
+            tuple((ms, ranked[rank]) for ms, ranked in rests),
+            tuple((ms, ranked[rank]) for ms, ranked in latencies),
+        )
 
 
-def summary(steps: int, latency_ms: float, trials: Sequence[Trial]) -> dict[str, Any]:
+def _ranked(found: Sequence[Trial]) -> list[Trial]:
+    return sorted(found, key=lambda trial: (not trial.done, trial.rounds))
+
+
+def summary(steps: int, rest_ms: float, latency_ms: float, trials: Sequence[Trial]) -> dict[str, Any]:
     """One row: success with its 95 % interval (Wilson), rounds of a success with theirs."""
     count, good = len(trials), [trial.rounds for trial in trials if trial.done]
     share = len(good) / count
@@ -100,6 +140,7 @@ def summary(steps: int, latency_ms: float, trials: Sequence[Trial]) -> dict[str,
     deviation = sqrt(sum((one - mean) ** 2 for one in good) / (len(good) - 1)) if len(good) > 1 else 0.0
     return {
         "steps": steps,
+        "rest_ms": rest_ms,
         "latency_ms": latency_ms,
         "pieces": count,
         "success": round(share, 4),

@@ -28,11 +28,11 @@ from rosa_sim.training.collect import POLICY_CAMERAS
 
 ROOT = Path(__file__).parents[4]
 STEPS = 4  # of 50 ms
-GOOD, SLOW, BAD = Trial(True, 20.0), Trial(True, 40.0), Trial(False, 10.0)
+GOOD, SLOW, EASY, BAD = Trial(True, 20.0), Trial(True, 40.0), Trial(True, 10.0), Trial(False, 10.0)
 
 
 def table(*found: Trial) -> Table:
-    return Table({(STEPS, 50.0): found, (STEPS, 200.0): found})
+    return Table({(STEPS, 0.0, 100.0): found, (STEPS, 0.0, 200.0): found, (STEPS, 250.0, 100.0): found})
 
 
 def played(cell: DrawnCell, chunks: int, latency_s: float = 0.05) -> str:
@@ -50,10 +50,29 @@ def test_a_piece_takes_as_many_chunks_as_in_physics() -> None:
     assert [played(cell, chunks) for chunks in (9, 10)] == [ONGOING, FAILED]
 
 
-def test_an_older_observation_makes_less_of_a_chunk_and_in_between_it_is_linear() -> None:
-    piece = Table({(STEPS, 50.0): [GOOD], (STEPS, 200.0): [SLOW]}).draw(STEPS, Random(0))
-    shares = [piece.share(ms) for ms in (0, 50, 125, 200, 900)]
-    assert shares == pytest.approx([0.05, 0.05, 0.0375, 0.025, 0.025])
+def test_an_older_observation_or_an_arm_at_rest_makes_another_share_of_a_chunk_and_in_between_it_is_linear() -> (
+    None
+):
+    cells = {(STEPS, 0.0, 100.0): [SLOW], (STEPS, 0.0, 200.0): [GOOD], (STEPS, 250.0, 100.0): [EASY]}
+    piece = Table(cells).draw(STEPS, Random(0))
+    moving = [piece.share(0.0, ms) for ms in (0, 100, 150, 200, 900)]
+    assert moving == pytest.approx([0.025, 0.025, 0.0375, 0.05, 0.05])
+    rested = [piece.share(ms, 100.0) for ms in (0, 125, 250, 9000)]
+    assert rested == pytest.approx([0.025, 0.0625, 0.1, 0.1])
+    assert piece.share(9000.0, 200.0) == pytest.approx(0.1), "an arm at rest does not change while it waits"
+
+
+def test_a_cell_that_has_held_still_before_the_look_goes_by_its_rest() -> None:
+    cells = {(STEPS, 0.0, 100.0): [SLOW], (STEPS, 250.0, 100.0): [EASY]}
+    cell = DrawnCell(Table(cells), STEPS, 0.05, Random(0))
+    cell.begin(0.0)
+    for number in range(10):  # 0.4 s of rest, then the look, 0.1 s before the chunk
+        cell.play(number * 0.7, 0.1, None)
+    assert cell.truth(10.0) == DONE, "each was a tenth"
+    cell.begin(20.0)
+    for number in range(10):  # the look at the very end of the chunk before
+        cell.play(20.0 + number * 0.3, 0.1, None)
+    assert cell.truth(30.0) == ONGOING
 
 
 def test_what_is_held_back_makes_no_progress() -> None:
@@ -70,24 +89,27 @@ def test_draws_follow_the_trials() -> None:
     found = [GOOD] * 6 + [SLOW] * 3 + [BAD]
     drawn, random = table(*found), Random(1)
     pieces = [drawn.draw(STEPS, random) for _ in range(4000)]
-    assert sum(piece.done(50.0) for piece in pieces) / 4000 == pytest.approx(0.9, abs=0.02)
-    assert sum(piece.share(50.0) == 1 / 40 for piece in pieces) / 4000 == pytest.approx(0.3, abs=0.03)
+    assert sum(piece.done(0.0) for piece in pieces) / 4000 == pytest.approx(0.9, abs=0.02)
+    assert sum(piece.share(0.0, 100.0) == 1 / 40 for piece in pieces) / 4000 == pytest.approx(0.3, abs=0.03)
 
 
 def test_a_table_is_read_and_says_what_it_lacks(tmp_path: Path) -> None:
     path = tmp_path / "trials.json"
-    cell = {"steps": STEPS, "latency_ms": 50.0, "trials": [[True, 20.0], [False, 3.5]]}
+    cell = {"steps": STEPS, "rest_ms": 0.0, "latency_ms": 50.0, "trials": [[True, 20.0], [False, 3.5]]}
     path.write_text(json.dumps({"trials": [cell]}))
     read = Table.read(path)
     assert (read.horizons, read.pieces) == ((STEPS,), 2)
+    assert read.error(STEPS) == pytest.approx(((20 - 3.5) ** 2 / 2) ** 0.5 / 2**0.5 / 11.75)
     with pytest.raises(ValueError, match=r"horizon of 7 steps; there are 4"):
         read.draw(7, Random(0))
-    with pytest.raises(ValueError, match="as many trials at every latency"):
-        Table({(STEPS, 50.0): [GOOD], (STEPS, 100.0): [GOOD, BAD]})
+    with pytest.raises(ValueError, match="as many trials in every cell"):
+        Table({(STEPS, 0.0, 50.0): [GOOD], (STEPS, 0.0, 100.0): [GOOD, BAD]})
+    with pytest.raises(ValueError, match="one latency at which rests were measured"):
+        Table({(STEPS, 0.0, 50.0): [GOOD], (STEPS, 90.0, 100.0): [GOOD]})
 
 
 def test_a_row_says_how_sure_it_is() -> None:
-    row = summary(STEPS, 50.0, [GOOD] * 45 + [SLOW] * 45 + [BAD] * 10)
+    row = summary(STEPS, 0.0, 50.0, [GOOD] * 45 + [SLOW] * 45 + [BAD] * 10)
     low, high = row["success_95"]
     assert (row["success"], row["rounds"]) == (0.9, 30.0)
     assert low == pytest.approx(0.826, abs=0.002) and high == pytest.approx(0.945, abs=0.002)
