@@ -214,9 +214,12 @@ def calls_at_once(
     near = (
         NEAR_BEST if len(tables) == 1 else NEAR_BEST_MIXED
     )  # periodic calls leave fewer places for System 2's
+    wanted_hz = SPARE * load_hz
+    if not any(needs[stream].is_goal for server in servers for stream in server.streams):
+        wanted_hz = most_hz  # verdicts start no rounds; robots that join find room at once
     for size in range(1, LARGEST + 1):
         carried_hz = size / mean_s(size)
-        if size >= LEAST_AT_ONCE and carried_hz >= min(SPARE * load_hz, near * most_hz):
+        if size >= LEAST_AT_ONCE and carried_hz >= min(wanted_hz, near * most_hz):
             return size
     return LARGEST
 
