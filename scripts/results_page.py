@@ -136,7 +136,7 @@ def _comparisons(found: dict[str, Row]) -> list[tuple[str, str, dict[str, float]
             points.setdefault((one["scenario"], one["robots"]), {})[one["system"]] = one["qualified_hz"]
     for (name, robots), values in points.items():
         if robots in (8, 64):
-            rows.append(("SLO-qualified actions/s", f"{name.upper()}, {robots} robots", values))
+            rows.append(("SLO-qualified actions/s", f"{name.capitalize()}, {robots} robots", values))
     for part, words in (("robots", ""), ("faults", ", ")):
         finished: dict[tuple[str, int], dict[str, float]] = {}
         for one in found["closed_loop"]["rows"] if "closed_loop" in found else ():
@@ -231,5 +231,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_cell(item) for item in value)
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
     return str(value).replace("|", "\\|")
