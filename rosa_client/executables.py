@@ -44,7 +44,12 @@ def run(module: str) -> None:
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(0))
     die_with_parent(os.environ.get(PARENT, ""))
-    importlib.import_module(module).main()
+    try:
+        importlib.import_module(module).main()
+    finally:
+        for number in SIGNALS:
+            # The interpreter takes our handlers away before it ends, and a second Ctrl-C would then count as a crash.
+            signal.signal(number, signal.SIG_IGN)
 
 
 def die_with_parent(parent: str) -> None:
