@@ -48,9 +48,11 @@ def choose(
     if options.share_components or policies == PUBLISHED:
         return best
     shared = solve(problem, library, replace(options, share_components=True), clock)
+    if not best.schedule.feasible:  # who may share needs fewer servers, so that is the refusal which counts as well
+        return expected(shared, problem, library, policies)
     if shared.feasible and any(len(server.components) > 1 for server in shared.servers):
         other = expected(shared, problem, library, policies)
-        if not best.schedule.feasible or _better(other, best):
+        if _better(other, best):
             return other
     return best
 
