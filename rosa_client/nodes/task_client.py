@@ -123,6 +123,8 @@ class TaskClient:
         self.step = Step(str(said.state), int(said.round), int(said.attempt))
 
     def _rejection(self, task: str) -> str:
+        # The answer says no reason, and can be here before the first status.
+        self._client.spin(lambda: self.view.status is not None, LOST_S)
         status = self.view.status
         if status is not None and status.task:
             return f"{self.view.label} is busy: it runs {status.task!r} ({status.state}); one task runs at a time"
