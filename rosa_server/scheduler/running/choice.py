@@ -48,7 +48,9 @@ def choose(
     if options.share_components or policies == PUBLISHED:
         return best
     shared = solve(problem, library, replace(options, share_components=True), clock)
-    if not best.schedule.feasible:  # who may share needs fewer servers, so that is the refusal which counts as well
+    if (
+        not best.schedule.feasible
+    ):  # who may share needs fewer servers, so that is the refusal which counts as well
         return expected(shared, problem, library, policies)
     if shared.feasible and any(len(server.components) > 1 for server in shared.servers):
         other = expected(shared, problem, library, policies)
