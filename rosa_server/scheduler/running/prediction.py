@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from random import Random
 
@@ -95,7 +96,7 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
 
 class _Loop:
     def __init__(self, placement: Placement, problem: Problem) -> None:
-        self._heap: list[tuple[float, int, str, object]] = []
+        self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._count = 0
         self._problem = problem
         self._actions: Counter[str] = Counter()  # by task
@@ -113,33 +114,19 @@ class _Loop:
             robot = _Robot(cls, queues)
             phases = placement.phases.get(slot, {})
             first = phases.get(SYSTEM2 if SYSTEM2 in queues else SYSTEM1)
-            self._at(first.offset_s if first is not None else 0.0, "ready", robot)
+            self._at(first.offset_s if first is not None else 0.0, partial(self._ask, robot))
             for need in cls.obligations:
                 phase = phases.get(need.component)
-                self._at(phase.offset_s if phase is not None else 0.0, "due", (robot, need))
+                self._at(phase.offset_s if phase is not None else 0.0, partial(self._due, robot, need))
 
     def run(self) -> Prediction:
         """What robots do once they have settled."""
         end_s = SETTLE_S + MEASURED_S
         while self._heap and self._heap[0][0] < end_s:
-            now_s, _, what, subject = heapq.heappop(self._heap)
-            if what == "ready":
-                assert isinstance(subject, _Robot)
-                self._ask(now_s, subject)
-            elif what == "due":
-                self._due(now_s, *subject)  # type: ignore[misc]
-            elif what == "arrives":
-                self._arrives(subject)  # type: ignore[arg-type]
-            elif what == "free":
-                assert isinstance(subject, _Queue)
-                self._changed[subject] = None
-            elif what == "batch":
-                self._batch_ends(now_s, *subject)  # type: ignore[misc]
-            else:
-                self._one_ends(now_s, *subject)  # type: ignore[misc]
-            if (
-                not self._heap or self._heap[0][0] > now_s
-            ):  # what comes at the same instant is batched together
+            now_s, _, happens = heapq.heappop(self._heap)
+            happens(now_s)
+            # What comes at the same instant is batched together.
+            if not self._heap or self._heap[0][0] > now_s:
                 for queue in self._changed:
                     self._feed(now_s, queue)
                 self._changed.clear()
@@ -150,12 +137,16 @@ class _Loop:
         throughput_hz = self._problem.action_throughput_hz(rates_hz)
         return Prediction(rates_hz, throughput_hz, self._problem.objective(rates_hz), meet)
 
-    def _batch_ends(self, now_s: float, queue: _Queue, calls: list[Asked]) -> None:
+    def _frees(self, queue: _Queue, now_s: float) -> None:
+        """One of its servers may be given more."""
+        self._changed[queue] = None
+
+    def _batch_ends(self, queue: _Queue, calls: list[Asked], now_s: float) -> None:
         for call in calls:
             self._answered(now_s, *call)
         self._changed[queue] = None
 
-    def _one_ends(self, now_s: float, queue: _Queue, shared: Shared[Asked], due_s: float) -> None:
+    def _one_ends(self, queue: _Queue, shared: Shared[Asked], due_s: float, now_s: float) -> None:
         if shared.next_s == due_s:  # else another one has come or gone meanwhile
             self._answered(now_s, *shared.end(now_s)[0])
             self._watch(queue, shared)
@@ -173,31 +164,31 @@ class _Loop:
             )
         return self._queues[replica.queue]
 
-    def _at(self, time_s: float, what: str, subject: object) -> None:
+    def _at(self, time_s: float, happens: Callable[[float], None]) -> None:
+        """`happens` is called with its time; events of one instant in the order in which they were planned."""
         self._count += 1
-        heapq.heappush(self._heap, (time_s, self._count, what, subject))
+        heapq.heappush(self._heap, (time_s, self._count, happens))
 
-    def _ask(self, now_s: float, robot: _Robot) -> None:
+    def _ask(self, robot: _Robot, now_s: float) -> None:
         """A robot that has carried out a chunk plans when that is due, and acts."""
         goals = {need.component: need for need in robot.cls.goals}
         plans = goals.get(SYSTEM2)
         due = plans is not None and robot.rounds * plans.calls_per_action >= 1 - 1e-9
         self._send(now_s, robot, plans if plans is not None and due else goals[SYSTEM1])
 
-    def _due(self, now_s: float, robot: _Robot, need: Need) -> None:
+    def _due(self, robot: _Robot, need: Need, now_s: float) -> None:
         """A periodic call, unless the former one is still open."""
         if robot.sent_s.get(need.component, -inf) == -inf:
             self._send(now_s, robot, need)
-        self._at(now_s + 1 / need.freq_hz, "due", (robot, need))
+        self._at(now_s + 1 / need.freq_hz, partial(self._due, robot, need))
 
     def _send(self, now_s: float, robot: _Robot, need: Need) -> None:
         robot.sent_s[need.component] = now_s
-        self._at(now_s + NETWORK_S, "arrives", (robot, need))
+        self._at(now_s + NETWORK_S, partial(self._arrives, robot, need))
 
-    def _arrives(self, asked: Asked) -> None:
-        robot, need = asked
+    def _arrives(self, robot: _Robot, need: Need, now_s: float) -> None:
         queue = robot.queues[need.component]
-        queue.waiting.append(asked)
+        queue.waiting.append((robot, need))
         self._changed[queue] = None
 
     def _answered(self, now_s: float, robot: _Robot, need: Need) -> None:
@@ -209,10 +200,10 @@ class _Loop:
             robot.rounds += 1
             if now_s >= SETTLE_S:
                 self._actions[robot.cls.name] += 1
-            self._at(now_s + robot.cls.action_s, "ready", robot)
+            self._at(now_s + robot.cls.action_s, partial(self._ask, robot))
         elif need.component == SYSTEM2:
             robot.rounds = 0
-            self._ask(now_s, robot)
+            self._ask(robot, now_s)
 
     def _feed(self, now_s: float, queue: _Queue) -> None:
         if queue.at_once is not None:
@@ -240,8 +231,8 @@ class _Loop:
             runs_s = queue.profile.service_s(size)
             ends_s = queue.free_s[first] = starts_s + runs_s * self._varied()
             takes_s = queue.takes_s[first] = max(starts_s, min(ends_s, starts_s + runs_s - PREFETCH_S))
-            self._at(takes_s, "free", queue)
-            self._at(ends_s, "batch", (queue, calls))
+            self._at(takes_s, partial(self._frees, queue))
+            self._at(ends_s, partial(self._batch_ends, queue, calls))
 
     def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
         robot, need = asked
@@ -250,4 +241,4 @@ class _Loop:
 
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:
-            self._at(shared.next_s, "one", (queue, shared, shared.next_s))
+            self._at(shared.next_s, partial(self._one_ends, queue, shared, shared.next_s))

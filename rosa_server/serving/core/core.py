@@ -135,9 +135,8 @@ class ServingCore:
         session.newest[component] = (request_id, call.ticket)
         call.pace = self._paces.get(session.task, 0.0)
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
-        pace = max(
-            1.0, call.pace, self._paces_before.get(session.task, 0.0)
-        )  # a robot hears of it with an answer
+        # A robot hears of its pace with an answer, so that of the window before still counts.
+        pace = max(1.0, call.pace, self._paces_before.get(session.task, 0.0))
         if queue is not None and self._dispatcher.replicas[queue].permits.called(
             now_s, (connection, component)
         ):
