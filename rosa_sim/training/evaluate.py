@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +19,11 @@ from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
 from rosa_sim.training.results import RESULTS, conclude
+from rosa_sim.training.trials import Trial, failures_row, play_many, success_aims, success_rows
 
 MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2
 JPEG_QUALITY = 90
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The result of one seed."""
-
-    seed: int
-    outcome: str  # "done", "failed" or "timeout"
-    rounds: int
-    grasps: int  # how often the gripper closed on something or nothing
-    monitor_at_end: str
-    false_alarms: int  # rounds in which the monitor said done or failed wrongly
-    early_done: int  # of these, a done while the released cube was still coming to rest in the bin
-    why: str
 
 
 def look(world: World, renderer: SceneRenderer, blank: bool = False) -> ModelInput:
@@ -109,8 +93,7 @@ def _why(world: World, outcome: str) -> str:
     return f"the cube is on the mat at ({x:.2f}, {y:.2f}), tool off by {np.round(off * 1000).astype(int).tolist()} mm"
 
 
-def _play_seeds(job: tuple[list[int], bool]) -> list[Trial]:
-    seeds, blank = job
+def _play_seeds(seeds: list[int], blank: bool) -> list[Trial]:
     policy, monitor = FlowPolicyBackend(), TaskMonitorBackend()
     policy.load()
     monitor.load()
@@ -119,17 +102,6 @@ def _play_seeds(job: tuple[list[int], bool]) -> list[Trial]:
         return [play(seed, world, renderer, policy, monitor, blank) for seed in seeds]
     finally:
         renderer.close()
-
-
-def play_many(seeds: list[int], blank: bool, workers: int) -> list[Trial]:
-    """All seeds, in `workers` processes, with progress."""
-    jobs = [(seeds[i : i + 4], blank) for i in range(0, len(seeds), 4)]
-    label = "blank images" if blank else "unseen seeds"
-    episodes: list[Trial] = []
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for part in tqdm(pool.imap_unordered(_play_seeds, jobs), total=len(jobs), desc=label, unit="x4"):
-            episodes += part
-    return sorted(episodes, key=lambda episode: episode.seed)
 
 
 def monitor_confusion(data: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
@@ -159,25 +131,16 @@ def monitor_confusion(data: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
 def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: Path = RESULTS) -> bool:
     """Run everything, print it, write `policy.json` and `policy.png`; returns whether every aim holds."""
     start = time.monotonic()
-    episodes = play_many(list(range(seeds)), False, workers)
-    blanked = play_many(list(range(blank_seeds)), True, workers)
+    episodes = play_many(list(range(seeds)), False, workers, _play_seeds)
+    blanked = play_many(list(range(blank_seeds)), True, workers, _play_seeds)
     confusion = monitor_confusion(load(demos, held_out=True))
-    success = float(np.mean([episode.outcome == "done" for episode in episodes]))
-    blank_success = float(np.mean([episode.outcome == "done" for episode in blanked]))
     accuracy = float(np.trace(confusion) / confusion.sum())
     alarms = int(confusion[0, 1:].sum())
-    rounds = [episode.rounds for episode in episodes if episode.outcome == "done"]
     rows = [
-        {"what": f"success on {seeds} unseen seeds", "value": round(success, 4)},
-        {"what": f"success on {blank_seeds} unseen seeds, blank images", "value": round(blank_success, 4)},
-        {"what": "outcomes", "value": dict(Counter(episode.outcome for episode in episodes))},
-        {
-            "what": "rounds of a success, median and most",
-            "value": [float(np.median(rounds or [0])), max(rounds or [0])],
-        },
+        *success_rows(episodes, blanked),
         {
             "what": "successes that needed a second grasp",
-            "value": sum(e.grasps > 1 for e in episodes if e.rounds in rounds),
+            "value": sum(e.grasps > 1 for e in episodes if e.outcome == "done"),
         },
         {"what": f"monitor accuracy on {confusion.sum()} held-out frames", "value": round(accuracy, 4)},
         {
@@ -198,18 +161,10 @@ def evaluate(demos: Path, seeds: int, blank_seeds: int, workers: int, results: P
             "what": "  of these, done while the released cube came to rest in the bin",
             "value": sum(e.early_done for e in episodes),
         },
-        {
-            "what": "episodes that did not succeed",
-            "value": [asdict(e) for e in episodes if e.outcome != "done"],
-        },
+        failures_row(episodes),
     ]
     aims = [
-        {"aim": "at least 95 % of unseen seeds succeed", "value": success, "holds": success >= 0.95},
-        {
-            "aim": "at most 5 % succeed with blank images",
-            "value": blank_success,
-            "holds": blank_success <= 0.05,
-        },
+        *success_aims(episodes, blanked, 0.95),
         {
             "aim": "monitor right on at least 97 % of held-out frames",
             "value": accuracy,
