@@ -1,0 +1,98 @@
+"""The size of the vision-language-action model, from the shipped one to pi0.5's, in one class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rosa_server.models.token_policy.vision_transformer import SIGLIP_SO400M, VisionConfig
+
+
+@dataclass(frozen=True)
+class VlaConfig:
+    """A mixture of transformers: a backbone that sees and speaks, and a narrower action expert that reads its cache.
+
+    Both have the same layers, heads and head size, so that the action expert attends to the backbone's keys and values.
+    """
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int  # hidden width of the gated MLP
+    vocabulary: int
+    expert_width: int
+    expert_mlp: int
+    horizon: int  # H, steps of an action chunk
+    action_dim: int  # A, numbers of one step
+    cameras: int
+    points: int = 0  # feature points of each camera, a token each; 0: patches of `vision`
+    vision: VisionConfig | None = None
+    proprioception: int = 11
+    longest: int = 256  # tokens of a sequence: observation, prompt and answer, or chunk
+    rope_theta: float = 10_000.0
+    rms_eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        sizes = ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "expert_width", "expert_mlp")
+        for name in (*sizes, "horizon", "action_dim", "cameras", "proprioception"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"VlaConfig.{name}: expected at least 1, got {getattr(self, name)}")
+        if self.head_dim < 2 or self.head_dim % 2:
+            raise ValueError(f"VlaConfig.head_dim: expected an even number, got {self.head_dim}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"VlaConfig.heads: {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        if (self.points > 0) == (self.vision is not None):
+            raise ValueError("VlaConfig: expected either points or vision, the two kinds of eyes")
+        if self.longest < self.observation + self.horizon:
+            raise ValueError(
+                f"VlaConfig.longest: {self.longest} does not hold an observation of {self.observation} tokens"
+                f" and a chunk of {self.horizon}"
+            )
+
+    @property
+    def observation(self) -> int:
+        """P: tokens of an observation, those of the cameras and one of the arm."""
+        each = self.points if self.vision is None else self.vision.patches
+        return self.cameras * each + 1
+
+    def cache_bytes(self, tokens: int, bytes_each: int = 4) -> int:
+        """Memory of the keys and values of one sequence of `tokens` tokens."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * tokens * bytes_each
+
+
+SHIPPED = VlaConfig(
+    width=128,
+    layers=4,
+    heads=4,
+    kv_heads=1,
+    head_dim=32,
+    mlp=256,
+    vocabulary=512,
+    expert_width=96,
+    expert_mlp=192,
+    horizon=16,
+    action_dim=4,
+    cameras=2,
+    points=16,
+)
+# Black et al. 2025 and its published code: PaliGemma (Gemma 2B and SigLIP So400m/14 at 224 px, 256 tokens for each of
+# three camera slots), a 300M action expert, chunks of 50 steps. There the arm's state is words of the prompt, here one
+# token. `VisionTransformer` leaves its last block out, and PaliGemma runs all 27 of SigLIP's: so 28.
+PI05 = VlaConfig(
+    width=2048,
+    layers=18,
+    heads=8,
+    kv_heads=1,
+    head_dim=256,
+    mlp=16_384,
+    vocabulary=257_152,
+    expert_width=1024,
+    expert_mlp=4096,
+    horizon=50,
+    action_dim=32,
+    cameras=3,
+    vision=replace(SIGLIP_SO400M, depth=28),
+    proprioception=32,
+    longest=2048,
+)
