@@ -29,6 +29,8 @@ PURE = (
     "rosa_client/calibration",
     "rosa_contract",
     "rosa_server/serving/core",
+    "rosa_server/engines/kv_sharing/memory.py",
+    "rosa_server/engines/kv_sharing/turns.py",
     "rosa_server/engines/pipelined_decode/pipe.py",
     "rosa_server/scheduler",
 )
