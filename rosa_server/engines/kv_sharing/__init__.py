@@ -1,1 +1,1 @@
-"""One prefix per observation, shared by experts and components; language decoded in slices, across frames and robots."""
+"""One prefix per observation, shared by experts and components; language decoded in slices across frames."""

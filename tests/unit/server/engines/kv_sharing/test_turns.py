@@ -1,4 +1,4 @@
-"""What runs next: actions before language, one prefill per observation, a budget that holds, and every ask ends once."""
+"""What runs next: actions first, one prefill per observation, a budget that holds, and every ask ends once."""
 
 from __future__ import annotations
 
