@@ -19,6 +19,8 @@ BACKENDS = {
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
 }
 
+AUTO_ENGINE = "auto"  # the option `engine` of a model in a factory file: the schedule says which
+
 
 class BackendError(CausedError):
     """A backend cannot be made."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory
+from rosa_server.models.registry import AUTO_ENGINE
 
 
 class StreamClass(NamedTuple):
@@ -38,7 +39,9 @@ class Need:
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
     freq_hz: float = 0.0  # obligation: fixed rate
     max_batch: int | None = None  # largest batch that the factory file allows; none = as profiled
-    engine: str = ""  # of the model's backend, `options.engine`; empty: its default
+    engine: str = (
+        ""  # of the model's backend, `options.engine`; empty: its default; "auto": the scheduler chooses
+    )
 
     @property
     def is_goal(self) -> bool:
@@ -106,6 +109,22 @@ class Problem:
     def with_class(self, cls: TaskClass) -> Problem:
         """The same problem with another version of one class."""
         return replace(self, classes=tuple(cls if c.name == cls.name else c for c in self.classes))
+
+    @cached_property
+    def open_engines(self) -> tuple[str, ...]:
+        """Models whose engine the scheduler chooses."""
+        return tuple(sorted({need.model for need in self.needs.values() if need.engine == AUTO_ENGINE}))
+
+    def with_engines(self, engines: Mapping[str, str]) -> Problem:
+        """The same problem with these engines, model -> engine, where it leaves the choice open."""
+
+        def settled(need: Need) -> Need:
+            return replace(need, engine=engines.get(need.model, "")) if need.engine == AUTO_ENGINE else need
+
+        classes = tuple(
+            replace(cls, needs=tuple(settled(need) for need in cls.needs)) for cls in self.classes
+        )
+        return replace(self, classes=classes)
 
     def with_servers(self, servers: int) -> Problem:
         return replace(self, servers=servers)

@@ -103,6 +103,11 @@ class Schedule:
             f"no server {server_id!r} in the schedule; it has {', '.join(s.id for s in self.servers)}"
         )
 
+    @property
+    def engines(self) -> dict[str, str]:
+        """Model -> the engine that it is served with; models whose backend has only one are left out."""
+        return {server.model: server.engine for server in self.servers if server.engine}
+
     def servers_by_component(self) -> dict[str, int]:
         """Component -> active servers that answer it, as in ROSA Table 3."""
         counts: dict[str, int] = {}

@@ -18,6 +18,7 @@ from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
@@ -80,7 +81,7 @@ def without_limits(factory: Factory) -> Factory:
 
 def system_of(name: str, factory: Factory, library: ProfileLibrary, variation: float) -> System:
     """Plan `factory` as the system does. Raises `ConfigError` where profiles are missing."""
-    problem = problem_from(factory)
+    problem = with_best_engines(problem_from(factory), library, Options())
     return executable(name, factory, _schedule(name, factory, problem, library), library, variation)
 
 
@@ -88,7 +89,8 @@ def executable(
     name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
 ) -> System:
     """A schedule of `factory` with all that its execution needs."""
-    problem, planned_hz = problem_from(factory), schedule.action_throughput_hz
+    problem = problem_from(factory).with_engines(schedule.engines)
+    planned_hz = schedule.action_throughput_hz
     if not schedule.routing:
         return System(name, schedule, None, planned_hz)
     if name in BASELINES:

@@ -27,6 +27,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose, expected
 from rosa_server.scheduler.running.migration import plan_migration
 from rosa_server.scheduler.schedule import PREDICTION, Schedule, load_schedule
+from rosa_server.scheduler.search.engines import with_best_engines, with_fewest_servers
 from rosa_server.scheduler.search.min_servers import Needed, servers_needed
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
@@ -167,7 +168,9 @@ def _plan(args: argparse.Namespace) -> int:
         library = ProfileLibrary(args.profiles)
         options = options_from(args)
         if args.min_servers:
+            problem = with_fewest_servers(problem, library, options)
             return _min_servers(problem, library, options, args.json)
+        problem = with_best_engines(problem, library, options, time.monotonic)
         exact = None
         if args.exact is not None:
             exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact), time.monotonic)

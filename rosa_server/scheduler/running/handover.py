@@ -6,7 +6,7 @@ which no slot is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isclose
 
@@ -14,9 +14,10 @@ from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.messages import Refused
 from rosa_contract.strict import Reader, nearest
+from rosa_server.models.registry import AUTO_ENGINE
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from
-from rosa_server.scheduler.profiles.catalog import Catalog
+from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC
@@ -42,7 +43,7 @@ def hand_over(
     options = check(factory, schedule, source)
     placement = placement_of(schedule)
     try:
-        problem = problem_from(factory)
+        problem = problem_from(factory).with_engines(schedule.engines)
         deployment = deploy(problem, Catalog(problem, library, options), schedule)
         policies = partial(carried_out, problem=problem, library=library, policies=factory.policies)
         placement = policies(placement, schedule)
@@ -90,17 +91,30 @@ class RunningSchedule:
 
 def placement_of(schedule: Schedule, before: Placement | None = None) -> Placement:
     """A schedule as the server sees it. `before`: an earlier one of the same servers, which keep their standbys."""
-    replicas = {replica.id: replica for server in schedule.servers for replica in _replicas(server)}
+    engines = schedule.engines
+    replicas = {replica.id: replica for server in schedule.servers for replica in _replicas(server, engines)}
     standbys = before.standbys if before is not None else _standbys(schedule)
     return Placement(replicas, schedule.routing, schedule.rates_hz if schedule.capped else {}, standbys)
 
 
-def _replicas(server: ServerPlan) -> list[Replica]:
+def _replicas(server: ServerPlan, engines: Mapping[str, str]) -> list[Replica]:
     """One replica for an active server; one per model for a standby, each with its own worker."""
     aware = server.batching == DYNAMIC
     if not server.standby:
-        return [Replica(server.id, server.model, server.id, batch=server.batch, deadline_aware=aware)]
-    return [Replica(f"{server.id}/{model}", model, server.id, standby=True) for model in server.models]
+        return [
+            Replica(
+                server.id,
+                server.model,
+                server.id,
+                batch=server.batch,
+                deadline_aware=aware,
+                engine=server.engine,
+            )
+        ]
+    return [
+        Replica(f"{server.id}/{model}", model, server.id, standby=True, engine=engines.get(model, ""))
+        for model in server.models
+    ]
 
 
 def _standbys(schedule: Schedule) -> dict[str, tuple[str, ...]]:
@@ -167,6 +181,10 @@ def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None
             elif entry is not None and entry.max_batch is not None and entry.max_batch < server.batch:
                 words = f"planned {server.batch}, models.{model}.max_batch is {entry.max_batch}"
                 reader.fail(f"{where}.batch", words, "conflict")
+            engine = str(entry.options.get("engine", DEFAULT_ENGINE)) if entry is not None else ""
+            if engine and server.engine and engine not in (AUTO_ENGINE, server.engine):
+                words = f"planned with {server.engine}, models.{model}.options.engine is {engine}"
+                reader.fail(f"{where}.engine", words + AGAIN, "conflict")
         for covered in server.covers:
             if covered not in known:
                 reader.fail(
