@@ -35,6 +35,7 @@ LANES = {
     "tests/system/packaging/": Lane.BESIDE,  # compiles
     "tests/unit/sim/explore/test_exploration.py": Lane.BESIDE,  # first, as it is long
     "tests/unit/": Lane.BESIDE,
+    "tests/system/engines/": Lane.SERVERS,
     "tests/system/hostile/": Lane.SERVERS,
     "tests/system/schedule/": Lane.SERVERS,
     "tests/system/server_faults/": Lane.SERVERS,

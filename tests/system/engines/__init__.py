@@ -1,0 +1,1 @@
+"""Engines behind a real gateway: several robots share one model."""
