@@ -17,6 +17,7 @@ BACKENDS = {
     "replay": "rosa_server.models.replay:ReplayBackend",
     "task_monitor": "rosa_server.models.task_monitor:TaskMonitorBackend",
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
+    "vla": "rosa_server.models.vla.backend:VlaBackend",
 }
 
 AUTO_ENGINE = "auto"  # the option `engine` of a model in a factory file: the schedule says which

@@ -26,7 +26,8 @@ class VlaConfig:
     horizon: int  # H, steps of an action chunk
     action_dim: int  # A, numbers of one step
     cameras: int
-    points: int = 0  # feature points of each camera, a token each; 0: patches of `vision`
+    steps_per_token: int = 1  # of a chunk, in the action expert
+    points: int = 0  # things that all cameras look for, a token each; 0: patches of `vision`
     vision: VisionConfig | None = None
     proprioception: int = 11
     longest: int = 256  # tokens of a sequence: observation, prompt and answer, or chunk
@@ -42,6 +43,8 @@ class VlaConfig:
             raise ValueError(f"VlaConfig.head_dim: expected an even number, got {self.head_dim}")
         if self.heads % self.kv_heads:
             raise ValueError(f"VlaConfig.heads: {self.heads} is no multiple of kv_heads {self.kv_heads}")
+        if self.horizon % self.steps_per_token:
+            raise ValueError(f"VlaConfig.horizon: {self.horizon} is no multiple of {self.steps_per_token}")
         if (self.points > 0) == (self.vision is not None):
             raise ValueError("VlaConfig: expected either points or vision, the two kinds of eyes")
         if self.longest < self.observation + self.horizon:
@@ -52,9 +55,8 @@ class VlaConfig:
 
     @property
     def observation(self) -> int:
-        """P: tokens of an observation, those of the cameras and one of the arm."""
-        each = self.points if self.vision is None else self.vision.patches
-        return self.cameras * each + 1
+        """P: tokens of an observation, those of the pictures and one of the arm."""
+        return 1 + (self.points if self.vision is None else self.cameras * self.vision.patches)
 
     def cache_bytes(self, tokens: int, bytes_each: int = 4) -> int:
         """Memory of the keys and values of one sequence of `tokens` tokens."""
@@ -69,12 +71,13 @@ SHIPPED = VlaConfig(
     head_dim=32,
     mlp=256,
     vocabulary=512,
-    expert_width=96,
-    expert_mlp=192,
+    expert_width=128,
+    expert_mlp=256,
     horizon=16,
     action_dim=4,
     cameras=2,
-    points=16,
+    steps_per_token=4,
+    points=12,
 )
 # Black et al. 2025 and its published code: PaliGemma (Gemma 2B and SigLIP So400m/14 at 224 px, 256 tokens for each of
 # three camera slots), a 300M action expert, chunks of 50 steps. There the arm's state is words of the prompt, here one

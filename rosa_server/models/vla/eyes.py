@@ -67,17 +67,17 @@ class PointEyes(nn.Module):
 
 
 class PointTokens(nn.Module):
-    """Points `(n, cameras, points, 3)` -> tokens `(n, cameras * points, width)`: where it is, and which it is."""
+    """Points `(n, cameras, points, 3)` -> a token for each `(n, points, width)`: where each camera sees it."""
 
     def __init__(self, cameras: int, points: int, width: int) -> None:
         super().__init__()
-        features = POINT_FEATURES + 4 * OCTAVES
+        features = cameras * (POINT_FEATURES + 4 * OCTAVES)
         self.project = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
-        self.which = nn.Parameter(torch.randn(cameras * points, width))
+        self.which = nn.Parameter(torch.randn(points, width))
 
     def forward(self, points: Tensor) -> Tensor:
-        flat = points.flatten(1, 2)
         octaves = 2.0 ** torch.arange(OCTAVES, device=points.device, dtype=points.dtype)
-        angles = (flat[..., :2, None] * octaves * torch.pi / 2).flatten(2)
-        tokens: Tensor = self.project(torch.cat([flat, angles.sin(), angles.cos()], dim=-1)) + self.which
+        angles = (points[..., :2, None] * octaves * torch.pi / 2).flatten(3)
+        features = torch.cat([points, angles.sin(), angles.cos()], dim=-1)  # (n, cameras, points, 19)
+        tokens: Tensor = self.project(features.transpose(1, 2).flatten(2)) + self.which
         return tokens

@@ -51,12 +51,13 @@ class VlaNetwork(nn.Module):
         self.norm = nn.RMSNorm(config.width, eps=config.rms_eps)
         self.where = nn.Linear(config.width, AUXILIARY)
         expert = config.expert_width
-        self.action_in = nn.Linear(config.action_dim, expert)
-        self.step = nn.Parameter(torch.randn(config.horizon, expert) * 0.5)
+        numbers = config.action_dim * config.steps_per_token
+        self.action_in = nn.Linear(numbers, expert)
+        self.step = nn.Parameter(torch.randn(config.horizon // config.steps_per_token, expert) * 0.5)
         self.time = nn.Sequential(nn.Linear(expert, expert), nn.SiLU(), nn.Linear(expert, expert), nn.SiLU())
         self.action_layers = nn.ModuleList(ActionLayer(config) for _ in range(config.layers))
         self.action_norm = nn.RMSNorm(expert, eps=config.rms_eps)
-        self.action_out = nn.Linear(expert, config.action_dim)
+        self.action_out = nn.Linear(expert, numbers)
         cos, sin = rotary(config)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
@@ -141,7 +142,8 @@ class VlaNetwork(nn.Module):
 
         The chunk's tokens see each other and all of their row's cache, which stays as it is.
         """
-        steps = chunk.shape[1]
+        together = chunk.unflatten(1, (-1, self.config.steps_per_token)).flatten(2)
+        steps = together.shape[1]
         near = torch.arange(steps, device=chunk.device)
         slots = cache.length[:, None] + near
         cos, sin = (table[slots][:, None].to(chunk.dtype) for table in (self.cos, self.sin))
@@ -149,7 +151,7 @@ class VlaNetwork(nn.Module):
         mask = torch.cat([real, real.new_ones(len(real), steps)], dim=1)[:, None, None]  # (n, 1, 1, slots)
         angles = (time[:, None] * (2 * torch.pi / self.periods)).to(chunk.dtype)
         condition = self.time(torch.cat([angles.sin(), angles.cos()], dim=-1))
-        hidden = self.action_in(chunk) + self.step[:steps]
+        hidden = self.action_in(together) + self.step[:steps]
         for number, layer in enumerate(self.action_layers):
             normed, gate = layer.input_norm(hidden, condition)
             query, key, value = layer.heads.split(normed, cos, sin)
@@ -160,7 +162,7 @@ class VlaNetwork(nn.Module):
             normed, gate = layer.mlp_norm(hidden, condition)
             hidden = hidden + gate * layer.mlp(normed)
         field: Tensor = self.action_out(self.action_norm(hidden))
-        return field
+        return field.reshape(chunk.shape)
 
     @torch.inference_mode()
     def sample(self, cache: Cache, noise: Tensor, steps: int = 8) -> Tensor:

@@ -33,7 +33,13 @@ class Heads(nn.Module):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Attention `(n, t, width)`; `mask` `(n, 1, t, slots)` is true where a token may look."""
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
+        tokens, group = query.shape[2], self.heads // self.kv_heads
+        # Heads that share keys stand one below the other: one product for all of them, and no copies of the keys.
+        grouped = query.unflatten(1, (self.kv_heads, group)).flatten(2, 3)  # (n, kv_heads, group * t, d)
+        if mask is not None:
+            mask = mask.repeat(1, 1, group, 1)
+        seen = functional.scaled_dot_product_attention(grouped, key, value, attn_mask=mask)
+        seen = seen.unflatten(2, (group, tokens)).flatten(1, 2)
         back: Tensor = self.output(seen.transpose(1, 2).flatten(2))
         return back
 

@@ -1,0 +1,157 @@
+"""`rosa/panda-vla`: one vision-language-action model for all components of a Panda with two 96 x 96 cameras.
+
+A component's role says what it is answered: `system1` a chunk of actions for its prompt, `system2` the next subtask in
+words, `safety` and `monitor` a verdict. A batch may mix them. An observation that several components of a robot ask
+about is seen once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.flow_policy import STEP_S, from_network
+from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.panda import Look, PandaBackend
+from rosa_server.models.vla.cache import Cache
+from rosa_server.models.vla.config import SHIPPED
+from rosa_server.models.vla.network import VlaNetwork
+from rosa_server.models.vla.speech import ROLES, VERDICTS, Speech, ask, plan, shares
+
+WEIGHTS_FILE = "panda_vla.safetensors"
+SAFE_CERTAINTY = 0.8  # "safe" is said only when at least so sure: unsafe when in doubt
+VERDICT_CERTAINTY = 0.8  # "done" and "failed" as well: ongoing when in doubt
+
+
+class VlaBackend(PandaBackend[VlaNetwork]):
+    """Answers by role: `actions` `(16, 8)` with `step_s`, a `text`, or a `verdict`."""
+
+    memory_mb = 120.0
+
+    def __init__(
+        self,
+        weights: str = "",
+        roles: Mapping[str, str] | None = None,
+        safe_certainty: float = SAFE_CERTAINTY,
+        verdict_certainty: float = VERDICT_CERTAINTY,
+        seed: int = 0,
+        flow_steps: int = 8,
+        device: str = "cpu",
+    ) -> None:
+        """`weights`: a safetensors path, default the shipped ones; its words lie beside it (`NAME.words.json`).
+
+        `roles`: component name -> role, for components that are not named as their role.
+        """
+        for name, certainty in (
+            ("safe_certainty", safe_certainty),
+            ("verdict_certainty", verdict_certainty),
+        ):
+            if not 0.5 <= certainty < 1.0:
+                raise ValueError(f"{name}: expected a number in [0.5, 1), got {certainty}")
+        for component, role in (roles or {}).items():
+            if role not in ROLES:
+                raise ValueError(f"roles.{component}: expected one of {', '.join(ROLES)}, got {role!r}")
+        super().__init__(lambda: VlaNetwork(SHIPPED), weights, WEIGHTS_FILE, device)
+        self._roles = {role: role for role in ROLES} | dict(roles or {})
+        self._safe_certainty, self._verdict_certainty = safe_certainty, verdict_certainty
+        self._seed, self._flow_steps = seed, flow_steps
+        self._speech: Speech | None = None
+
+    def load(self) -> None:
+        """Read the weights and the words."""
+        super().load()
+        self._speech = Speech.read(self._path.with_suffix(".words.json"))
+
+    @property
+    def speech(self) -> Speech:
+        """Raises `RuntimeError` before `load()`."""
+        if self._speech is None:
+            raise RuntimeError("VlaBackend: call load() before infer()")
+        return self._speech
+
+    def role_of(self, component: str) -> str:
+        """What a component is answered. Raises `ValueError` for one whose role is not known."""
+        if component not in self._roles:
+            known = ", ".join(ROLES)
+            raise ValueError(f"component {component!r} has no role: give it one of {known} in options.roles")
+        return self._roles[component]
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        """One answer per input: one pass over the pictures, one over all prompts, then each role's own decoding."""
+        look = self.look(batch)
+        roles = [self.role_of(one.component) for one in batch]
+        questions = [self.speech.question(role, one.prompt) for role, one in zip(roles, batch, strict=True)]
+        answers: list[ModelOutput] = [ModelOutput()] * len(batch)
+        with torch.inference_mode():
+            last, cache = ask(self.network, self._observed(batch, look), questions)
+            for role in dict.fromkeys(roles):
+                rows = [row for row, one in enumerate(roles) if one == role]
+                for row, answer in zip(
+                    rows, self._answers(role, rows, last[rows], cache.take(rows), look), strict=True
+                ):
+                    answers[row] = answer
+        return answers
+
+    def warm_up(self) -> None:
+        """One pass of one input, and of a full batch of each role."""
+        blank = {name: np.zeros((*size, 3), np.uint8) for name, size in self.input_spec.images.items()}
+        state = {name: np.zeros(length, np.float32) for name, length in self.input_spec.state.items()}
+        for role in ROLES:
+            component = next(name for name, known in self._roles.items() if known == role)
+            one = ModelInput(component, images=blank, state=state)
+            for size in (1, self.max_batch):
+                self.infer([one] * size)
+
+    def close(self) -> None:
+        """Forget the network and its words."""
+        self._speech = None
+        super().close()
+
+    def _observed(self, batch: Sequence[ModelInput], look: Look) -> Cache:
+        """A row for each input; equal observations are seen once."""
+        first: dict[tuple[bytes, ...], int] = {}
+        rows = []
+        for one in batch:
+            seen = [one.images[name] for name in self.input_spec.images]
+            seen += [one.state[name] for name in self.input_spec.state]
+            rows.append(first.setdefault(tuple(value.tobytes() for value in seen), len(rows)))
+        different = sorted(set(rows))
+        cache = self.network.prefill(
+            self.network.observe([one[different] for one in look.pictures], look.told[different])
+        )
+        return cache if len(different) == len(rows) else cache.take([different.index(row) for row in rows])
+
+    def _answers(
+        self, role: str, rows: list[int], last: Tensor, cache: Cache, look: Look
+    ) -> list[ModelOutput]:
+        if role in VERDICTS:
+            probabilities = shares(self.network, last, self.speech, role).cpu().numpy()
+            return [ModelOutput(verdict=self._verdict(role, one)) for one in probabilities]
+        if role == "system2":
+            return [ModelOutput(text=text) for text in plan(self.network, last, cache, self.speech)]
+        return self._act(rows, cache, look)
+
+    def _verdict(self, role: str, probabilities: np.ndarray) -> str:
+        words = VERDICTS[role]
+        if role == "safety":
+            return words[0] if probabilities[0] >= self._safe_certainty else words[1]
+        best = int(probabilities.argmax())
+        return words[best] if probabilities[best] >= self._verdict_certainty else words[0]
+
+    def _act(self, rows: list[int], cache: Cache, look: Look) -> list[ModelOutput]:
+        config = self.network.config
+        # The same noise for every request: an answer does not depend on who else is in the batch.
+        noise = torch.randn(
+            1, config.horizon, config.action_dim, generator=torch.Generator().manual_seed(self._seed)
+        )
+        noise = noise.expand(len(rows), -1, -1).to(self._device)
+        chunk = self.network.sample(cache, noise, self._flow_steps).cpu().numpy()
+        path = from_network(chunk, look.tool_m[rows])
+        joints = inverse_path(path[..., :3], look.q_rad[rows])
+        actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
+        step_s = np.array([STEP_S], np.float32)
+        return [ModelOutput(arrays={"actions": one, "step_s": step_s}) for one in actions]

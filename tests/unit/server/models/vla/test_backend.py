@@ -1,0 +1,146 @@
+"""The backend with random weights: roles, mixed batches, shared observations, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from rosa_server.models.backend import ModelInput
+from rosa_server.models.registry import BackendError, create
+from rosa_server.models.vision import save_weights
+from rosa_server.models.vla.backend import VlaBackend
+from rosa_server.models.vla.network import VlaNetwork
+from rosa_server.models.vla.speech import VERDICTS, Speech
+from rosa_server.models.vla.tokenizer import END, Tokenizer
+
+PLANS = tuple(
+    [
+        f"put the {colour} block into the {side} bin"
+        for colour in ("red", "blue")
+        for side in ("left", "right")
+    ]
+    + ["all done"]
+)
+RULE = "red goes left, the rest goes right"
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Random weights with words that fit them."""
+    path = tmp_path_factory.mktemp("vla") / "random.safetensors"
+    torch.manual_seed(5)
+    save_weights(VlaNetwork(), path, {})
+    verdicts = [word for words in VERDICTS.values() for word in words]
+    Speech(Tokenizer.train([*PLANS, *verdicts] * 5, 400), PLANS).write(path.with_suffix(".words.json"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def backend(weights):
+    made = VlaBackend(str(weights))
+    made.load()
+    return made
+
+
+def looks(count):
+    rng = np.random.default_rng(3)
+    for number in range(count):
+        yield ModelInput(
+            "system1",
+            images={name: rng.integers(0, 256, (96, 96, 3), dtype=np.uint8) for name in ("front", "wrist")},
+            state={
+                "joint_position": np.array([0.1 * number, -0.2, 0.0, -2.3, 0.0, 2.1, 0.8], np.float32),
+                "gripper_width": np.array([0.04], np.float32),
+            },
+        )
+
+
+def asks(look):
+    return [
+        replace(look, component="system1", prompt="put the red block into the left bin"),
+        replace(look, component="system2", prompt=RULE),
+        replace(look, component="safety", prompt="is the workcell safe?"),
+        replace(look, component="monitor"),
+    ]
+
+
+def test_each_role_answers_in_its_own_way(backend):
+    (look,) = looks(1)
+    acts, plans, safety, progress = backend.infer(asks(look))
+    assert acts.arrays["actions"].shape == (16, 8) and acts.arrays["actions"].dtype == np.float32
+    assert acts.arrays["step_s"] == pytest.approx(0.05)
+    assert plans.text in PLANS and not plans.verdict and not plans.arrays
+    assert safety.verdict in VERDICTS["safety"]
+    assert progress.verdict in VERDICTS["monitor"]
+
+
+def test_a_mixed_batch_answers_as_one_by_one(backend):
+    batch = [ask for look in looks(3) for ask in asks(look)]
+    for one, together in zip(batch, backend.infer(batch), strict=True):
+        (alone,) = backend.infer([one])
+        assert (alone.verdict, alone.text) == (together.verdict, together.text)
+        if one.component == "system1":
+            np.testing.assert_allclose(alone.arrays["actions"], together.arrays["actions"], atol=1e-3)
+
+
+def test_components_that_ask_about_one_observation_share_what_is_seen(backend, monkeypatch):
+    rows = []
+    observe = VlaNetwork.observe
+    monkeypatch.setattr(
+        VlaNetwork, "observe", lambda self, seen, told: rows.append(len(told)) or observe(self, seen, told)
+    )
+    backend.infer([ask for look in looks(2) for ask in asks(look)])
+    assert rows == [2]
+
+
+def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend):
+    assert backend._verdict("safety", np.array([0.79, 0.21])) == "unsafe"
+    assert backend._verdict("safety", np.array([0.81, 0.19])) == "safe"
+    assert backend._verdict("monitor", np.array([0.2, 0.79, 0.01])) == "ongoing"
+    assert backend._verdict("monitor", np.array([0.1, 0.85, 0.05])) == "done"
+    assert backend._verdict("monitor", np.array([0.1, 0.05, 0.85])) == "failed"
+
+
+def test_a_role_may_have_another_component_name(weights, backend):
+    named = VlaBackend(str(weights), roles={"guard": "safety"})
+    named.load()
+    (look,) = looks(1)
+    assert named.infer([replace(look, component="guard")])[0].verdict in VERDICTS["safety"]
+    with pytest.raises(ValueError, match=r"'guard' has no role.*options\.roles"):
+        backend.infer([replace(look, component="guard")])
+    with pytest.raises(BackendError, match=r"roles\.guard: expected one of system1"):
+        create("vla", roles={"guard": "watchman"})
+
+
+def test_a_prompt_that_is_too_long_is_refused(backend):
+    (look,) = looks(1)
+    with pytest.raises(ValueError, match="tokens came"):
+        backend.infer([replace(look, prompt="xyz " * 100)])
+
+
+def test_plans_are_completed_from_any_beginning(backend):
+    speech = backend.speech
+    said = speech.answer(PLANS[0])
+    for begun in range(len(said)):
+        assert said[begun] in speech.next_tokens(said[:begun])
+    assert said[-1] == END and speech.next_tokens(said) == []
+    assert speech.next_tokens([1, 2]) == []
+
+
+def test_words_that_do_not_fit_are_refused(weights, tmp_path):
+    copy = tmp_path / "w.safetensors"
+    copy.write_bytes(weights.read_bytes())
+    words = copy.with_suffix(".words.json")
+    with pytest.raises(FileNotFoundError, match="make train"):
+        VlaBackend(str(copy)).load()
+    for text, why in (("{}", "not a model's words"), ('{"merges": [], "plans": ["x"]}', "not one token")):
+        words.write_text(text)
+        with pytest.raises(BackendError, match=why):
+            VlaBackend(str(copy)).load()
+
+
+def test_it_warms_up_every_role(backend):
+    backend.warm_up()
