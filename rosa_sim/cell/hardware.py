@@ -11,6 +11,8 @@ import yaml
 
 from rosa_contract.robot import JointLimits
 
+PICK_PLACE, SORT_PARTS = "pick_place", "sort_parts"
+SCENE_FILES = {PICK_PLACE: "scene.yaml", SORT_PARTS: "sort_parts.yaml"}
 CONTROL_RATE_HZ = 100.0  # the arm driver's control loop, in the simulated cell
 
 
@@ -27,9 +29,11 @@ def panda() -> dict[str, Any]:
 
 
 @cache
-def cell() -> dict[str, Any]:
-    """`scene.yaml`: table, mat, bin, cube, distractors, cameras, lights."""
-    return _read("scene.yaml")
+def cell(scene: str = PICK_PLACE) -> dict[str, Any]:
+    """A scene's file: table, mat, bins, blocks, cameras, lights. Raises `ValueError` for an unknown scene."""
+    if scene not in SCENE_FILES:
+        raise ValueError(f"unknown scene {scene!r}: known are {', '.join(SCENE_FILES)}")
+    return _read(SCENE_FILES[scene])
 
 
 def panda_limits() -> JointLimits:

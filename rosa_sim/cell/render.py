@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from rosa_sim.cell.gl import BACKEND, cannot_render  # before mujoco
 
 import mujoco  # isort: skip
 
+from rosa_sim.cell.hardware import PICK_PLACE
 from rosa_sim.cell.scene import load_model
-from rosa_sim.cell.variation import Change, Variation, unchanged
+from rosa_sim.cell.scenes import SCENES
+from rosa_sim.cell.variation import Change, unchanged
 
 Image = NDArray[np.uint8]
 CAMERAS = ("front", "wrist", "overview")
@@ -22,7 +24,12 @@ CAMERAS = ("front", "wrist", "overview")
 class SceneRenderer:
     """Renders states of a `World`, in this or another process. One instance per thread; `close()` it."""
 
-    def __init__(self, cameras: Mapping[str, tuple[int, int]], change: Change = unchanged) -> None:
+    def __init__(
+        self,
+        cameras: Mapping[str, tuple[int, int]],
+        change: Change = unchanged,
+        scene: str = PICK_PLACE,
+    ) -> None:
         """`cameras`: name -> (width, height) in pixels, names from `CAMERAS`.
 
         `change`: how every cell looks different from what its seed says.
@@ -31,7 +38,8 @@ class SceneRenderer:
         if unknown:
             raise ValueError(f"SceneRenderer: unknown cameras {unknown}; the cell has {', '.join(CAMERAS)}")
         self._cameras = dict(cameras)
-        self._model = load_model()
+        self._model = load_model(scene)
+        self._variation = SCENES[scene].variation
         self._data = mujoco.MjData(self._model)
         self._change = change
         self._seed: int | None = None
@@ -45,16 +53,32 @@ class SceneRenderer:
             self.close()
             raise cannot_render(error) from error
 
-    def render(self, seed: int, qpos: ArrayLike) -> dict[str, Image]:
-        """Each camera's picture `(height, width, 3)` RGB of the cell of `seed` at `qpos` `(nq,)`."""
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The model as it was rendered last."""
+        return self._model
+
+    @property
+    def data(self) -> mujoco.MjData:
+        """The kinematics of what was rendered last."""
+        return self._data
+
+    def render(
+        self, seed: int, qpos: ArrayLike, touch_up: Callable[[mujoco.MjModel], None] = lambda model: None
+    ) -> dict[str, Image]:
+        """Each camera's picture `(height, width, 3)` RGB of the cell of `seed` at `qpos` `(nq,)`.
+
+        `touch_up` may write into the model what the next call for this seed shall not undo.
+        """
         q = np.asarray(qpos, dtype=np.float64)
         if q.shape != (self._model.nq,):
             raise ValueError(
                 f"SceneRenderer.render: expected qpos of shape ({self._model.nq},), got {q.shape}"
             )
         if seed != self._seed:
-            self._change(Variation.of(seed)).apply(self._model)
+            self._change(self._variation(seed)).apply(self._model)
             self._seed = seed
+        touch_up(self._model)
         self._data.qpos[:] = q
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)

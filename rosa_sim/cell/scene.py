@@ -1,7 +1,8 @@
-"""The MuJoCo model of the cell: a Panda with its hand, a table, a bin, a cube and three distractors.
+"""The MuJoCo model of a scene: a Panda with its hand, and what stands around it.
 
 The arm's geometry comes from the `dm-robotics-panda` wheel (Apache-2.0). Its visual meshes have 134k faces, so they
-are decimated once into a cache: `python -m rosa_sim.cell.scene`. What differs between seeds is in `variation.py`.
+are decimated once into a cache: `python -m rosa_sim.cell.scene`. What the scenes are is in
+`scenes.py`; what differs between the seeds of one is in its `Variation`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import mujoco
-import numpy as np
 
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.hardware import PICK_PLACE, cell
+from rosa_sim.cell.mjcf import camera, part
+from rosa_sim.cell.scenes import SCENES
 
 CACHE_VERSION = "1"  # raise it when the decimation or the files below change
-DISTRACTORS = ("cylinder", "sphere", "disc")
 _FACES = {"hand": 900, "finger": 250} | {f"link{i}": 900 for i in range(8)}
 _ARM_SERVO = [(6000.0, 500.0)] * 4 + [(3000.0, 250.0)] * 3  # (stiffness, damping): ours, not identified
 
@@ -84,24 +84,24 @@ def _wheel_assets() -> Path:
 
 
 @cache
-def scene_xml() -> str:
-    """The whole cell as MJCF."""
+def scene_xml(scene: str = PICK_PLACE) -> str:
+    """A whole scene as MJCF."""
+    c = cell(scene)
     folder = ensure_scene_cache()
-    root = ET.fromstring(_CELL.format(meshes=folder, step=cell()["physics_step_s"]))
-    asset, world, actuator = _part(root, "asset"), _part(root, "worldbody"), _part(root, "actuator")
+    root = ET.fromstring(_CELL.format(meshes=folder, step=c["physics_step_s"]))
+    asset, world, actuator = part(root, "asset"), part(root, "worldbody"), part(root, "actuator")
     for name in _FACES:
         ET.SubElement(asset, "mesh", name=name, file=f"{name}.stl", inertia="shell")
     arm, hand = ET.parse(folder / "panda.xml").getroot(), ET.parse(folder / "panda_hand.xml").getroot()
-    base, hand_body = _part(arm, "worldbody/body"), _part(hand, "worldbody/body")
+    base, hand_body = part(arm, "worldbody/body"), part(hand, "worldbody/body")
     for body in (base, hand_body):
         _clean(body)
     flange = base.find(".//body[@name='panda_link8']")
     assert flange is not None
     hand_body.set("quat", "0.9238795 0 0 -0.3826834")  # -45 degrees about z
-    wrist = cell()["cameras"]["wrist"]
-    hand_body.append(_camera("wrist", wrist))
-    box = {"type": "box", "pos": "0 0 0.033", "size": "0.03 0.1 0.032", "group": "5"}
-    ET.SubElement(hand_body, "geom", name="hand_collision", **box)
+    hand_body.append(camera("wrist", c["cameras"]["wrist"]))
+    palm = {"type": "box", "pos": "0 0 0.033", "size": "0.03 0.1 0.032", "group": "5"}
+    ET.SubElement(hand_body, "geom", name="hand_collision", **palm)
     flange.append(hand_body)
     world.append(base)
     for equality in hand.findall("equality"):
@@ -116,23 +116,14 @@ def scene_xml() -> str:
     ET.SubElement(
         actuator, "position", name="gripper", tendon="split", kp="3000", kv="120", forcerange="-60 60"
     )
-    for part in _pieces():
-        world.append(part)
+    for piece in SCENES[scene].pieces():
+        world.append(piece)
     return ET.tostring(root, encoding="unicode")
 
 
-def load_model() -> mujoco.MjModel:
-    """Compile the cell (about 0.3 s)."""
-    return mujoco.MjModel.from_xml_string(scene_xml())
-
-
-def look_at(position: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Camera axes at `position` (3,) looking at `target` (3,): rotation (3, 3) with columns right, up, backwards."""
-    backwards = (position - target) / np.linalg.norm(position - target)
-    hint = np.array([0.0, 0.0, 1.0]) if abs(backwards[2]) < 0.95 else np.array([1.0, 0.0, 0.0])
-    right = np.cross(hint, backwards)
-    right /= np.linalg.norm(right)
-    return np.stack([right, np.cross(backwards, right), backwards], axis=1)
+def load_model(scene: str = PICK_PLACE) -> mujoco.MjModel:
+    """Compile a scene (about 0.3 s)."""
+    return mujoco.MjModel.from_xml_string(scene_xml(scene))
 
 
 def _clean(body: ET.Element) -> None:
@@ -156,83 +147,6 @@ def _clean(body: ET.Element) -> None:
             parent.remove(site)
     for site in body.iter("site"):
         site.set("group", "5")  # not drawn
-
-
-def _pieces() -> list[ET.Element]:
-    c = cell()
-    (x0, x1), (y0, y1) = c["table"]["x"], c["table"]["y"]
-    thick = c["table"]["thickness"]
-    table = _box(
-        "table", ((x0 + x1) / 2, (y0 + y1) / 2, -thick / 2), ((x1 - x0) / 2, (y1 - y0) / 2, thick / 2)
-    )
-    table.set("material", "table")
-    (x0, x1), (y0, y1) = c["mat"]["x"], c["mat"]["y"]
-    mat = _box("mat", ((x0 + x1) / 2, (y0 + y1) / 2, 0.0), ((x1 - x0) / 2, (y1 - y0) / 2, 0.0006))
-    for key, value in {"contype": "0", "conaffinity": "0", "material": "mat"}.items():
-        mat.set(key, value)
-    floor = ET.Element(
-        "geom",
-        name="floor",
-        type="plane",
-        pos=f"0 0 {c['table']['floor_z']}",
-        size="3 3 0.1",
-        material="floor",
-    )
-    b = c["bin"]
-    inner, wall, height = b["inner_half_size"], b["wall"], b["height"]
-    bin_body = ET.Element("body", name="bin", pos="0.5 0.3 0")
-    for name, sx, sy in (("x0", -1, 0), ("x1", 1, 0), ("y0", 0, -1), ("y1", 0, 1)):
-        at = ((inner + wall / 2) * sx, (inner + wall / 2) * sy, height / 2)
-        size = (wall / 2 if sx else inner + wall, wall / 2 if sy else inner + wall, height / 2)
-        bin_body.append(_box(f"bin_{name}", at, size, material="bin"))
-    bin_body.append(_box("bin_floor", (0, 0, 0.001), (inner, inner, 0.001), material="bin"))
-    cameras = [_camera(name, c["cameras"][name]) for name in ("front", "overview")]
-    return [table, mat, floor, bin_body, *cameras, *_loose_objects()]
-
-
-def _loose_objects() -> list[ET.Element]:
-    """The cube and the distractors: free bodies, in this order in qpos."""
-    c = cell()
-    half = c["cube"]["half_size"]
-    cube = ET.Element("body", name="cube", pos="0.5 0 0.02")
-    ET.SubElement(cube, "freejoint", name="cube")
-    cube.append(_box("cube", (0, 0, 0), (half, half, half), mass=str(c["cube"]["mass_kg"]), condim="4"))
-    cube[-1].set("friction", "1.2 0.02 0.001")
-    bodies = [cube]
-    for number, name in enumerate(DISTRACTORS):
-        shape = c["distractors"][name]
-        body = ET.Element("body", name=name, pos=f"2 {number} -0.6")
-        ET.SubElement(body, "freejoint", name=name)
-        kind = "sphere" if name == "sphere" else "cylinder"
-        size = f"{shape['radius']}" + (f" {shape['half_height']}" if kind == "cylinder" else "")
-        rolling = {"condim": "6", "friction": "0.9 0.02 0.005"}
-        ET.SubElement(body, "geom", name=name, type=kind, size=size, mass="0.04", **rolling)
-        bodies.append(body)
-    return bodies
-
-
-def _camera(name: str, camera: dict[str, Any]) -> ET.Element:
-    position = np.array(camera["position"])
-    axes = look_at(position, np.array(camera["look_at"]))
-    xyaxes = _numbers(np.concatenate([axes[:, 0], axes[:, 1]]))
-    return ET.Element(
-        "camera", name=name, pos=_numbers(position), xyaxes=xyaxes, fovy=str(camera["fovy_deg"])
-    )
-
-
-def _box(name: str, at: Any, half: Any, **more: str) -> ET.Element:
-    return ET.Element("geom", name=name, type="box", pos=_numbers(at), size=_numbers(half), **more)
-
-
-def _numbers(values: Any) -> str:
-    return " ".join(f"{float(value):.6g}" for value in values)
-
-
-def _part(root: ET.Element, path: str) -> ET.Element:
-    found = root.find(path)
-    if found is None:
-        raise ValueError(f"MJCF of dm-robotics-panda has no <{path}>: expected version 0.4.8")
-    return found
 
 
 _CELL = """

@@ -3,35 +3,60 @@
 from __future__ import annotations
 
 import colorsys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from rosa_sim.cell.hardware import cell, panda
-from rosa_sim.cell.scene import DISTRACTORS, look_at
+from rosa_sim.cell.mjcf import look_at
+from rosa_sim.cell.pieces import DISTRACTORS
 
 Vector = NDArray[np.float64]
 HEADLIGHT = 0.3  # the same in every cell
 
 
-@dataclass(frozen=True)
-class Variation:
-    """One seed's cell. Lengths in m, angles in rad, colours RGB 0..1."""
+@dataclass(frozen=True, kw_only=True)
+class CellVariation(ABC):
+    """One seed's cell of a scene: how it is lit and seen. Lengths in m, angles in rad, colours RGB 0..1."""
 
     seed: int
-    cube_xy: Vector  # (2,)
-    cube_yaw: float
-    bin_xy: Vector  # (2,)
-    distractors: dict[str, Vector]  # name -> (x, y); absent ones are parked out of sight
-    colours: dict[str, Vector]  # geom or material -> (3,)
     light_direction: Vector  # (3,)
     key_diffuse: float
     fill: float
     headlight: float
     cameras: dict[str, tuple[Vector, Vector]]  # name -> position (3,), look_at (3,)
+
+    @abstractmethod
+    def apply(self, model: mujoco.MjModel) -> None:
+        """Write everything but the movable state into `model`."""
+
+    @abstractmethod
+    def initial_qpos(self, model: mujoco.MjModel) -> Vector:
+        """`(nq,)`: arm at home, gripper open, objects at their places."""
+
+    def apply_light(self, model: mujoco.MjModel) -> None:
+        """Write the lights into `model`."""
+        light = model.light("key")
+        light.dir[:] = self.light_direction / np.linalg.norm(self.light_direction)
+        light.diffuse[:] = self.key_diffuse
+        model.vis.headlight.ambient[:] = self.fill
+        model.vis.headlight.diffuse[:] = self.headlight
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variation(CellVariation):
+    """The pick-and-place cell."""
+
+    cube_xy: Vector  # (2,)
+    cube_yaw: float
+    bin_xy: Vector  # (2,)
+    distractors: dict[str, Vector]  # name -> (x, y); absent ones are parked out of sight
+    colours: dict[str, Vector]  # geom or material -> (3,)
 
     @staticmethod
     def of(seed: int) -> Variation:
@@ -68,7 +93,6 @@ class Variation:
         )
 
     def apply(self, model: mujoco.MjModel) -> None:
-        """Write everything but the movable state into `model`."""
         model.body("bin").pos[:2] = self.bin_xy
         for name in ("cube", *DISTRACTORS):
             model.geom(name).rgba[:3] = self.colours[name]
@@ -76,18 +100,13 @@ class Variation:
             material = model.material(name)
             base = _BASE_COLOURS.setdefault(name, material.rgba[:3].copy())
             material.rgba[:3] = np.clip(base * self.colours[name], 0, 1)
-        light = model.light("key")
-        light.dir[:] = self.light_direction / np.linalg.norm(self.light_direction)
-        light.diffuse[:] = self.key_diffuse
-        model.vis.headlight.ambient[:] = self.fill
-        model.vis.headlight.diffuse[:] = self.headlight
+        self.apply_light(model)
         for name, (position, target) in self.cameras.items():
             camera = model.camera(name)
             camera.pos[:] = position
             mujoco.mju_mat2Quat(camera.quat, look_at(position, target).flatten())
 
     def initial_qpos(self, model: mujoco.MjModel) -> Vector:
-        """`(nq,)`: arm at home, gripper open, objects at their places."""
         c = cell()
         qpos = np.asarray(model.qpos0).copy()
         qpos[:7] = panda()["home_rad"]
@@ -107,10 +126,11 @@ class Variation:
         return qpos
 
 
-Change = Callable[[Variation], Variation]  # how a cell looks; what lies where stays as it is
+Cell = TypeVar("Cell", bound=CellVariation)
+Change = Callable[[Any], Any]  # of a cell's look, `Cell` to the same `Cell`; what lies where stays as it is
 
 
-def unchanged(cell: Variation) -> Variation:
+def unchanged(cell: Cell) -> Cell:
     """The cell as the models were trained on it."""
     return cell
 
@@ -133,7 +153,7 @@ def with_light(factor: float) -> Change:
 def with_camera_moved(distance_m: float) -> Change:
     """The front camera shifted, looking in the same direction as before; which way is drawn from the seed."""
 
-    def change(cell: Variation) -> Variation:
+    def change(cell: Cell) -> Cell:
         way = np.random.default_rng([20_261, cell.seed]).normal(size=3)
         shift = distance_m * way / np.linalg.norm(way)
         position, target = cell.cameras["front"]

@@ -20,8 +20,8 @@ from rosa_server.models.picture_range import vivid_pixels
 from rosa_server.models.task_monitor import TaskMonitorBackend
 from rosa_server.models.vision import IMAGE_SIZE, WEIGHTS_DIR
 from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.mjcf import look_at
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.cell.scene import look_at
 from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS, Recorder, done_look, single_look
 from rosa_sim.training.fit import MONITOR_FILE

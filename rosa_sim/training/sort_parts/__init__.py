@@ -1,0 +1,1 @@
+"""The data, and the training, of the model that sorts parts."""

@@ -1,0 +1,160 @@
+"""One look at the sorting cell with everything that is known about it: what a robot would send, and the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_server.models.kinematics import forward
+from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.sort_parts.expert import subtask_chunk
+from rosa_sim.cell.sort_parts.names import BINS, COLOURS
+from rosa_sim.cell.sort_parts.variation import apply_hand, draw_hand
+from rosa_sim.cell.sort_parts.world import SortWorld
+from rosa_sim.training.collect import POLICY_CAMERAS, through_jpeg
+from rosa_sim.training.sort_parts.words import ALL_LEFT, OUTCOMES, Subtask, next_subtask, rule_of
+
+Vector = NDArray[np.float64]
+KEYPOINTS = (*COLOURS, *(f"{name} bin" for name in BINS), "hand", "tool")
+HAND_SHARE = 0.34  # of looks with a hand in or near the picture
+_NEAR_EDGE_M = 0.02  # no hand stands closer to the workcell's edge: what it is there, no picture says
+_DRAWN_GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)
+
+
+class Recorder:
+    """Renders and labels states of a world. `rows`: what was recorded so far."""
+
+    def __init__(self, world: SortWorld, renderer: SceneRenderer, rng: np.random.Generator) -> None:
+        self._world, self._renderer, self._rng = world, renderer, rng
+        self.rows: list[dict[str, Any]] = []
+
+    def record(self, subtask: Subtask, rule: int, settled: bool) -> None:
+        """One look, with a hand or without; `settled` when the arm stands still as when a robot sends its pictures."""
+        world, rng = self._world, self._rng
+        with_hand = rng.random() < HAND_SHARE
+        # A hand of its own per look, not the one that the seed gives the cell.
+        hand = draw_hand(rng)
+        world.place_hand(hand_place(hand.inside, hand.way_in, rng) if with_hand else None)
+        pictures = self._renderer.render(world.seed, world.qpos, lambda model: apply_hand(model, hand))
+        quality = int(rng.integers(85, 96))
+        plan = next_subtask(rule, world.blocks)
+        q = world.joint_position
+        nowhere = np.full(3, np.nan)
+        present = world.hand_position
+        points = keypoints(world)
+        data = self._renderer.data
+        self.rows.append(
+            {
+                "front": through_jpeg(pictures["front"], quality),
+                "wrist": through_jpeg(pictures["wrist"], quality),
+                "joint_position": q.astype(np.float32),
+                "gripper_width": np.float32(world.gripper_width),
+                "tool": forward(q)[0].astype(np.float32),
+                "chunk": subtask_chunk(world, *subtask),
+                "colour": np.int64(subtask[0]),
+                "bin": np.int64(subtask[1]),
+                "rule": np.int64(rule),
+                "plan": np.array(plan if plan is not None else (-1, -1), dtype=np.int64),
+                "safe": np.bool_(world.safe),
+                "outcome": np.int64(OUTCOMES.index(world.outcome(*subtask))),
+                "settled": np.bool_(settled),
+                "seed": np.int64(world.seed),
+                "block_xyz": world.block_positions.astype(np.float32),
+                "block_colour": world.variation.block_colour,
+                "bin_xy": world.bin_positions.astype(np.float32),
+                "hand_xyz": (nowhere if present is None else present).astype(np.float32),
+                "pixels_front": pixels(self._renderer.model, data, "front", points),
+                "pixels_wrist": pixels(self._renderer.model, data, "wrist", points),
+            }
+        )
+        world.place_hand(None)
+
+
+def make_renderer() -> SceneRenderer:
+    """The cameras of the policy in the sorting cell."""
+    return SceneRenderer(POLICY_CAMERAS, scene=SORT_PARTS)
+
+
+def draw_rule(rng: np.random.Generator, present: NDArray[np.int64]) -> int:
+    """A rule about the colours that are present, sometimes naming one that is not."""
+    kind = rng.random()
+    if kind < 0.06:
+        return ALL_LEFT
+    left = [int(colour) for colour in present if rng.random() < 0.45]
+    if kind > 0.75:
+        absent = [colour for colour in range(len(COLOURS)) if colour not in present]
+        left.append(int(rng.choice(absent)))
+    return rule_of(left)
+
+
+def draw_subtask(rng: np.random.Generator, world: SortWorld, rule: int) -> Subtask:
+    """Any block into any bin, or what the rule says is next."""
+    plan = next_subtask(rule, world.blocks)
+    if plan is not None and rng.random() < 0.4:
+        return plan
+    return int(rng.choice(world.variation.block_colour)), int(rng.integers(len(BINS)))
+
+
+def hand_place(inside: Vector, way_in: Vector, rng: np.random.Generator) -> Vector:
+    """Where on its way a hand is seen `(3,)`: mostly inside the workcell, else outside of it, near the edge or not."""
+    reach = rng.uniform(0.0, 0.32) if rng.random() < 0.55 else 0.0
+    zone = cell(SORT_PARTS)["workcell"]
+    for _ in range(100):
+        place = inside - np.array([*(reach * way_in), 0.0])
+        gaps = [min(place[i] - zone[axis][0], zone[axis][1] - place[i]) for i, axis in enumerate("xy")]
+        if abs(min(gaps)) > _NEAR_EDGE_M:
+            return np.asarray(place)
+        reach = rng.uniform(0.0, 0.32)
+    return inside
+
+
+def keypoints(world: SortWorld) -> NDArray[np.float64]:
+    """The points of `KEYPOINTS` in the world `(12, 3)` m, nan for what the cell does not have."""
+    points = np.full((len(KEYPOINTS), 3), np.nan)
+    points[world.variation.block_colour] = world.block_positions
+    points[8:10] = np.concatenate([world.bin_positions, np.full((2, 1), 0.002)], axis=1)
+    if world.hand_position is not None:
+        points[10] = world.hand_position
+    points[11] = world.tool_position
+    return points
+
+
+def pixels(
+    model: mujoco.MjModel, data: mujoco.MjData, camera: str, points: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """`points` `(n, 3)` in the picture of a square `camera` `(n, 3)`: u to the right, v down, 0..1, and visible 0/1.
+
+    Invisible: outside the picture, behind the camera, or behind something else. `data` needs its kinematics.
+    """
+    number = model.camera(camera).id
+    position, axes = data.cam_xpos[number], data.cam_xmat[number].reshape(3, 3)
+    seen = (points - position) @ axes  # x right, y up, z backwards
+    depth = -seen[:, 2]
+    half = np.tan(np.radians(model.cam_fovy[number]) / 2)
+    out = np.zeros((len(points), 3), dtype=np.float32)
+    for row, point in enumerate(points):
+        if not np.isfinite(point).all() or depth[row] < 0.01:
+            continue
+        u, v = 0.5 + seen[row, 0] / depth[row] / half / 2, 0.5 - seen[row, 1] / depth[row] / half / 2
+        out[row, :2] = np.clip((u, v), -1.0, 2.0)
+        if 0 <= u <= 1 and 0 <= v <= 1:
+            distance = float(np.linalg.norm(point - position))
+            hit = mujoco.mj_ray(
+                model,
+                data,
+                position,
+                (point - position) / distance,
+                _DRAWN_GROUPS,
+                1,
+                -1,
+                np.zeros(1, np.int32),
+            )
+            out[row, 2] = float(hit < 0 or hit > distance - _THICK_M)
+    return out
+
+
+_THICK_M = 0.036  # half a block's diagonal: the ray ends on its surface, the point is its middle

@@ -1,0 +1,74 @@
+"""The expert sorts by a rule through the same setpoint filter as the robot, and puts down what it holds by mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rosa_server.models.kinematics import inverse_path
+from rosa_sim.cell.rollout import SynchronousArm
+from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
+from rosa_sim.cell.sort_parts.names import BLOCKS
+from rosa_sim.cell.sort_parts.world import SortWorld
+from rosa_sim.training.sort_parts.words import Subtask, next_subtask, rule_of
+
+
+def play(arm: SynchronousArm, world: SortWorld, subtask: Subtask) -> None:
+    chunk = subtask_chunk(world, *subtask)
+    joints = inverse_path(chunk[None, :, :3], world.joint_position[None])[0]
+    arm.play(np.concatenate([joints, chunk[:, 3:]], axis=1))
+    arm.wait()
+
+
+def test_it_sorts_at_least_nineteen_of_twenty_cells():
+    world, rng, good = SortWorld(0), np.random.default_rng(0), 0
+    for seed in range(20):
+        world.reset(seed)
+        arm = SynchronousArm(world)
+        rule = rule_of(rng.permutation(world.variation.block_colour)[: rng.integers(0, 4)].tolist())
+        subtask: Subtask | None = None
+        for _ in range(45):
+            subtask = next_subtask(rule, world.blocks) or subtask
+            assert subtask is not None
+            play(arm, world, subtask)
+            if world.sorted_by(rule):
+                good += 1
+                break
+    assert good >= 19
+
+
+def test_it_does_only_what_the_subtask_says():
+    world = SortWorld(7)
+    arm = SynchronousArm(world)
+    colour = int(world.variation.block_colour[2])
+    others = world.block_positions[:2]
+    for _ in range(14):
+        play(arm, world, (colour, 1))
+    assert world.outcome(colour, 1) == "done"
+    np.testing.assert_allclose(world.block_positions[:2], others, atol=0.003)
+
+
+def test_it_puts_the_wrong_block_back_on_the_mat_and_takes_the_right_one():
+    world = SortWorld(8)
+    arm = SynchronousArm(world)
+    wrong, right = (int(colour) for colour in world.variation.block_colour[:2])
+    for _ in range(14):
+        play(arm, world, (wrong, 0))
+        if world.block(wrong).place == "hand":
+            break
+    assert world.block(wrong).place == "hand"
+    for _ in range(24):
+        play(arm, world, (right, 0))
+    assert world.outcome(right, 0) == "done"
+    assert world.block(wrong).place == "mat"
+
+
+def test_the_second_block_of_a_bin_gets_a_place_beside_the_first():
+    world = SortWorld(9)
+    first = free_place(world, 0)
+    np.testing.assert_allclose(first, world.bin_positions[0])
+    qpos = world.qpos
+    at = world.model.joint(BLOCKS[0]).qposadr[0]
+    qpos[at : at + 3] = *first, 0.022
+    world.set_state(world.seed, qpos)
+    assert np.linalg.norm(free_place(world, 0) - first) > 0.05
+    np.testing.assert_allclose(free_place(world, 1), world.bin_positions[1])

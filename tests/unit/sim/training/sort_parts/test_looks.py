@@ -1,0 +1,111 @@
+"""Labels of looks: pixels fall on what they name, plans and verdicts agree with the world, hands are seen."""
+
+from __future__ import annotations
+
+import colorsys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rosa_sim.cell.sort_parts.names import COLOURS
+from rosa_sim.cell.sort_parts.world import SortWorld
+from rosa_sim.training.sort_parts import collect, looks
+from rosa_sim.training.sort_parts.looks import Recorder, keypoints, make_renderer, pixels
+
+VIVID = [COLOURS.index(name) for name in ("red", "yellow", "green", "blue", "purple")]
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    cameras = make_renderer()
+    yield cameras
+    cameras.close()
+
+
+def test_the_pixel_of_a_vivid_block_has_its_hue_in_both_cameras(renderer):
+    world, checked = SortWorld(0), {"front": 0, "wrist": 0}
+    for seed in range(30):
+        world.reset(seed)
+        pictures = renderer.render(seed, world.qpos)
+        for camera, picture in pictures.items():
+            points = pixels(renderer.model, renderer.data, camera, keypoints(world))
+            for number, colour in enumerate(world.variation.block_colour):
+                u, v, visible = points[colour]
+                if colour not in VIVID or not visible:
+                    continue
+                drawn = colorsys.rgb_to_hsv(*picture[int(v * 96), int(u * 96)] / 255)
+                paint = colorsys.rgb_to_hsv(*world.variation.paint[number])
+                assert abs((drawn[0] - paint[0] + 0.5) % 1.0 - 0.5) < 0.04, (seed, camera, COLOURS[colour])
+                checked[camera] += 1
+    assert checked["front"] > 40 and checked["wrist"] > 20
+
+
+def test_a_block_behind_the_palm_or_out_of_the_picture_is_not_visible(renderer):
+    world = SortWorld(1)
+    colour = int(world.variation.block_colour[0])
+    renderer.render(1, world.qpos)
+    assert pixels(renderer.model, renderer.data, "front", keypoints(world))[colour, 2] == 1
+    position, _ = world.variation.cameras["front"]
+    hand = world.variation.hand
+    palm_to_tip = 0.125 * np.array([*(np.cos(hand.pitch) * hand.way_in), -np.sin(hand.pitch)])
+    world.place_hand(world.block_positions[0] + 0.3 * (position - world.block_positions[0]) + palm_to_tip)
+    renderer.render(1, world.qpos)
+    assert pixels(renderer.model, renderer.data, "front", keypoints(world))[colour, 2] == 0
+    behind = np.array([[2.0, 0.0, 1.0], [0.5, 3.0, 0.0]])
+    assert not pixels(renderer.model, renderer.data, "front", behind)[:, 2].any()
+
+
+def test_no_keypoint_is_given_for_what_the_cell_does_not_have():
+    world = SortWorld(2)
+    points = keypoints(world)
+    absent = [colour for colour in range(8) if colour not in world.variation.block_colour]
+    assert np.isnan(points[absent]).all() and np.isnan(points[10]).all()
+    assert np.isfinite(points[[*world.variation.block_colour, 8, 9, 11]]).all()
+
+
+def test_a_hand_is_never_seen_so_near_the_edge_that_no_picture_says_on_which_side():
+    rng = np.random.default_rng(0)
+    world, sides = SortWorld(0), {True: 0, False: 0}
+    zone = looks.cell("sort_parts")["workcell"]
+    for _ in range(500):
+        hand = looks.draw_hand(rng)
+        place = looks.hand_place(hand.inside, hand.way_in, rng)
+        gaps = [min(place[i] - zone[axis][0], zone[axis][1] - place[i]) for i, axis in enumerate("xy")]
+        assert abs(min(gaps)) > 0.02
+        world.place_hand(place)
+        sides[world.safe] += 1
+    assert sides[True] > 80 and sides[False] > 250
+
+
+def test_a_shard_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(collect, "EPISODES_PER_SHARD", 2)
+    monkeypatch.setattr(collect, "LOOKS_PER_EPISODE", 30)
+    data = dict(np.load(collect.collect_shard(tmp_path, 100_000)))
+    count = len(data["seed"])
+    assert data["front"].shape == data["wrist"].shape == (count, 96, 96, 3)
+    assert data["chunk"].shape == (count, 16, 4) and data["pixels_front"].shape == (count, 12, 3)
+    for name, shape in (("plan", (2,)), ("block_xyz", (3, 3)), ("block_colour", (3,)), ("bin_xy", (2, 2))):
+        assert data[name].shape == (count, *shape)
+    for row in range(count):
+        assert data["colour"][row] in data["block_colour"][row]
+        colour, side = data["plan"][row]
+        if colour >= 0:
+            assert side == (0 if data["rule"][row] >> colour & 1 else 1)
+        if np.isnan(data["hand_xyz"][row]).any():
+            assert data["safe"][row]
+        if data["outcome"][row] == 1:
+            number = list(data["block_colour"][row]).index(data["colour"][row])
+            off = np.abs(data["block_xyz"][row, number, :2] - data["bin_xy"][row, data["bin"][row]])
+            assert off[0] < 0.1 and off[1] < 0.06
+    assert set(data["outcome"]) == {0, 1, 2}
+    assert not data["safe"].all()
+
+
+def test_the_recorder_takes_its_hand_away_again(renderer):
+    world = SortWorld(3)
+    recorder = Recorder(world, renderer, np.random.default_rng(0))
+    for _ in range(8):
+        recorder.record((int(world.variation.block_colour[0]), 0), 0, settled=True)
+        assert world.hand_position is None
+    assert any(not row["safe"] for row in recorder.rows)
