@@ -156,7 +156,9 @@ class RobotLoop:
         state, images = self.body.observe()
         spent_ms = (self._clock.now_s() - now_s) * 1000
         budget_ms = max(0.0, send.budget_ms - spent_ms)
-        request = Request(send.request_id, send.component, budget_ms, send.prompt, state, images)
+        request = Request(
+            send.request_id, send.component, budget_ms, send.prompt, state, images, send.horizon
+        )
         try:
             if not self.link.send(request, now_s):
                 log.debug("request %d did not leave: %s", send.request_id, self.link.reason)

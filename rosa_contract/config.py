@@ -9,6 +9,7 @@ from typing import Any
 
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_contract.horizon import Horizon, contradictions
 from rosa_contract.strict import Reader, nearest, parse_yaml, read_yaml, setting, shown
 
 SYSTEM1 = "system1"
@@ -64,6 +65,11 @@ class Pipeline:
         " the action before is executed, so that its plan is one action old",
         IN_TURN,
         choices=PLANNING,
+    )
+    horizon: Horizon | None = setting(
+        "how the server chooses how many steps of each chunk are played; default: as many as fit into"
+        " action_period_ms. With it, action_period_ms is the mean that the schedule plans with",
+        None,
     )
 
 
@@ -363,6 +369,9 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
             words = "use_last_plan needs a component system2 that makes plans"
             reader.fail(f"{where}.{key}.fallback", words, "conflict")
+    if task.pipeline.horizon is not None:
+        for key, words, cause in contradictions(task.pipeline.horizon):
+            reader.fail(f"{name}.pipeline.horizon.{key}", words, cause)
     if task.min_action_rate_hz > 1000 / task.pipeline.action_period_ms:
         reader.fail(
             f"{name}.min_action_rate_hz",

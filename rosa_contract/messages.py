@@ -15,6 +15,7 @@ from typing import Any
 import numpy.typing as npt
 
 from rosa_contract.errors import CODEC_CAUSES
+from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
 
 SCHEMA_VERSION = 2
@@ -153,7 +154,10 @@ class Permit:
 
 @dataclass(frozen=True)
 class Request:
-    """One component call with one observation. `budget_ms` is what remains of the deadline when it leaves the robot."""
+    """One component call with one observation. `budget_ms` is what remains of the deadline when it leaves the robot.
+
+    `horizon`: how the server chooses how many steps of the chunk are played; None: it does not.
+    """
 
     request_id: int
     component: str
@@ -161,15 +165,21 @@ class Request:
     prompt: str = ""
     state: Mapping[str, Array] = field(default_factory=dict)
     images: Mapping[str, EncodedImage] = field(default_factory=dict)
+    horizon: Horizon | None = None
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a model answers: arrays (System 1: `actions` float32 (horizon, dof + 1)), a verdict, or text (System 2)."""
+    """What a model answers: arrays (System 1: `actions` float32 (horizon, dof + 1)), a verdict, or text (System 2).
+
+    `horizon`: steps of the chunk that the robot plays, and `horizon_reason`: why; 0 where the request asked for none.
+    """
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
     verdict: str = ""
     text: str = ""
+    horizon: int = 0
+    horizon_reason: str = ""
 
 
 @dataclass(frozen=True)

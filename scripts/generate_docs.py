@@ -25,7 +25,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import arms, cameras, config, robot
+from rosa_contract import arms, cameras, config, horizon, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
@@ -38,6 +38,7 @@ FACTORY_SECTIONS = (
     ("`robot_fleet`, a list of", config.FleetEntry),
     ("A task, under a name of its own", config.Task),
     ("`<task>.pipeline`", config.Pipeline),
+    ("`<task>.pipeline.horizon`", horizon.Horizon),
     ("`<task>.components.<name>`", config.Component),
     ("`<task>.task_retry`", config.TaskRetry),
     ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),

@@ -23,6 +23,7 @@ SLOW = {
     "fleet": "20 minutes",
     "fleet_policies": "20 minutes",
     "fuzz": "10 minutes",
+    "horizon": "10 minutes",
     "hostile": "10 minutes, beside another checkout",
     "kairos": "15 minutes",
     "policy": "3 minutes",

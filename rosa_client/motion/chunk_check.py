@@ -7,14 +7,19 @@ import numpy.typing as npt
 
 from rosa_client.motion.limits import MAX_HORIZON, MotionLimits
 from rosa_client.refusal import Refusal
+from rosa_contract.horizon import Horizon
 from rosa_contract.messages import Output
 from rosa_contract.robot import RobotSpec
+
+MOST_PERIODS = (
+    10  # action periods that a horizon may last: a wrong step time must not keep a robot from looking
+)
 
 
 class BadChunk(ValueError):
     """The chunk must not be executed; `refusal` says why.
 
-    Causes: those of `MotionLimits.refusal`, and no_actions, not_finite, step_time.
+    Causes: those of `MotionLimits.refusal`, and no_actions, not_finite, step_time, horizon.
     """
 
     def __init__(self, refusal: Refusal) -> None:
@@ -50,3 +55,24 @@ def check_chunk(
             raise BadChunk(Refusal("step_time", reason))
         step_s = float(given[0])
     return actions, step_s
+
+
+def check_horizon(
+    output: Output, policy: Horizon | None, steps: int, step_s: float, period_s: float
+) -> int | None:
+    """How many of the chunk's `steps` are played; None where the task has no horizon policy. Raises `BadChunk`.
+
+    Only what the task's own policy allows is accepted, so that no answer makes the robot play for longer without a
+    look, or stop and look more often, than its task says.
+    """
+    if policy is None:
+        if output.horizon:
+            reason = f"horizon: expected none, since the task has no horizon policy, got {output.horizon}"
+            raise BadChunk(Refusal("horizon", reason))
+        return None
+    if problem := policy.refusal(output.horizon, steps):
+        raise BadChunk(Refusal("horizon", f"horizon: {problem}"))
+    if output.horizon * step_s > MOST_PERIODS * period_s:
+        reason = f"expected at most {MOST_PERIODS * period_s:g} s, got {output.horizon} steps of {step_s:g} s"
+        raise BadChunk(Refusal("horizon", f"horizon: {reason}"))
+    return output.horizon

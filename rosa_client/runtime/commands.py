@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from rosa_contract.horizon import Horizon
+
 # -- inputs --------------------------------------------------------------------------------------------------------
 
 HOLDING = "holding"
@@ -64,6 +66,7 @@ class Send:
     component: str
     budget_ms: float
     prompt: str
+    horizon: Horizon | None = None  # how the server chooses how much of the chunk is played
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Play:
     sequence: int
     actions: npt.NDArray[Any]
     step_s: float
-    duration_s: float  # how much of it, in the chunk's own time: the task's action period
+    duration_s: float  # how much of it, in the chunk's own time: the task's action period, or the horizon
     request_id: int
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from rosa_client.motion.chunk_check import BadChunk, check_chunk
+from rosa_client.motion.chunk_check import BadChunk, check_chunk, check_horizon
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
@@ -15,6 +15,7 @@ from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.messages import OK, Output, Response
 
 MONITOR_TEXT = 200  # characters of the monitor's text that reach logs and diagnostics
+HORIZON_TEXT = 200  # and of the reason for a horizon
 VERDICTS = {SAFETY: ("safe", "unsafe"), MONITOR: ("ongoing", "done", "failed")}
 
 
@@ -59,6 +60,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     period_s = core.task.pipeline.action_period_ms / 1000
     try:
         actions, step_s = check_chunk(output, core.robot, period_s)
+        steps = check_horizon(output, core.task.pipeline.horizon, len(actions), step_s, period_s)
     except BadChunk as problem:
         _unusable(core, calls, "invalid_actions", str(problem), now_s)
         return
@@ -68,10 +70,14 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     took_ms = calls.latencies_ms[-1]
     core.counters.rounds += 1
     core.counters.system1_ms.append(took_ms)
-    core.play_until_s = now_s + period_s / core.robot.velocity_scale
+    lasts_s = period_s if steps is None else steps * step_s
+    core.play_until_s = now_s + lasts_s / core.robot.velocity_scale
     core.go(Event.ACTIONS, now_s)
-    core.note("execute", "actions_in_time", f"round {core.counters.rounds}: {took_ms:.0f} ms", SYSTEM1)
-    core.order(Play(core.next_sequence(), actions, step_s, period_s, request_id), now_s)
+    told = f"round {core.counters.rounds}: {took_ms:.0f} ms"
+    if steps is not None:
+        told = f"{told}; {steps} of {len(actions)} steps: {output.horizon_reason[:HORIZON_TEXT]}"
+    core.note("execute", "actions_in_time", told, SYSTEM1)
+    core.order(Play(core.next_sequence(), actions, step_s, lasts_s, request_id), now_s)
 
 
 def _hear_why(core: Mission, text: str) -> None:

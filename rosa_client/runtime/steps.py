@@ -199,7 +199,8 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     core.request_id += 1
     calls.due_s = max(calls.due_s, core.inputs.first_call_s.get(calls.name, -inf))  # a phase is kept
     calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up, permitted)
-    core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt))
+    horizon = core.task.pipeline.horizon if calls.name == SYSTEM1 else None
+    core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt, horizon))
 
 
 def turn_s(core: Mission, calls: ComponentCalls) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
+from rosa_contract.horizon import MAX_STEPS, Horizon, contradictions
 from rosa_contract.images import EncodedImage
 from rosa_contract.wire import fields
 from rosa_contract.wire.fields import MAX_BATCH, MAX_ID, MAX_IMAGES, MAX_NAME_CHARS, Header, check_count
@@ -28,13 +29,24 @@ MAX_START_MS = 60_000.0
 MAX_BUDGET_MS = 600_000.0
 MAX_DURATION_MS = 1e9
 MAX_ROBOTS = 1 << 16
+MAX_REASON_CHARS = 300
+MAX_T = 1000.0
 
 
 def decode_output(frame: Frame) -> m.Output:
     """A model's output from its frame."""
     body = unpack(frame, "output", MAX_ARRAY_BYTES + MAX_HEADER_BYTES, MAX_HEADER_BYTES)
     check_sum(frame, body, "output")
-    return m.Output(fields.arrays(body, "a"), fields.text(body, "w", MAX_NAME_CHARS), fields.text(body, "x"))
+    horizon = fields.sequence({"z": [0, ""], **body}, "z", 2)
+    if len(horizon) != 2:
+        raise CodecError("bad_field", f"output: horizon: expected [steps, reason], got {short(horizon)}")
+    return m.Output(
+        fields.arrays(body, "a"),
+        fields.text(body, "w", MAX_NAME_CHARS),
+        fields.text(body, "x"),
+        fields.whole(horizon[0], "output: horizon", 0, MAX_STEPS),
+        fields.text({"reason": horizon[1]}, "reason", MAX_REASON_CHARS),
+    )
 
 
 def _hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
@@ -103,7 +115,24 @@ def _request(header: Header, frames: Sequence[Frame]) -> m.Request:
         prompt=fields.text(header, "p"),
         state=fields.arrays(header, "s"),
         images=images,
+        horizon=_horizon(header["z"]) if "z" in header else None,
     )
+
+
+def _horizon(entry: Any) -> Horizon:
+    """A horizon policy that the configuration of a task could hold."""
+    what = "request: horizon"
+    if not isinstance(entry, list) or len(entry) != 5:
+        raise CodecError("bad_field", f"{what}: expected [policy, steps, t, min, max], got {short(entry)}")
+    steps, least, most = (
+        None if value is None else fields.whole(value, what, 1, MAX_STEPS)
+        for value in (entry[1], entry[3], entry[4])
+    )
+    t = None if entry[2] is None else fields.number({"t": entry[2]}, "t", -1.0, MAX_T, what)
+    spec = Horizon(fields.name({"t": "request", "policy": entry[0]}, "policy"), steps, t, least, most)
+    for key, words, _ in contradictions(spec):
+        raise CodecError("bad_field", f"{what}: {key}: {words}")
+    return spec
 
 
 def _response(header: Header, frames: Sequence[Frame]) -> m.Response:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
+from rosa_contract.horizon import packed
 from rosa_contract.wire.fields import Header, finite
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays
 
@@ -15,7 +16,10 @@ Parts = tuple[Header, list[Frame]]
 
 def encode_output(output: m.Output) -> bytes:
     """One frame. Raises `CodecError` for a non-finite value, so that no robot ever sees one."""
-    return pack({"a": pack_arrays(output.arrays), "w": output.verdict, "x": output.text})
+    body: dict[str, Any] = {"a": pack_arrays(output.arrays), "w": output.verdict, "x": output.text}
+    if output.horizon:
+        body["z"] = [output.horizon, output.horizon_reason]
+    return pack(body)
 
 
 def response_header(
@@ -68,7 +72,7 @@ def _refused(message: m.Refused) -> Parts:
 
 
 def _request(message: m.Request) -> Parts:
-    header = {
+    header: Header = {
         "i": message.request_id,
         "c": message.component,
         "b": finite("budget_ms", message.budget_ms),
@@ -77,6 +81,8 @@ def _request(message: m.Request) -> Parts:
         "m": [[name, i.encoding, i.height, i.width] for name, i in message.images.items()],
         "h": [image_sum(image.encoding, image.data) for image in message.images.values()],
     }
+    if message.horizon is not None:
+        header["z"] = packed(message.horizon)
     return header, [image.data for image in message.images.values()]
 
 

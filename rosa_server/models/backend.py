@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_contract.horizon import Horizon
+
 
 @dataclass(frozen=True)
 class InputSpec:
@@ -30,15 +32,21 @@ class ModelInput:
     robot: str = ""
     deadline_s: float = inf  # on the clock of `time.monotonic()`
     waited_s: float = 0.0  # at the server, before it came here
+    horizon: Horizon | None = None  # carried out by the worker (`horizon.py`), not by the model
 
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """`arrays["actions"]` of an action model, `verdict` of a monitor or safety checker, `text` of a planner."""
+    """`arrays["actions"]` of an action model, `verdict` of a monitor or safety checker, `text` of a planner.
+
+    `updates` `(flow steps, horizon, values)`: by how much each flow or denoising step changed each action, in the
+    model's own units; for horizon policies, never sent to the robot. None: the model has no such steps.
+    """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     verdict: str = ""
     text: str = ""
+    updates: NDArray[np.floating] | None = None
 
 
 @runtime_checkable

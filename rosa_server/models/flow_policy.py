@@ -66,11 +66,17 @@ class FlowPolicy(nn.Module):
     @torch.inference_mode()
     def sample(self, condition: Tensor, noise: Tensor, steps: int = 8) -> Tensor:
         """Chunks `(n, 64)` from `noise` `(n, 64)`, by Euler steps."""
-        chunk = noise
+        return self.refine(condition, noise, steps)[0]
+
+    @torch.inference_mode()
+    def refine(self, condition: Tensor, noise: Tensor, steps: int = 8) -> tuple[Tensor, Tensor]:
+        """As `sample`; also by how much each Euler step changed the chunks, `(n, steps, 64)`."""
+        chunk, updates = noise, []
         for i in range(steps):
             time = torch.full((len(chunk),), i / steps, device=chunk.device)
-            chunk = chunk + self.velocity(chunk, time, condition) / steps
-        return chunk
+            updates.append(self.velocity(chunk, time, condition) / steps)
+            chunk = chunk + updates[-1]
+        return chunk, torch.stack(updates, dim=1)
 
 
 def to_network(path: NDArray[np.floating], tool: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -109,9 +115,13 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         )
         with torch.inference_mode():
             condition = network.see(*look.pictures, look.told)
-            chunk = network.sample(condition, noise.to(self._device), self._flow_steps).cpu().numpy()
-        path = from_network(chunk, look.tool_m)
+            refined, updates = network.refine(condition, noise.to(self._device), self._flow_steps)
+        path = from_network(refined.cpu().numpy(), look.tool_m)
+        steps = updates.cpu().numpy().reshape(len(batch), -1, HORIZON, 4)
         joints = inverse_path(path[..., :3], look.q_rad)
         actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
         step_s = np.array([STEP_S], np.float32)
-        return [ModelOutput(arrays={"actions": chunk_of_one, "step_s": step_s}) for chunk_of_one in actions]
+        return [
+            ModelOutput({"actions": chunk, "step_s": step_s}, updates=update)
+            for chunk, update in zip(actions, steps, strict=True)
+        ]

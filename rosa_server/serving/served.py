@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from rosa_contract.config import Factory, Model
+from rosa_contract.config import SYSTEM1, Factory, Model
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_server.models import registry
+from rosa_server.models import horizon, registry
 from rosa_server.models.options import option_problems
 from rosa_server.serving.access import AccessError, KeyRing, check_bind
 
@@ -25,7 +25,7 @@ def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -
             entry = f"models: {{{name}: {{backend: NAME}}}}"
             words = f"is missing; add `{entry}` with one of {known}, so that it can be served"
             problems.append(ConfigProblem(f"models.{name}", "missing", words))
-    return problems + reach_problems(factory, bind, insecure)
+    return problems + horizon_problems(factory) + reach_problems(factory, bind, insecure)
 
 
 def check_served(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
@@ -64,3 +64,15 @@ def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[ConfigPr
         path, _, words = str(error).partition(": ")
         return [ConfigProblem(path, "invalid", words)]
     return []
+
+
+def horizon_problems(factory: Factory) -> list[ConfigProblem]:
+    """Horizon policies that no worker knows. A backend of your own (`module:Class`) may register its own policies."""
+    problems = []
+    for name, task in factory.tasks.items():
+        spec = task.pipeline.horizon
+        model = factory.models.get(task.components[SYSTEM1].model)
+        own = model is not None and ":" in model.backend
+        if spec is not None and not own and (words := horizon.unknown(spec.policy)):
+            problems.append(ConfigProblem(f"{name}.pipeline.horizon.policy", "unknown_name", words))
+    return problems

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -27,6 +27,7 @@ from rosa_contract.errors import CodecError, ContractError
 from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
+from rosa_server.models.horizon import choose
 from rosa_server.serving import log
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.shared_memory import ShmReader
@@ -144,16 +145,16 @@ class Worker:
                     return "wrong_image_shape", words
         except CodecError as error:
             return error.cause, str(error)
-        plain = (request.component, request.prompt, images, request.state)
+        known = ModelInput(request.component, request.prompt, images, request.state, horizon=request.horizon)
         if sender is None:
-            return ModelInput(*plain)
+            return known
         deadline_s = now_s + sender.budget_ms / 1000
-        return ModelInput(*plain, sender.robot_id, deadline_s, sender.waited_ms / 1000)
+        return replace(known, robot=sender.robot_id, deadline_s=deadline_s, waited_s=sender.waited_ms / 1000)
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
         """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
         inputs = [one for one in decoded if isinstance(one, ModelInput)]
-        answered: Iterator[ModelOutput | tuple[str, str]]
+        answered: Iterator[m.Output | tuple[str, str]]
         try:
             answered = iter(self._run(inputs) if inputs else [])
         except Exception as error:  # a model may raise anything; the worker goes on and answers every request
@@ -161,13 +162,13 @@ class Worker:
             answered = iter([_failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
         return [_outcome(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
 
-    def _run(self, inputs: list[ModelInput]) -> list[ModelOutput]:
+    def _run(self, inputs: list[ModelInput]) -> list[m.Output]:
         outputs = self._backend.infer(inputs)
         if len(outputs) != len(inputs):
             raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
-        return outputs
+        return [_finished(one, output) for one, output in zip(inputs, outputs, strict=True)]
 
-    def _alone(self, one: ModelInput) -> ModelOutput | tuple[str, str]:
+    def _alone(self, one: ModelInput) -> m.Output | tuple[str, str]:
         try:
             return self._run([one])[0]
         except Exception as error:
@@ -226,12 +227,21 @@ class ContinuousWorker(Worker):
             os.write(self._wake, b"1")
 
 
-def _outcome(answer: ModelOutput | tuple[str, str]) -> Outcome:
+def _finished(asked: ModelInput, output: ModelOutput) -> m.Output:
+    """What the robot gets of the model's output: with the horizon, where its request names a policy (Kairos 4)."""
+    plain = m.Output(output.arrays, output.verdict, output.text)
+    if asked.horizon is None:
+        return plain
+    chosen = choose(asked.horizon, output)
+    return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason)
+
+
+def _outcome(answer: m.Output | tuple[str, str]) -> Outcome:
     """The encoded output, or why it cannot be sent."""
     if isinstance(answer, tuple):
         return answer
     try:
-        return codec.encode_output(m.Output(answer.arrays, answer.verdict, answer.text))
+        return codec.encode_output(answer)
     except CodecError as error:
         return "bad_output", f"the model's output cannot be used: {error}"
 

@@ -127,15 +127,20 @@ def _ranked(found: Sequence[Trial]) -> list[Trial]:
     return sorted(found, key=lambda trial: (not trial.done, trial.rounds))
 
 
+def wilson(good: int, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, `good` of `count`."""
+    share = good / count
+    middle = share + Z_95**2 / (2 * count)
+    spread = Z_95 * sqrt(share * (1 - share) / count + (Z_95 / count) ** 2 / 4)
+    scale = 1 + Z_95**2 / count
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
 def summary(steps: int, rest_ms: float, latency_ms: float, trials: Sequence[Trial]) -> dict[str, Any]:
     """One row: success with its 95 % interval (Wilson), rounds of a success with theirs."""
     count, good = len(trials), [trial.rounds for trial in trials if trial.done]
     share = len(good) / count
-    middle, spread = (
-        share + Z_95**2 / (2 * count),
-        sqrt(share * (1 - share) / count + (Z_95 / count) ** 2 / 4),
-    )
-    low, high = ((middle + sign * Z_95 * spread) / (1 + Z_95**2 / count) for sign in (-1, 1))
+    low, high = wilson(len(good), count)
     mean = sum(good) / len(good) if good else 0.0
     deviation = sqrt(sum((one - mean) ** 2 for one in good) / (len(good) - 1)) if len(good) > 1 else 0.0
     return {
@@ -144,7 +149,7 @@ def summary(steps: int, rest_ms: float, latency_ms: float, trials: Sequence[Tria
         "latency_ms": latency_ms,
         "pieces": count,
         "success": round(share, 4),
-        "success_95": [round(max(0.0, low), 4), round(min(1.0, high), 4)],
+        "success_95": [round(low, 4), round(high, 4)],
         "rounds": round(mean, 2),
         "rounds_95": round(Z_95 * deviation / sqrt(max(1, len(good))), 2),
     }

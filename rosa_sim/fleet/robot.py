@@ -7,7 +7,7 @@ after an escalation, if asked to. The core is asked only when something can chan
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, inf, nextafter
 from typing import Protocol
 
@@ -66,6 +66,11 @@ class Observer(Protocol):
     def escalated(self, robot: VirtualRobot, alert: Alert, now_s: float) -> None: ...
 
 
+def without_horizon(task: Task) -> Task:
+    """The task with its mean action period: what answers a virtual robot has no model that could choose a horizon."""
+    return replace(task, pipeline=replace(task.pipeline, horizon=None))
+
+
 class Samples(Mapping[str, float]):
     """When every sensor delivered last: all of them at the same instants."""
 
@@ -116,7 +121,7 @@ class VirtualRobot:
     ) -> None:
         """`phase_s`: where the grids of control and cameras begin."""
         self.name, self.link = name, link
-        self.core = RobotRuntime(name, task, spec)
+        self.core = RobotRuntime(name, without_horizon(task), spec)
         self.due_s = inf
         self._observer, self._habits, self._phase_s = observer, habits, phase_s
         self._samples = Samples(habits.camera_period_s, phase_s)

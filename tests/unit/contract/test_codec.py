@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.errors import CODEC_CAUSES, CodecError, VersionError
+from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage, decode_image, encode_image
 from rosa_contract.wire.decoders import DECODERS
 from rosa_contract.wire.packing import pack
@@ -47,7 +49,14 @@ MESSAGES: list[m.Message] = [
     m.Hello("r1", "pick", {}, {}, "token"),
     m.Bye(),
     request(),
+    replace(request(), horizon=Horizon("threshold", t=0.4, min=2, max=12)),
+    replace(request(), horizon=Horizon("static", steps=8)),
     m.Response(7, m.OK, "", "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
+    m.Response(
+        7,
+        m.OK,
+        output=m.Output({"actions": np.ones((16, 8), np.float32)}, horizon=4, horizon_reason="5: 1.6"),
+    ),
     m.Response(7, m.EXPIRED, "budget_spent", "spent 3 ms too much"),
     m.HealthQuery(),
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
@@ -318,3 +327,31 @@ def test_no_image_bytes_raise_anything_else(encoding: str, data: bytes, height: 
         decode_image(EncodedImage(encoding, height, width, data))
     except CodecError as error:
         assert str(error)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "threshold",
+        ["threshold", None, 0.4, 2],
+        ["threshold", None, None, 2, None],
+        ["threshold", None, float("nan"), 2, None],
+        ["threshold", None, 0.4, 9, 4],
+        ["static", 0, None, None, None],
+        ["static", 10**6, None, None, None],
+        ["static", True, None, None, None],
+        ["x" * 65, None, None, None, None],
+        [["static"], 8, None, None, None],
+    ],
+)
+def test_a_request_with_an_impossible_horizon_policy_is_refused(entry: Any) -> None:
+    frames = codec.encode(replace(request(), horizon=Horizon("static", steps=8)))
+    header = {key: value for key, value in msgpack.unpackb(frames[0]).items() if key != "#"}
+    with refused("bad_field", "^request: "):
+        codec.decode([pack({**header, "z": entry}), *frames[1:]])
+
+
+@pytest.mark.parametrize("entry", [8, [8], [-1, ""], [2000, ""], [8.0, ""], [8, 5], [8, "x" * 301]])
+def test_an_output_with_an_impossible_horizon_is_refused(entry: Any) -> None:
+    with refused("bad_field"):
+        codec.decode_output(pack({"a": {}, "w": "", "x": "", "z": entry}))

@@ -140,6 +140,60 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "duplicate_key",
             "duplicate key 'slo_ms' (line 7, column 38)",
         ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: treshold, t: x}",
+            "wrong_type",
+            "pick.pipeline.horizon.t: expected a number, got 'x'",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: static}",
+            "missing",
+            "pick.pipeline.horizon.steps: is missing; policy static needs it",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: static, steps: 0}",
+            "out_of_range",
+            "pick.pipeline.horizon.steps: must be >= 1, got 0",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: static, steps: 8, t: 0.4}",
+            "conflict",
+            "pick.pipeline.horizon.t: policy static does not take it; it takes steps",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: threshold, min: 4}",
+            "missing",
+            "pick.pipeline.horizon.t: is missing; policy threshold needs it",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: threshold, t: -1}",
+            "out_of_range",
+            "pick.pipeline.horizon.t: must be > -1, got -1",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: threshold, t: 0.4, min: 9, max: 4}",
+            "conflict",
+            "pick.pipeline.horizon.min: must be <= max (4), got 9",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: {policy: threshold, t: 0.4, mim: 9}",
+            "unknown_key",
+            "pick.pipeline.horizon.mim: unknown key (did you mean 'min'?)",
+        ),
+        (
+            "action_period_ms: 400",
+            "action_period_ms: 400, horizon: threshold",
+            "wrong_type",
+            "pick.pipeline.horizon: expected a mapping, got 'threshold'",
+        ),
     ],
 )
 def test_a_mistake_is_named_by_cause_path_value_and_expectation(

@@ -38,7 +38,7 @@ FILE = """
 server_cluster: {{num_servers: 9}}
 robot_fleet: [{{task: pick, num_robots: 1}}]
 pick:
-  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}, planning: {planning}}}
+  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}, planning: {planning}{pipeline}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {on_retries}}}
   safety_and_slo_violation:
     max_consecutive_safety_replan: {unsafe}
@@ -61,6 +61,7 @@ class Stage:
         *components: str,
         ratio: float = 1.0,
         planning: str = "in_turn",
+        pipeline: str = "",
         on_violation: str = "stop_and_call_human",
         on_retries: str = "stop_and_call_human",
         unsafe: int = 10,
@@ -72,6 +73,7 @@ class Stage:
         text = FILE.format(
             ratio=ratio,
             planning=planning,
+            pipeline=f", {pipeline}" if pipeline else "",
             on_violation=on_violation,
             on_retries=on_retries,
             unsafe=unsafe,
@@ -169,16 +171,21 @@ class Stage:
         raise AssertionError(f"nothing sent to {component} within {limit_s} s; state {self.core.state}")
 
     def answer(
-        self, request: Send, verdict: str = "", text: str = "", actions: object = None
+        self,
+        request: Send,
+        verdict: str = "",
+        text: str = "",
+        actions: object = None,
+        step_s: float = 0.0,
+        horizon: int = 0,
     ) -> list[Command]:
         arrays = {"actions": np.zeros((4, 3), np.float32)} if request.component == "system1" else {}
         if actions is not None:
             arrays = {"actions": np.asarray(actions, np.float32)}
-        return self._note(
-            self.core.answer(
-                self.now_s, Response(request.request_id, OK, output=Output(arrays, verdict, text))
-            )
-        )
+        if step_s:
+            arrays["step_s"] = np.array([step_s], np.float32)
+        output = Output(arrays, verdict, text, horizon, "because")
+        return self._note(self.core.answer(self.now_s, Response(request.request_id, OK, output=output)))
 
     def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
         return self._note(self.core.answer(self.now_s, Response(request.request_id, status, reason=why)))

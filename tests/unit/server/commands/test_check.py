@@ -164,3 +164,17 @@ def test_a_file_for_planning_alone_is_valid_and_says_so(
 
 def test_the_robots_room_is_asked_in_an_installation() -> None:
     assert f'"{CHECK.group}": ["drivers_and_poses = {CHECK.value}"]' in (ROOT / "setup.py").read_text()
+
+
+@pytest.mark.parametrize("backend", ["emulated", "json:JSONDecoder"])
+def test_a_horizon_policy_that_no_worker_knows_is_named_unless_the_backend_may_bring_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], backend: str
+) -> None:
+    path = Path(factory(folder, models=f"{{policy: {{backend: {backend}}}}}"))
+    text = path.read_text()
+    path.write_text(
+        text.replace("action_period_ms: 400", "action_period_ms: 400, horizon: {policy: treshold}")
+    )
+    main(["check", str(path)])
+    said = "pick.pipeline.horizon.policy: no horizon policy 'treshold' (did you mean 'threshold'?)"
+    assert (said in "".join(capsys.readouterr())) is (backend == "emulated")

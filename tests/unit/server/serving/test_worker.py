@@ -13,6 +13,7 @@ import zmq
 
 from rosa_contract import codec
 from rosa_contract import messages as m
+from rosa_contract.horizon import Horizon
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.serving.worker import ContinuousWorker, Worker, WorkerSpec
 from tests.unit.server.serving.core.stage import IMAGES, STATE, request
@@ -49,11 +50,14 @@ class Moody:
         if any(one.prompt == "too few" for one in batch):
             return []
         actions = {True: np.full((2, 2), np.nan, np.float32), False: np.ones((2, 2), np.float32)}
-        return [ModelOutput({"actions": actions[one.prompt == "nan"]}) for one in batch]
+        updates = np.array([[[1.0], [1.0]], [[0.5], [2.0]]])
+        return [ModelOutput({"actions": actions[one.prompt == "nan"]}, updates=updates) for one in batch]
 
 
-def run(*prompts: str, spoil: bool = False) -> m.Executed:
-    frames = [codec.encode(request(index, prompt=prompt)) for index, prompt in enumerate(prompts)]
+def run(*prompts: str, spoil: bool = False, horizon: Horizon | None = None) -> m.Executed:
+    frames = [
+        codec.encode(request(index, prompt=prompt, horizon=horizon)) for index, prompt in enumerate(prompts)
+    ]
     if spoil:
         frames[0][0] = frames[0][0][:-3]
     execute = m.Execute(5, list(range(len(prompts))), frames)
@@ -73,6 +77,21 @@ def test_a_batch_is_answered_in_order_with_encoded_outputs() -> None:
     done = run("", "")
     assert causes(done) == ["ok", "ok"]
     assert codec.decode_output(done.outputs[1]).arrays["actions"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_the_horizon_that_the_request_asks_for_comes_with_its_reason() -> None:
+    [frame] = run("", horizon=Horizon("threshold", t=0.4)).outputs
+    answered = codec.decode_output(frame)
+    assert (answered.horizon, answered.arrays["actions"].shape) == (1, (2, 2))
+    assert "step 2's last update is 2.00 times" in answered.horizon_reason
+    [frame] = run("").outputs
+    assert codec.decode_output(frame).horizon == 0
+
+
+def test_a_policy_that_the_worker_does_not_know_fails_the_request() -> None:
+    done = run("", horizon=Horizon("treshold"))
+    assert causes(done) == ["input_rejected"]
+    assert "did you mean 'threshold'" in done.errors[0][1]
 
 
 def test_nan_from_the_model_fails_its_own_request_only() -> None:

@@ -1,0 +1,86 @@
+"""The execution horizon: how many steps of an action chunk the robot plays before it looks again.
+
+A task that names a policy lets the server choose the horizon of each answer (Kairos 3.1). The robot sends the policy
+with its request (Kairos 4, "Horizon Policy") and refuses an answer that the policy does not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rosa_contract.strict import setting
+
+STATIC, THRESHOLD = "static", "threshold"
+MAX_STEPS = 1024
+MAX_POLICY_CHARS = 64
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """A horizon policy and its arguments, as a task describes them."""
+
+    policy: str = setting(
+        "static: always `steps`; threshold: up to the first step that the model still revises, see `t`; or a name that"
+        " the server's own model registers"
+    )
+    steps: int | None = setting("static: steps that are played", None, at_least=1, at_most=MAX_STEPS)
+    t: float | None = setting(
+        "threshold: a step counts as unsure when its last update is larger than 1 + t times the mean of its earlier"
+        " ones",
+        None,
+        above=-1,
+        at_most=1000,
+    )
+    min: int | None = setting(
+        "fewest steps that are played, however unsure the model is; default: 1",
+        None,
+        at_least=1,
+        at_most=MAX_STEPS,
+    )
+    max: int | None = setting(
+        "most steps that are played; default: the whole chunk", None, at_least=1, at_most=MAX_STEPS
+    )
+
+    @property
+    def fewest(self) -> int:
+        return self.steps or self.min or 1
+
+    @property
+    def most(self) -> int:
+        return self.steps or self.max or MAX_STEPS
+
+    def within(self, steps: int, available: int) -> int:
+        """`steps` moved into what this policy allows of a chunk with `available` steps."""
+        return min(max(steps, self.fewest), self.most, available)
+
+    def refusal(self, steps: int, available: int) -> str:
+        """Why a chunk with `available` steps must not be played for `steps`; empty when it may be."""
+        fewest, most = min(self.fewest, available), min(self.most, available)
+        if fewest <= steps <= most:
+            return ""
+        expected = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        return f"expected {expected} of {available} steps (policy {self.policy}), got {steps}"
+
+
+def contradictions(spec: Horizon) -> Iterator[tuple[str, str, str]]:
+    """(key, words, cause) of what the policy does not take or needs; the limits of each value were checked before."""
+    if not 0 < len(spec.policy) <= MAX_POLICY_CHARS:
+        yield "policy", f"expected a name of 1 to {MAX_POLICY_CHARS} characters", "out_of_range"
+    takes = {STATIC: ("steps",), THRESHOLD: ("t", "min", "max")}.get(
+        spec.policy, ("steps", "t", "min", "max")
+    )
+    for key in ("steps", "t", "min", "max"):
+        if getattr(spec, key) is not None and key not in takes:
+            yield key, f"policy {spec.policy} does not take it; it takes {', '.join(takes)}", "conflict"
+    needed = {STATIC: "steps", THRESHOLD: "t"}.get(spec.policy)
+    if needed is not None and getattr(spec, needed) is None:
+        yield needed, f"is missing; policy {spec.policy} needs it", "missing"
+    if spec.min is not None and spec.max is not None and spec.min > spec.max:
+        yield "min", f"must be <= max ({spec.max}), got {spec.min}", "conflict"
+
+
+def packed(spec: Horizon) -> list[Any]:
+    """The policy as plain values for the wire."""
+    return [spec.policy, spec.steps, spec.t, spec.min, spec.max]
