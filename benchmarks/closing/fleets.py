@@ -33,6 +33,9 @@ LIBRARY = ProfileLibrary()
 SIZES = (8, 16, 32, 64)
 HORIZONS_MS = (200.0, 400.0)
 WARM_UP_S, SECONDS, SEEDS = 15.0, 30.0, 3
+ROBOT_SECONDS = (
+    1920  # of a fleet without faults: in 30 s a robot of few finishes three pieces, and the ends decide
+)
 VARIATION = 0.03
 PERSON_S = 10.0
 FAULTED = 32  # robots
@@ -81,7 +84,13 @@ def run(
 
 
 def measured(
-    table: Table, system_name: str, robots: int, period_ms: float, people: bool, **changes: Any
+    table: Table,
+    system_name: str,
+    robots: int,
+    period_ms: float,
+    people: bool,
+    seconds: float = SECONDS,
+    **changes: Any,
 ) -> Row:
     """One system, over seeds. `people`: violations in a row call a person, who comes after `PERSON_S`."""
     factory = factory_of(robots, period_ms)
@@ -93,7 +102,7 @@ def measured(
         return {**row, "per_hour": 0.0, "per_hour_95": None, "refused": system.refused}
     scenario = replace(
         load_scenario("p4").scenario,
-        seconds=SECONDS,
+        seconds=seconds,
         warm_up_s=WARM_UP_S,
         body=Body(operator_s=PERSON_S),
         **changes,
@@ -102,7 +111,7 @@ def measured(
     rate = Estimate.of([sum(tally.per_hour(robots)) for tally, _ in runs])
     took_s = [one for tally, _ in runs for one in tally.took_s]
     pieces = sum(tally.failed + len(tally.took_s) for tally, _ in runs)
-    hours = SECONDS / 3600 * SEEDS
+    hours = seconds / 3600 * SEEDS
     return {
         **row,
         "per_hour": round(rate.mean, 1),
@@ -121,7 +130,7 @@ def settings() -> Iterator[tuple[str, str, tuple[str, int, float, bool], dict[st
     """Part, what is different, (system, robots, horizon in ms, people), changes of the scenario."""
     for robots in SIZES:
         for system in SYSTEMS:
-            yield "robots", "", (system, robots, 200.0, False), {}
+            yield "robots", "", (system, robots, 200.0, False), {"seconds": ROBOT_SECONDS / robots}
     for what, changes in FAULTS.items():
         for system in SYSTEMS:
             yield "faults", what, (system, FAULTED, 200.0, False), changes
@@ -137,7 +146,9 @@ def rows(table: Table, kept: Kept) -> list[Row]:
     """Every setting; goes on where it was interrupted."""
     found = []
     for part, what, point, changes in settings():
-        name = "-".join(map(str, ("fleet", part, what, *point)))
+        name = "-".join(
+            map(str, ("fleet", part, what, *point, *([changes["seconds"]] if part == "robots" else [])))
+        )
         row = kept(name.replace(" ", "_").replace("%", ""), partial(measured, table, *point, **changes))
         found.append({"part": part, "what": what, **row})
     return found
