@@ -5,16 +5,18 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || echo python3.11) || command -v python3)
 VENV ?= .venv
+FRANKA_VENV ?= .venv-franka
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 ARGS ?=
 FAULT ?=
 HOURS ?= 1
+MINUTES ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check prove format train evaluate bench results faults fuzz chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check test-franka prove format train evaluate bench results faults fuzz chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -38,6 +40,10 @@ check: setup  ## the one gate: format, lint, types, tests
 	@$(WITH)python -m ruff check .
 	@$(WITH)python -m mypy
 	@$(WITH)$(TESTS) $(ARGS)
+
+test-franka:  ## the driver `franka` against a simulated FR3, in an environment of its own; MINUTES=10: how long it must hold without a lost state
+	@"$(PYTHON)" scripts/franka_env.py --venv $(FRANKA_VENV)
+	@MINUTES=$(MINUTES) $(FRANKA_VENV)/bin/python -m pytest --confcutdir tests/franka -p no:cacheprovider tests/franka $(ARGS)
 
 prove: setup  ## search everything that can happen to the robot's core, then 100,000 random steps (minutes)
 	@$(WITH)python -m rosa_sim.explore
@@ -82,5 +88,5 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	rm -rf .cache build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-clean-all: clean  ## clean, and the virtual environment too
-	rm -rf $(VENV)
+clean-all: clean  ## clean, and the virtual environments too
+	rm -rf $(VENV) $(FRANKA_VENV)

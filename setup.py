@@ -56,6 +56,7 @@ setup(
         "server": requirements("server"),
         "sim": requirements("sim"),
         "dev": requirements("dev"),
+        "franka": requirements("franka"),
     },
     entry_points={
         "console_scripts": [

@@ -12,6 +12,8 @@ from rosa_contract.strict import Reader, nearest, setting
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
 # How the gripper is moved.
 GRIPPER_COMMAND, FRANKA, NO_GRIPPER = "gripper_command", "franka", "none"
+# Whether the 1 kHz loop of a directly driven Franka insists on a real-time kernel.
+ENFORCE, IGNORE = "enforce", "ignore"
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,49 @@ class Ros2ControlSettings:
     gripper: GripperActions = setting("the gripper", GripperActions)
 
 
-ARM_SETTINGS: Mapping[str, type[Any]] = {"ros2_control": Ros2ControlSettings}
+@dataclass(frozen=True)
+class FrankaHand:
+    """The Franka Hand of an arm with `arm_driver: franka`."""
+
+    kind: str = setting(
+        "franka: the Franka Hand; none: the arm has no gripper", FRANKA, choices=(FRANKA, NO_GRIPPER)
+    )
+    speed_m_s: float = setting("speed of the fingers", 0.1, above=0, at_most=0.2)
+    force_n: float = setting("grasp with this force, N", 40.0, above=0, at_most=70)
+    timeout_s: float = setting("a command without a result for this long is a fault", 5.0, above=0)
+
+
+@dataclass(frozen=True)
+class FrankaSettings:
+    """Driver `franka`: the Franka Control Interface (FCI), without ros2_control."""
+
+    address: str = setting("host name or address of Control, such as 172.16.0.2")
+    real_time: str = setting(
+        "enforce: refuse a kernel without PREEMPT_RT, as libfranka does; ignore: for a simulated arm only",
+        ENFORCE,
+        choices=(ENFORCE, IGNORE),
+    )
+    limit_share: float = setting(
+        "setpoints are joined at 1 kHz within this share of Franka's own joint limits; more follows sooner, and leaves"
+        " less room for lost packets before a reflex",
+        0.5,
+        above=0,
+        at_most=1,
+    )
+    collision_torque_nm: float = setting(
+        "an external torque on any joint above this is a collision, and stops the arm", 20.0, above=0
+    )
+    collision_force_n: float = setting(
+        "an external force (N) or torque (N m) on the hand above this is a collision", 20.0, above=0
+    )
+    max_following_error_rad: float = setting(
+        "a joint further than this from its setpoint is a fault", 0.3, above=0
+    )
+    start_timeout_s: float = setting("how long to wait for the arm's answer when connecting", 10.0, above=0)
+    gripper: FrankaHand = setting("the gripper", FrankaHand)
+
+
+ARM_SETTINGS: Mapping[str, type[Any]] = {"franka": FrankaSettings, "ros2_control": Ros2ControlSettings}
 
 
 def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:

@@ -58,6 +58,8 @@ ROBOT_SECTIONS = (
     ("`workspace`", robot.WorkspaceSpec),
     ("`arm` with `arm_driver: ros2_control`", arms.Ros2ControlSettings),
     ("`arm.gripper` with `arm_driver: ros2_control`", arms.GripperActions),
+    ("`arm` with `arm_driver: franka`", arms.FrankaSettings),
+    ("`arm.gripper` with `arm_driver: franka`", arms.FrankaHand),
 )
 
 

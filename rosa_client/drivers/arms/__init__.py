@@ -16,6 +16,7 @@ Array = npt.NDArray[np.float64]
 ARM_DRIVERS = {
     "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
     "echo": "rosa_client.drivers.arms.echo:EchoArm",
+    "franka": "rosa_client.drivers.arms.franka:FrankaArm",
     "ros2_control": "rosa_client.drivers.arms.ros2_control:Ros2ControlArm",
 }
 
@@ -51,7 +52,7 @@ class ArmDriver(Protocol):
 
 
 class ConnectingArm(Protocol):
-    """An arm that is reached through ROS: it needs to know the namespace of its robot."""
+    """An arm that has to be reached first: through ROS, in the namespace of its robot, or through a network."""
 
     def connect(self, namespace: str) -> None:
         """Called once, before the first `read`. Raises `DriverError` saying what is missing."""

@@ -103,6 +103,13 @@ def test_the_panda_behind_ros2_control_differs_only_in_how_it_is_reached(panda: 
     assert replace(other, **reached) == panda
 
 
+def test_the_fr3_over_fci_differs_only_in_how_it_is_reached() -> None:
+    fr3 = load_robot(PANDA.with_name("fr3.yaml"))
+    other = load_robot(PANDA.with_name("fr3_franka.yaml"))
+    assert other.arm_driver == "franka"
+    assert replace(other, arm_driver=fr3.arm_driver, arm=fr3.arm) == fr3
+
+
 def test_the_fr3_agrees_with_its_hardware_page_and_keeps_the_constant_velocity_limits_of_its_joint_range() -> (
     None
 ):

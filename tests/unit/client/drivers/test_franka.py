@@ -1,0 +1,326 @@
+"""The `franka` driver: when it holds the arm, what it reports, and how it recovers. The library is a scripted arm."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from rosa_client.drivers import DriverError, arms
+from rosa_client.drivers.arms.franka import FrankaArm
+from rosa_client.drivers.arms.franka_ports import INSTALL, NETWORK, REAL_TIME, FciError, library, said
+from rosa_client.drivers.arms.franka_rules import IDLE, MOVE, REFLEX, USER_STOPPED, Heard
+from rosa_contract.robot import load_robot
+
+SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "fr3_franka.yaml")
+Q = np.array(SPEC.home_rad)
+
+
+class ScriptedArm:
+    """`Fci` without a library: an arm that is where it was told to be, until the test breaks it."""
+
+    def __init__(self) -> None:
+        self.mode = IDLE
+        self.errors: tuple[str, ...] = ()
+        self.fails: dict[str, FciError] = {}  # calls that fail, by name
+        self.calls: list[str] = []
+        self.ways: list[npt.NDArray[np.float64]] = []
+        self.hangs_s = 0.0
+        self._q = Q.copy()
+        self._s = 0.0
+
+    def newest(self) -> Heard | None:
+        return self._heard() if self.mode == MOVE else None
+
+    def send(self, rows_rad: npt.NDArray[np.float64]) -> bool:
+        if self.mode != MOVE:
+            return False
+        self._may("send")
+        self.ways.append(rows_rad)
+        self._q = rows_rad[-1]
+        return True
+
+    def connect(self) -> None:
+        time.sleep(self.hangs_s)
+        self._call("connect")
+
+    def read(self) -> Heard:
+        self._may("read")
+        return self._heard()
+
+    def follow(self) -> None:
+        self._call("follow")
+        self.mode = MOVE
+
+    def end(self) -> str:
+        return "aborted"
+
+    def clear_error(self) -> None:
+        self._call("clear_error")
+        self.mode, self.errors = IDLE, ()
+
+    def reflex(self, *errors: str) -> None:
+        self.errors, self.mode = errors, REFLEX
+
+    def _heard(self) -> Heard:
+        self._s += 0.001
+        return Heard(self._q, np.zeros(7), np.zeros(7), self.mode, self.errors, self._s)
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        self._may(name)
+
+    def _may(self, name: str) -> None:
+        if name in self.fails:
+            raise self.fails[name]
+
+
+class ScriptedHand:
+    """`Hand` with an object between its fingers."""
+
+    def __init__(self) -> None:
+        self.width_m, self.widest_m, self.object_m = 0.08, 0.08, 0.04
+        self.calls: list[str] = []
+        self.fails: FciError | None = None
+
+    def connect(self) -> None:
+        self.calls.append("connect")
+
+    def read(self) -> tuple[float, float]:
+        time.sleep(0.005)
+        if self.fails is not None:
+            raise self.fails
+        return self.width_m, self.widest_m
+
+    def home(self) -> bool:
+        self.calls.append("home")
+        self.width_m = self.widest_m = 0.08
+        return True
+
+    def move(self, width_m: float) -> bool:
+        self.calls.append("move")
+        self.width_m = width_m
+        return True
+
+    def grasp(self, width_m: float) -> bool:
+        self.calls.append("grasp")
+        self.width_m = max(width_m, self.object_m)
+        return True
+
+
+@pytest.fixture
+def fci() -> ScriptedArm:
+    return ScriptedArm()
+
+
+@pytest.fixture
+def hand() -> ScriptedHand:
+    return ScriptedHand()
+
+
+@pytest.fixture
+def arm(fci: ScriptedArm, hand: ScriptedHand) -> Iterator[FrankaArm]:
+    made = FrankaArm(SPEC, 0, fci, hand)
+    yield made
+    made.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end_s = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < end_s, "it did not happen within 10 s"
+        time.sleep(0.005)
+
+
+def faulty(arm: FrankaArm, words: str) -> None:
+    until(lambda: words in arm.read().fault)
+
+
+def test_it_holds_the_arm_from_the_start_and_follows(arm: FrankaArm, fci: ScriptedArm) -> None:
+    arm.connect("/fr3")
+    assert fci.calls == ["connect", "follow"]
+    assert arm.read().fault == ""
+    arm.track(Q, 0.08, 0.01)
+    arm.track(Q + 0.01, 0.08, 0.01)
+    assert [len(way) for way in fci.ways] == [1, 5]
+    assert arm.read().q_rad.tolist() == (Q + 0.01).tolist()
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"), [(USER_STOPPED, "activation device"), (REFLEX, "reflex: joint_reflex")]
+)
+def test_an_arm_that_is_stopped_at_the_start_waits_for_a_person(
+    mode: str, says: str, arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    fci.mode, fci.errors = mode, ("joint_reflex",)
+    arm.connect("/fr3")
+    assert says in arm.read().fault
+    arm.track(Q, 0.08, 0.01)
+    assert (fci.calls, fci.ways) == (["connect"], [])
+
+
+def test_a_reflex_is_a_fault_until_somebody_says_recover(arm: FrankaArm, fci: ScriptedArm) -> None:
+    arm.connect("/fr3")
+    fci.reflex("cartesian_reflex")
+    faulty(arm, "stopped by a reflex: cartesian_reflex (contact")
+    arm.track(Q, 0.08, 0.01)
+    assert fci.ways == [], "nothing moves before"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert fci.calls == ["connect", "follow", "clear_error", "follow"]
+
+
+def test_a_user_stop_has_to_be_released_before_a_recovery_helps(arm: FrankaArm, fci: ScriptedArm) -> None:
+    arm.connect("/fr3")
+    fci.mode = USER_STOPPED
+    faulty(arm, "stopped by its user")
+    arm.recover()
+    faulty(arm, "recovery failed: the arm was stopped by its user")
+    fci.mode = IDLE  # released
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert fci.calls == ["connect", "follow", "follow"]
+
+
+def test_a_step_that_fails_is_named(arm: FrankaArm, fci: ScriptedArm) -> None:
+    arm.connect("/fr3")
+    fci.reflex("joint_reflex")
+    faulty(arm, "reflex")
+    fci.fails["clear_error"] = FciError("command not possible", "command")
+    arm.recover()
+    faulty(arm, "recovery failed: clear the error: command not possible")
+
+
+def test_a_step_that_does_not_help_is_not_repeated_for_ever(arm: FrankaArm, fci: ScriptedArm) -> None:
+    arm.connect("/fr3")
+    fci.reflex("joint_reflex")
+    faulty(arm, "reflex")
+    fci.clear_error = lambda: fci._call("clear_error")  # type: ignore[method-assign]  # it stays in its reflex
+    arm.recover()
+    faulty(arm, "recovery failed: clear the error: it did not help")
+    assert fci.calls.count("clear_error") == 1
+
+
+def test_a_lost_connection_ages_the_state_and_a_recovery_connects_again(
+    arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    arm.connect("/fr3")
+    fci.fails = {name: FciError("UDP receive: Timeout", NETWORK) for name in ("read", "connect")}
+    fci.mode = IDLE
+    faulty(arm, "the connection to the arm is lost: UDP receive: Timeout")
+    until(lambda: arm.read().age_s > 0.05)
+    arm.recover()
+    faulty(arm, "recovery failed: connect: UDP receive: Timeout")
+    fci.fails.clear()
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert fci.calls == ["connect", "follow", "connect", "connect", "follow"]
+
+
+def test_a_refused_setpoint_is_a_fault_and_does_not_end_the_control_loop(
+    arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    arm.connect("/fr3")
+    fci.fails["send"] = FciError("a target must be finite", "value")
+    arm.track(Q, 0.08, 0.01)
+    assert arm.read().fault == "the arm refused a setpoint: a target must be finite"
+    fci.fails.clear()
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert fci.calls == ["connect", "follow"], "it was held all the time"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            FciError("Connection to FCI refused", NETWORK),
+            "arm.address: 172.16.0.2: Connection to FCI refused",
+        ),
+        (
+            FciError("no realtime capabilities", REAL_TIME),
+            "arm.real_time: no realtime capabilities: see docs",
+        ),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_line_with_the_setting(
+    error: FciError, says: str, arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    fci.fails["connect"] = error
+    with pytest.raises(DriverError, match=says):
+        arm.connect("/fr3")
+
+
+def test_control_that_does_not_answer_is_another_programs() -> None:
+    """Control serves one program; the library waits for as long as another one has it."""
+    fci = ScriptedArm()
+    fci.hangs_s = 0.3
+    spec = replace(SPEC, arm={"address": "arm", "start_timeout_s": 0.05})
+    made = FrankaArm(spec, 0, fci, ScriptedHand())
+    with pytest.raises(DriverError, match=r"no answer from arm within 0\.05 s; another program may hold FCI"):
+        made.connect("/fr3")
+    made.close()
+
+
+def test_a_grasp_closes_on_the_object_and_opening_lets_go(arm: FrankaArm, hand: ScriptedHand) -> None:
+    arm.connect("/fr3")
+    arm.track(Q, 0.0, 0.01)
+    until(lambda: arm.read().gripper_m == 0.04)
+    time.sleep(0.15)  # at most ten goals a second
+    arm.track(Q, 0.08, 0.01)
+    until(lambda: arm.read().gripper_m == 0.08)
+    assert hand.calls == ["connect", "grasp", "move"]
+    assert arm.read().fault == ""
+
+
+def test_a_hand_that_was_never_homed_is_homed_by_a_recovery_only(arm: FrankaArm, hand: ScriptedHand) -> None:
+    hand.widest_m = 0.0
+    arm.connect("/fr3")
+    assert "has not been homed" in arm.read().fault
+    arm.track(Q, 0.0, 0.01)
+    assert hand.calls == ["connect"], "no finger moves before"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert hand.calls == ["connect", "home"]
+
+
+def test_a_lost_hand_is_a_fault_and_connected_again(arm: FrankaArm, hand: ScriptedHand) -> None:
+    arm.connect("/fr3")
+    hand.fails = FciError("TCP connection got interrupted", NETWORK)
+    faulty(arm, "the connection to the hand is lost: TCP connection got interrupted")
+    hand.fails = None
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert hand.calls == ["connect", "connect"]
+
+
+def test_an_arm_without_a_hand_is_always_as_wide_as_asked(fci: ScriptedArm) -> None:
+    made = FrankaArm(replace(SPEC, arm={"address": "arm", "gripper": {"kind": "none"}}), 0, fci)
+    made.connect("/fr3")
+    made.track(Q, 0.03, 0.01)
+    assert made.read().gripper_m == 0.03
+    made.close()
+
+
+def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "franka", None)
+    with pytest.raises(DriverError, match=f"arm_driver: franka needs the package franka-rs: {INSTALL}"):
+        arms.create_arm("franka", SPEC, 0)
+
+
+def test_another_package_of_that_name_is_not_taken_for_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "franka", arms)
+    with pytest.raises(DriverError, match="is another"):
+        library()
+
+
+def test_what_the_library_says_becomes_one_line() -> None:
+    text = "libfranka: Move command aborted: motion aborted by reflex!\ncontrol_command_success_rate: 1"
+    assert said(ValueError(text)) == "Move command aborted: motion aborted by reflex"
+    assert said(ValueError()) == "ValueError"
