@@ -24,6 +24,8 @@ from rosa_contract.messages import Array, Request
 
 log = logging.getLogger("rosa.loop")
 
+Seen = tuple[Mapping[str, Array], Mapping[str, EncodedImage]]  # state arrays and camera frames
+
 
 class Body(Protocol):
     """The robot as the loop sees it: its sensors, its arm, and where it reports. Called from the loop's thread only."""
@@ -32,7 +34,7 @@ class Body(Protocol):
         """What sensors and arm report now; the loop itself fills in the link."""
         ...
 
-    def observe(self) -> tuple[Mapping[str, Array], Mapping[str, EncodedImage]]:
+    def observe(self) -> Seen:
         """The newest state arrays and camera frames."""
         ...
 
@@ -61,6 +63,7 @@ class RobotLoop:
         self.failure: Exception | None = None  # set when the core failed and the loop has ended
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
+        self._observations = 0  # that were sent
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)
 
@@ -141,9 +144,13 @@ class RobotLoop:
             future.set_exception(error)
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
+        seen: Seen | None = None  # what is sent together is about one observation, and says so
         for command in commands:
             if isinstance(command, Send):
-                self._send(command, now_s)
+                if seen is None:
+                    self._observations += 1
+                    seen = self.body.observe()
+                self._send(command, seen, now_s)
             elif isinstance(command, Ask):
                 self.link.ask(command.component, now_s)
             elif isinstance(command, Play | Hold | MoveTo):
@@ -151,13 +158,20 @@ class RobotLoop:
             else:
                 self.body.publish(command)
 
-    def _send(self, send: Send, now_s: float) -> None:
+    def _send(self, send: Send, seen: Seen, now_s: float) -> None:
         """What cannot leave is dropped: its deadline passes and its fallback runs, as for any other loss."""
-        state, images = self.body.observe()
+        state, images = seen
         spent_ms = (self._clock.now_s() - now_s) * 1000
         budget_ms = max(0.0, send.budget_ms - spent_ms)
         request = Request(
-            send.request_id, send.component, budget_ms, send.prompt, state, images, send.horizon
+            send.request_id,
+            send.component,
+            budget_ms,
+            send.prompt,
+            state,
+            images,
+            send.horizon,
+            self._observations,
         )
         try:
             if not self.link.send(request, now_s):

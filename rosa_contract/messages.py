@@ -156,7 +156,9 @@ class Permit:
 class Request:
     """One component call with one observation. `budget_ms` is what remains of the deadline when it leaves the robot.
 
-    `horizon`: how the server chooses how many steps of the chunk are played; None: it does not.
+    `horizon`: how the server chooses how many steps of the chunk are played; None: it does not. `observation`: calls of
+    one robot with the same number are about the very same pictures and state, so that a server may look at them once;
+    None: nothing is said, and nothing is shared.
     """
 
     request_id: int
@@ -166,6 +168,7 @@ class Request:
     state: Mapping[str, Array] = field(default_factory=dict)
     images: Mapping[str, EncodedImage] = field(default_factory=dict)
     horizon: Horizon | None = None
+    observation: int | None = None
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,7 @@ class WorkerReady:
     """A worker has loaded and warmed up its model. `images`: camera -> (height, width); `state`: name -> length.
 
     `at_once`: calls that it runs at a time, each answered by itself, where the model batches continuously; 1: none.
+    `shares`: calls about one observation cost it less than calls about several.
     """
 
     worker_id: str
@@ -228,15 +232,20 @@ class WorkerReady:
     images: Mapping[str, tuple[int, int]]
     state: Mapping[str, int]
     at_once: int = 1
+    shares: bool = False
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Whose request it is, how much of its deadline is left, and how long it has waited at the server."""
+    """Whose request it is, how much of its deadline is left, and how long it has waited at the server.
+
+    `observation`: a name for what it is about, which no other robot's requests can have; empty: it has none.
+    """
 
     robot_id: str
     budget_ms: float
     waited_ms: float
+    observation: str = ""
 
 
 @dataclass(frozen=True)
@@ -254,13 +263,17 @@ class Execute:
 
 @dataclass(frozen=True)
 class Executed:
-    """A batch is done. `outputs[i]` for `tickets[i]`: an encoded `Output`, or empty where `errors[i]` says why."""
+    """A batch is done. `outputs[i]` for `tickets[i]`: an encoded `Output`, or empty where `errors[i]` says why.
+
+    `counts`: what the worker's engine has done since it started, by name; empty where it counts nothing.
+    """
 
     batch_id: int
     tickets: Sequence[int]
     inference_ms: float
     errors: Sequence[tuple[str, str]]  # (one of CAUSES, reason); ("", "") where the request succeeded
     outputs: Sequence[Any]
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

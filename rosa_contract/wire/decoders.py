@@ -31,6 +31,7 @@ MAX_DURATION_MS = 1e9
 MAX_ROBOTS = 1 << 16
 MAX_REASON_CHARS = 300
 MAX_T = 1000.0
+MAX_COUNTS = 32
 
 
 def decode_output(frame: Frame) -> m.Output:
@@ -116,6 +117,7 @@ def _request(header: Header, frames: Sequence[Frame]) -> m.Request:
         state=fields.arrays(header, "s"),
         images=images,
         horizon=_horizon(header["z"]) if "z" in header else None,
+        observation=fields.whole(header["o"], "observation", 0, MAX_ID) if "o" in header else None,
     )
 
 
@@ -181,8 +183,11 @@ def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
     state = fields.lengths(header, "s", "worker_ready: state")
     max_batch = fields.whole(header.get("b"), "max_batch", 1, MAX_BATCH)
     at_once = fields.whole(header.get("o", 1), "at_once", 1, MAX_BATCH)
+    shares = header.get("k", False)
+    if not isinstance(shares, bool):
+        raise CodecError("bad_field", f"worker_ready: shares: expected true or false, got {short(shares)}")
     return m.WorkerReady(
-        fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state, at_once
+        fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state, at_once, shares
     )
 
 
@@ -205,14 +210,15 @@ def _execute(header: Header, frames: Sequence[Frame]) -> m.Execute:
 
 
 def _sender(entry: Any) -> m.Sender:
-    if not isinstance(entry, list) or len(entry) != 3:
-        raise CodecError(
-            "bad_field", f"execute: sender: expected [robot, budget_ms, waited_ms], got {short(entry)}"
-        )
-    told = {"t": "execute", "robot": entry[0], "budget_ms": entry[1], "waited_ms": entry[2]}
+    if not isinstance(entry, list) or len(entry) != 4:
+        words = f"expected [robot, budget_ms, waited_ms, observation], got {short(entry)}"
+        raise CodecError("bad_field", f"execute: sender: {words}")
+    names = ("robot", "budget_ms", "waited_ms", "observation")
+    told = {"t": "execute", **dict(zip(names, entry, strict=True))}
     budget_ms = fields.number(told, "budget_ms", -MAX_DURATION_MS, MAX_DURATION_MS)
     waited_ms = fields.number(told, "waited_ms", 0.0, MAX_DURATION_MS)
-    return m.Sender(fields.name(told, "robot"), budget_ms, waited_ms)
+    observation = fields.text(told, "observation", MAX_NAME_CHARS)
+    return m.Sender(fields.name(told, "robot"), budget_ms, waited_ms, observation)
 
 
 def _executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
@@ -230,7 +236,9 @@ def _executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
     check_count(frames, 1 + len(tickets), "executed")
     batch_id = fields.whole(header.get("i"), "batch_id", 0, MAX_ID)
     inference_ms = fields.number(header, "n", 0.0, MAX_DURATION_MS)
-    return m.Executed(batch_id, tickets, inference_ms, errors, list(frames[1:]))
+    counted = fields.mapping(header, "u", MAX_COUNTS)
+    counts = {name: fields.whole(count, f"counts: {name}", 0, MAX_ID) for name, count in counted.items()}
+    return m.Executed(batch_id, tickets, inference_ms, errors, list(frames[1:]), counts)
 
 
 def _tickets(header: Header) -> list[int]:

@@ -83,6 +83,8 @@ def _request(message: m.Request) -> Parts:
     }
     if message.horizon is not None:
         header["z"] = packed(message.horizon)
+    if message.observation is not None:
+        header["o"] = message.observation
     return header, [image.data for image in message.images.values()]
 
 
@@ -117,6 +119,8 @@ def _worker_ready(message: m.WorkerReady) -> Parts:
     }
     if message.at_once > 1:
         header["o"] = message.at_once
+    if message.shares:
+        header["k"] = True
     return header, []
 
 
@@ -124,17 +128,21 @@ def _execute(message: m.Execute) -> Parts:
     counts = [len(frames) for frames in message.frames]
     header: dict[str, Any] = {"i": message.batch_id, "k": list(message.tickets), "n": counts}
     if message.senders:
-        header["r"] = [[one.robot_id, one.budget_ms, one.waited_ms] for one in message.senders]
+        header["r"] = [
+            [one.robot_id, one.budget_ms, one.waited_ms, one.observation] for one in message.senders
+        ]
     return header, [frame for frames in message.frames for frame in frames]
 
 
 def _executed(message: m.Executed) -> Parts:
-    header = {
+    header: Header = {
         "i": message.batch_id,
         "k": list(message.tickets),
         "n": message.inference_ms,
         "e": [list(error) for error in message.errors],
     }
+    if message.counts:
+        header["u"] = dict(message.counts)
     return header, list(message.outputs)
 
 

@@ -32,6 +32,8 @@ class ModelInput:
     robot: str = ""
     deadline_s: float = inf  # on the clock of `time.monotonic()`
     waited_s: float = 0.0  # at the server, before it came here
+    # What it is about: requests with the same name come from one robot, which says that they show the very same.
+    observation: str = ""
     horizon: Horizon | None = None  # carried out by the worker (`horizon.py`), not by the model
 
 
@@ -54,7 +56,8 @@ class Backend(Protocol):
     """A model. Constructed cheaply; nothing heavy happens before `load()`.
 
     One that batches continuously by itself, as vLLM does, may have an attribute `at_once` above 1: so many calls of
-    `infer` it takes at a time, from different threads.
+    `infer` it takes at a time, from different threads. `shares`: requests about one observation cost it less, so the
+    gateway brings them to one worker. `counts()`: what its engine has done since it started, by name.
     """
 
     input_spec: InputSpec

@@ -254,6 +254,7 @@ class Gateway:
             worker = self._core.pool.get(worker_id)
             if worker is not None:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
+                self._metrics.shared(worker_id, message.counts)
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
@@ -292,6 +293,7 @@ class Gateway:
                 c.robot_id,
                 (c.deadline_s - c.dispatched_s) * 1000,
                 max(0.0, c.dispatched_s - c.arrived_s) * 1000,
+                c.observation,
             )
             for c in calls
         ]
@@ -325,7 +327,7 @@ class Gateway:
 
     def _watch(self, now_s: float) -> None:
         for worker_id, why in self._cluster.poll(now_s):
-            self._metrics.worker_lost()
+            self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
             self._close_shm(worker_id)
             self._core.on_lost(now_s, worker_id, why)

@@ -80,7 +80,8 @@ class Worker:
         most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
         names = (self._spec.worker_id, self._spec.model)
-        ready = m.WorkerReady(*names, most, images, dict(needs.state), self.at_once)
+        shares = getattr(self._backend, "shares", False)
+        ready = m.WorkerReady(*names, most, images, dict(needs.state), self.at_once, shares)
         self._socket.send_multipart(codec.encode(ready))
 
     def run(self) -> None:
@@ -149,7 +150,13 @@ class Worker:
         if sender is None:
             return known
         deadline_s = now_s + sender.budget_ms / 1000
-        return replace(known, robot=sender.robot_id, deadline_s=deadline_s, waited_s=sender.waited_ms / 1000)
+        return replace(
+            known,
+            robot=sender.robot_id,
+            deadline_s=deadline_s,
+            waited_s=sender.waited_ms / 1000,
+            observation=sender.observation,
+        )
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
         """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
@@ -177,7 +184,8 @@ class Worker:
     def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
-        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames)
+        counts = getattr(self._backend, "counts", dict[str, int])()
+        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames, counts)
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)

@@ -30,6 +30,15 @@ def request_fields(header: Mapping[str, Any]) -> tuple[int, str, float]:
     return request_id, component, float(budget_ms)  # type: ignore[arg-type]
 
 
+def observation_of(header: Mapping[str, Any]) -> int | None:
+    """What a request says it is about, or None. Raises `CodecError`."""
+    observation = header.get("o")
+    if observation is not None and (type(observation) is not int or not 0 <= observation <= MAX_ID):
+        words = f"expected a whole number from 0 to 2^63 - 1, got {observation!r:.60}"
+        raise CodecError("bad_field", f"observation: {words}")
+    return observation
+
+
 def largest_image(size: tuple[int, int]) -> int:
     """Bytes that an image of (height, width) px may have, in whatever encoding."""
     raw = size[0] * size[1] * 3

@@ -15,7 +15,7 @@ from rosa_contract import messages as m
 from rosa_contract.config import GOAL_COUPLED, Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.check import largest_request, misfit, request_fields
+from rosa_server.serving.core.check import largest_request, misfit, observation_of, request_fields
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
 from rosa_server.serving.core.order import order_of
@@ -24,6 +24,7 @@ from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.router import Router
 from rosa_server.serving.core.session import Sessions
+from rosa_server.serving.core.sharing import sharing
 
 SWEEP_EVERY_S = 0.5
 PACE_EVERY_S = 1.0
@@ -115,6 +116,7 @@ class ServingCore:
         """A component call. Raises `CodecError` for a header that cannot even be answered."""
         session = self.sessions.heard(connection, now_s)
         request_id, component, budget_ms = request_fields(header)
+        observation = observation_of(header)
         if session is None:
             self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
             return
@@ -133,6 +135,8 @@ class ServingCore:
             self._dispatcher.end(now_s, call, "unknown_component", words)
             return
         session.newest[component] = (request_id, call.ticket)
+        if observation is not None:
+            call.observation = f"{session.number}:{observation}"
         call.pace = self._paces.get(session.task, 0.0)
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
         # A robot hears of its pace with an answer, so that of the window before still counts.
@@ -350,7 +354,9 @@ class ServingCore:
         self._dispatcher.give_up(now_s, why)
 
     def health(self) -> m.HealthReport:
-        workers = {w.worker_id: f"{w.model}: {'busy' if w.batches else 'idle'}" for w in self.pool}
+        workers = {
+            w.worker_id: f"{w.model}: {'busy' if w.batches else 'idle'}{sharing(w.counts)}" for w in self.pool
+        }
         waiting = {name: len(queue) for name, queue in self.queues.items()}
         ready = self.router.ready and not self._dispatcher.draining
         return m.HealthReport(ready, workers, waiting, self.sessions.robots)

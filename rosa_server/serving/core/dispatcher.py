@@ -124,6 +124,7 @@ class Dispatcher:
         if worker is None or batch is None or [call.ticket for call in batch.calls] != list(done.tickets):
             return False
         self.pool.finish(worker, done.batch_id, now_s)
+        worker.counts = done.counts or worker.counts
         size = batch.size
         self.replicas[batch.queue].profile_of(worker).learn(size, done.inference_ms)
         self.replicas[worker.queue].due_s = now_s

@@ -27,6 +27,9 @@ class Call:
     attempts: int = 0  # how many workers have taken it
     over_rate: bool = False  # its robot sends faster than it may: it runs when nothing else waits
     pace: float = 0.0  # what its robot is told with the answer; 0: nothing
+    observation: str = (
+        ""  # what it is about, named so that no other session can name it; empty: nothing is said
+    )
 
     @property
     def key(self) -> tuple[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rosa_contract.messages import WorkerReady
+from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.tiers import AWAY
 
@@ -46,6 +47,8 @@ class WorkerState:
     link_s: float = 0.0  # one way; 0: it is at the edge
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
     order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
+    shares: bool = False  # calls about one observation cost it less than calls about several
+    counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
 
     @property
     def held(self) -> int:
@@ -159,6 +162,7 @@ class WorkerPool:
     def __init__(self) -> None:
         self._workers: dict[str, WorkerState] = {}
         self._of_queue: dict[str, _OfQueue] = {}
+        self._gathering = Gathering()
         self._next_batch = self._next_order = 0
 
     def __iter__(self) -> Iterator[WorkerState]:
@@ -177,6 +181,7 @@ class WorkerPool:
         link_s: float = 0.0,
     ) -> WorkerState:
         worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s)
+        worker.shares = ready.shares
         self._workers[ready.worker_id] = worker
         self._join(worker, queue)
         return worker
@@ -204,6 +209,7 @@ class WorkerPool:
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
             self._part(worker)
+            self._gathering.forget(worker_id)
         return worker
 
     def of(self, queue: str) -> Sequence[WorkerState]:
@@ -249,6 +255,17 @@ class WorkerPool:
                 best, best_key = worker, key
         return best, None if best_key is None else best_key[0]
 
+    def gathered(self, worker: WorkerState, calls: list[Call], now_s: float) -> WorkerState:
+        """Who of the queue of `worker` runs these calls: the one that knows their observation, if it may take them now.
+
+        Otherwise `worker`, who was going to.
+        """
+        known = self._workers.get(self._gathering.worker_of(calls) or "")
+        if known is None or not known.shares or known.link_s or known.queue != worker.queue:
+            return worker
+        most = 1 if known.at_once > 1 else known.max_batch
+        return known if known.free_at_s(now_s) == now_s and len(calls) <= most else worker
+
     def give(self, worker: WorkerState, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
         """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
 
@@ -279,6 +296,8 @@ class WorkerPool:
         group.take(worker)
         worker.batches[batch.batch_id] = batch
         group.put(worker)
+        if worker.shares:
+            self._gathering.given(worker.worker_id, calls)
         for call in calls:
             call.dispatched_s = now_s
             call.attempts += 1

@@ -152,6 +152,7 @@ class ReplicaState:
             count = min(decision.count, self._share(len(waiting), pool))
             calls = self.queue.take([waiting[index] for index in kept[:count]])
             self.queue.ranking.dispatched(calls, self.queue)
+            worker = pool.gathered(worker, calls, now_s)
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         away, cloud_s = self._overflow(now_s, pool)
         given += away

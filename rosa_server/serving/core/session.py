@@ -39,6 +39,7 @@ class Session:
     starts_s: Mapping[str, float]  # component -> when its first call is due
     meter: RateMeter = field(default_factory=RateMeter)
     gone: bool = False  # its connection has ended
+    number: int = 0  # no other session of this gateway has it
     # component -> its last request id and ticket
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -62,6 +63,7 @@ class Sessions:
         self._router, self._new_token = router, new_token
         self._reserved: dict[str, Session] = {}  # the last session of robots that left without a bye
         self._by_connection: dict[bytes, Session] = {}
+        self._begun = 0  # sessions
         self._by_robot: dict[str, Session] = {}
         self._callers: Counter[str] = Counter()  # by replica as placed
 
@@ -186,6 +188,8 @@ class Sessions:
         session = Session(
             connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s, token, starts_s
         )
+        self._begun += 1
+        session.number = self._begun
         self._by_connection[connection] = self._by_robot[hello.robot_id] = session
         self._callers.update(routes.values())
         placement_changed |= taken.admitted is not None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rosa_client.loop import with_server
+from rosa_client.loop import RobotLoop, with_server
+from rosa_client.runtime.commands import Send
+from rosa_contract.messages import Request
 
 AT = "tcp://gpu-box:5570"
 
@@ -23,3 +26,17 @@ AT = "tcp://gpu-box:5570"
 def test_a_reason_names_the_server_once(ready: bool, reason: str, told: str) -> None:
     link: Any = SimpleNamespace(ready=ready, endpoint=AT, reason=reason)
     assert with_server(link) == told
+
+
+def test_what_is_sent_together_is_about_one_observation_and_what_is_sent_later_about_another() -> None:
+    sent: list[Request] = []
+    looks = iter(range(10))
+    link: Any = SimpleNamespace(send=lambda request, now_s: sent.append(request) or True, reason="")
+    body: Any = SimpleNamespace(observe=lambda: ({"look": np.array([next(looks)])}, {}))
+    core: Any = SimpleNamespace()
+    loop = RobotLoop(core, link, body)
+    loop._carry([Send(1, "system1", 100.0, ""), Send(2, "safety", 100.0, "")], 0.0)
+    loop._carry([Send(3, "monitor", 100.0, "")], 0.0)
+    first, second, third = sent
+    assert first.observation == second.observation != third.observation
+    assert [int(request.state["look"][0]) for request in sent] == [0, 0, 1]

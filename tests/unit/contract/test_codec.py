@@ -51,6 +51,7 @@ MESSAGES: list[m.Message] = [
     request(),
     replace(request(), horizon=Horizon("threshold", t=0.4, min=2, max=12)),
     replace(request(), horizon=Horizon("static", steps=8)),
+    replace(request(), observation=(1 << 63) - 1),
     m.Response(7, m.OK, "", "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
     m.Response(
         7,
@@ -61,9 +62,11 @@ MESSAGES: list[m.Message] = [
     m.HealthQuery(),
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
     m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {"joint_position": 7}),
+    m.WorkerReady("w0", "rosa/policy", 8, {}, {}, at_once=8, shares=True),
     m.Execute(3, [1, 2], [codec.encode(request()), codec.encode(request())]),
-    m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25)]),
+    m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25, "4:17")]),
     m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),
+    m.Executed(3, [1], 12.5, [("", "")], [b""], {"prefills": 3, "held_bytes": 1 << 40}),
     m.Drain(),
 ]
 

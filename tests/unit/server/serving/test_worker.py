@@ -120,7 +120,7 @@ def test_the_model_is_told_whose_request_it_is_and_when_it_is_due() -> None:
             raise TimeoutError("its deadline comes before an answer could")
 
     seen: list[ModelInput] = []
-    senders = [m.Sender("panda0", 250.0, 40.0)]
+    senders = [m.Sender("panda0", 250.0, 40.0, "4:17")]
     before_s = time.monotonic()
     with wired(codec.encode(m.Execute(5, [0], [codec.encode(request(0))], senders))) as (worker, gateway):
         worker._backend = Listening()
@@ -128,7 +128,7 @@ def test_the_model_is_told_whose_request_it_is_and_when_it_is_due() -> None:
         after_s = time.monotonic()
         done = codec.decode(gateway.recv_multipart(zmq.NOBLOCK))
     assert isinstance(done, m.Executed) and causes(done) == ["budget_spent"]
-    assert (seen[0].robot, seen[0].waited_s) == ("panda0", 0.04)
+    assert (seen[0].robot, seen[0].waited_s, seen[0].observation) == ("panda0", 0.04, "4:17")
     assert before_s + 0.25 <= seen[0].deadline_s <= after_s + 0.25
 
 
