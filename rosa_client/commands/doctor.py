@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rosa_client.doctor.judges.arm import judge_address, judge_arm
+from rosa_client.doctor.judges.arm import judge_address, judge_arm, judge_driver
 from rosa_client.doctor.judges.finding import Finding, skipped, status_of, summary
 from rosa_client.doctor.judges.gateway import judge_gateway, judge_keys
 from rosa_client.doctor.judges.host import judge_host
@@ -79,6 +79,7 @@ def check(
 ) -> Iterator[Finding]:
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
     from rosa_client.doctor.probes.controllers import controllers_of
+    from rosa_client.doctor.probes.driver import driver_problem
     from rosa_client.doctor.probes.host import ClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
 
@@ -86,6 +87,7 @@ def check(
     hard = spec.arm_driver in HARD_REAL_TIME
     yield judge_needs(needs_fact(arguments.config, arguments.robot) if arguments.config else None)
     yield from _server(arguments, tightest)
+    yield judge_driver(spec.arm_driver, driver_problem(spec))
     yield from _address(arguments.arm or _address_of(spec.arm), hard)
     yield from _robot(arguments, spec, controllers_of(arguments.robot, spec, arguments.name))
     yield from judge_host(host_fact(arguments.recordings, watch), hard)

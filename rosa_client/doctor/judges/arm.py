@@ -82,6 +82,14 @@ def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
     return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")
 
 
+def judge_driver(driver: str, problem: str) -> Finding:
+    """The packages of the arm's driver; `problem` says what is missing, empty when nothing is."""
+    if not problem:
+        return fine("arm_driver", f"{driver}: its packages are installed")
+    do = "install what is missing in the environment that the robot's nodes run in"
+    return Finding("arm_driver", FAIL, "cannot_load", problem.removeprefix("arm_driver: "), do)
+
+
 def judge_address(fact: AddressFact | None, hard_real_time: bool) -> list[Finding]:
     """The arm's own address, where it has one."""
     if fact is None:

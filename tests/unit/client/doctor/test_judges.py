@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from rosa_client.doctor.judges.arm import AddressFact, ArmFact, judge_address, judge_arm
+from rosa_client.doctor.judges.arm import AddressFact, ArmFact, judge_address, judge_arm, judge_driver
 from rosa_client.doctor.judges.finding import FAIL, OK, SKIPPED, WARN, Finding, fine, status_of, summary
 from rosa_client.doctor.judges.gateway import GatewayFact, KeysFact, judge_gateway, judge_keys
 from rosa_client.doctor.judges.host import UNLIMITED, HostFact, judge_host
@@ -247,6 +247,13 @@ def test_arms(change: dict[str, Any], check: str, expected: tuple[str, str]) -> 
 def test_the_arms_address(change: dict[str, Any], hard: bool, expected: dict[str, str]) -> None:
     found = judge_address(replace(FCI, **change), hard)
     assert {one.check: verdict(one)[0] for one in found} == expected
+
+
+def test_the_packages_of_the_arms_driver() -> None:
+    assert judge_driver("franka", "").level == OK
+    missing = judge_driver("franka", "arm_driver: franka needs the package franka-rs")
+    assert verdict(missing) == (FAIL, "cannot_load")
+    assert missing.found == "franka needs the package franka-rs"
 
 
 @pytest.mark.parametrize(

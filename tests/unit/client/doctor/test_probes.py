@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import zmq
 from rosa_client.commands.doctor import tightest_call
 from rosa_client.doctor.probes.address import address_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of
+from rosa_client.doctor.probes.driver import driver_problem
 from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
 from rosa_client.doctor.probes.host import ClockWatch, host_fact
 from rosa_client.doctor.probes.needs import needs_fact
@@ -50,6 +52,22 @@ def test_an_open_port_connects_and_a_closed_one_does_not() -> None:
     closed = address_fact("127.0.0.1", port)
     assert not closed.connected and closed.problem
     assert closed.sent == 0, "who is not there is not pinged"
+
+
+def test_a_driver_without_its_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "franka", None)
+    spec = load_robot(ROOT / "configs" / "robots" / "fr3_franka.yaml")
+    assert "pip install franka-rs" in driver_problem(spec)
+
+
+@pytest.mark.parametrize("file", ["panda.yaml", "panda_ros2_control.yaml"])
+def test_a_driver_with_its_packages_has_no_problem(file: str) -> None:
+    assert driver_problem(load_robot(ROOT / "configs" / "robots" / file)) == ""
+
+
+def test_a_driver_that_nobody_has_is_a_problem() -> None:
+    spec = replace(load_robot(ROOT / "configs" / "robots" / "panda.yaml"), arm_driver="nobodys:Arm")
+    assert "nobodys" in driver_problem(spec)
 
 
 @contextmanager
