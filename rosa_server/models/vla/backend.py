@@ -1,8 +1,11 @@
 """`rosa/panda-vla`: one vision-language-action model for all components of a Panda with two 96 x 96 cameras.
 
 A component's role says what it is answered: `system1` a chunk of actions for its prompt, `system2` the next subtask in
-words, `safety` and `monitor` a verdict. A batch may mix them. An observation that several components of a robot ask
-about is seen once.
+words, `safety` and `monitor` a verdict. A batch may mix them. How requests share what is seen is its engine:
+
+- `isolated`: batches, one after another; what is equal within a batch is seen once.
+- `kv_sharing`: OxyGen. Requests about one observation share its prefix whenever they come, actions run before words,
+  and words of all robots advance together, a few tokens at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rosa_server.engines.kv_sharing.passes import Words
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.flow_policy import STEP_S, from_network
 from rosa_server.models.kinematics import inverse_path
@@ -20,9 +24,12 @@ from rosa_server.models.panda import Look, PandaBackend
 from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
+from rosa_server.models.vla.sharing import Questions
 from rosa_server.models.vla.speech import ROLES, VERDICTS, Speech, ask, plan, shares
 
 WEIGHTS_FILE = "panda_vla.safetensors"
+ENGINES = ("isolated", "kv_sharing")
+AT_ONCE = 32  # calls that the sharing engine takes at a time
 SAFE_CERTAINTY = 0.8  # "safe" is said only when at least so sure: unsafe when in doubt
 VERDICT_CERTAINTY = 0.8  # "done" and "failed" as well: ongoing when in doubt
 
@@ -41,11 +48,21 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         seed: int = 0,
         flow_steps: int = 8,
         device: str = "cpu",
+        engine: str = "isolated",
+        memory_mb: float = 32.0,
+        slice_tokens: int = 5,
     ) -> None:
         """`weights`: a safetensors path, default the shipped ones; its words lie beside it (`NAME.words.json`).
 
-        `roles`: component name -> role, for components that are not named as their role.
+        `roles`: component name -> role, for components that are not named as their role. Of `kv_sharing`: `memory_mb`
+        for keys and values beside the weights, and `slice_tokens` of each answer before an action may come between.
         """
+        if engine not in ENGINES:
+            raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+        if slice_tokens < 1 or memory_mb <= 0:
+            raise ValueError(
+                f"expected slice_tokens and memory_mb above 0, got {slice_tokens} and {memory_mb}"
+            )
         for name, certainty in (
             ("safe_certainty", safe_certainty),
             ("verdict_certainty", verdict_certainty),
@@ -60,11 +77,25 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         self._safe_certainty, self._verdict_certainty = safe_certainty, verdict_certainty
         self._seed, self._flow_steps = seed, flow_steps
         self._speech: Speech | None = None
+        self.engine = engine  # `rosa profile` writes it down
+        self._kv_memory_mb, self._slice_tokens = memory_mb, slice_tokens
+        self._questions: Questions | None = None
+        self.shares = engine == "kv_sharing"
+        self.at_once = AT_ONCE if self.shares else 1
+        if self.shares:
+            self.memory_mb += memory_mb
 
     def load(self) -> None:
-        """Read the weights and the words."""
+        """Read the weights and the words, and start the engine."""
         super().load()
         self._speech = Speech.read(self._path.with_suffix(".words.json"))
+        if self.shares:
+            memory = (self._kv_memory_mb, self._slice_tokens)
+            self._questions = Questions(self.network, self._speech, *memory, self._flow_steps)
+
+    def counts(self) -> dict[str, int]:
+        """What the engine has shared since it started; nothing without one."""
+        return self._questions.counts() if self._questions is not None else {}
 
     @property
     def speech(self) -> Speech:
@@ -86,6 +117,9 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         roles = [self.role_of(one.component) for one in batch]
         questions = [self.speech.question(role, one.prompt) for role, one in zip(roles, batch, strict=True)]
         answers: list[ModelOutput] = [ModelOutput()] * len(batch)
+        if self._questions is not None:
+            said = self._questions.answers(batch, look, roles, questions, self._noise(1))
+            return [self._meant(role, row, said[row], look) for row, role in enumerate(roles)]
         with torch.inference_mode():
             last, cache = ask(self.network, self._observed(batch, look), questions)
             for role in dict.fromkeys(roles):
@@ -107,7 +141,10 @@ class VlaBackend(PandaBackend[VlaNetwork]):
                 self.infer([one] * size)
 
     def close(self) -> None:
-        """Forget the network and its words."""
+        """End the engine, and forget the network and its words."""
+        if self._questions is not None:
+            self._questions.close()
+            self._questions = None
         self._speech = None
         super().close()
 
@@ -142,15 +179,30 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         best = int(probabilities.argmax())
         return words[best] if probabilities[best] >= self._verdict_certainty else words[0]
 
-    def _act(self, rows: list[int], cache: Cache, look: Look) -> list[ModelOutput]:
+    def _meant(self, role: str, row: int, answer: object, look: Look) -> ModelOutput:
+        """What the engine's answer to a row of a batch means to its robot."""
+        if isinstance(answer, Tensor):
+            return self._moved([row], answer[None], look)[0]
+        assert isinstance(answer, Words)
+        if role in VERDICTS:
+            return ModelOutput(verdict=self._verdict(role, np.array(answer.first)))
+        return ModelOutput(text=self.speech.tokenizer.decode(list(answer.tokens)))
+
+    def _noise(self, count: int) -> Tensor:
+        """`(count, H, A)`: the same for every request, so that an answer does not depend on who else asks."""
         config = self.network.config
-        # The same noise for every request: an answer does not depend on who else is in the batch.
         noise = torch.randn(
             1, config.horizon, config.action_dim, generator=torch.Generator().manual_seed(self._seed)
         )
-        noise = noise.expand(len(rows), -1, -1).to(self._device)
-        chunk = self.network.sample(cache, noise, self._flow_steps).cpu().numpy()
-        path = from_network(chunk, look.tool_m[rows])
+        return noise.expand(count, -1, -1).to(self._device)
+
+    def _act(self, rows: list[int], cache: Cache, look: Look) -> list[ModelOutput]:
+        chunk = self.network.sample(cache, self._noise(len(rows)), self._flow_steps)
+        return self._moved(rows, chunk, look)
+
+    def _moved(self, rows: list[int], chunk: Tensor, look: Look) -> list[ModelOutput]:
+        """Chunks `(n, H, A)` as joint positions for these rows of a batch."""
+        path = from_network(chunk.cpu().numpy(), look.tool_m[rows])
         joints = inverse_path(path[..., :3], look.q_rad[rows])
         actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
         step_s = np.array([STEP_S], np.float32)

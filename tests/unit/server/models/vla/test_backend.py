@@ -144,3 +144,46 @@ def test_words_that_do_not_fit_are_refused(weights, tmp_path):
 
 def test_it_warms_up_every_role(backend):
     backend.warm_up()
+
+
+@pytest.fixture(scope="module")
+def sharing(weights):
+    made = VlaBackend(str(weights), engine="kv_sharing", memory_mb=4.0, slice_tokens=2)
+    made.load()
+    yield made
+    made.close()
+
+
+def test_the_sharing_engine_answers_as_isolated_execution(backend, sharing):
+    batch = [
+        replace(ask, observation=f"1:{number}") for number, look in enumerate(looks(3)) for ask in asks(look)
+    ]
+    for one, together in zip(batch, sharing.infer(batch), strict=True):
+        (alone,) = backend.infer([one])
+        assert (alone.verdict, alone.text) == (together.verdict, together.text)
+        if one.component == "system1":
+            np.testing.assert_allclose(alone.arrays["actions"], together.arrays["actions"], atol=1e-3)
+    counts = sharing.counts()
+    assert (counts["prefills"], counts["prefills_saved"]) == (3, 9)
+
+
+def test_a_name_that_is_said_for_two_observations_shares_nothing(sharing):
+    before = sharing.counts()["prefills"]
+    first, second = (replace(look, prompt="put it away", observation="2:7") for look in looks(2))
+    sharing.infer([first, second])
+    assert sharing.counts()["prefills"] == before + 2
+
+
+def test_an_expired_request_is_told_so_and_the_engine_goes_on(sharing):
+    (look,) = looks(1)
+    late = replace(asks(look)[0], deadline_s=0.0)
+    with pytest.raises(TimeoutError, match="deadline"):
+        sharing.infer([late])
+    assert sharing.infer(asks(look)[2:3])[0].verdict
+
+
+def test_engine_options_are_checked(weights):
+    with pytest.raises(ValueError, match="expected one of isolated, kv_sharing"):
+        VlaBackend(str(weights), engine="plain")
+    with pytest.raises(ValueError, match="slice_tokens"):
+        VlaBackend(str(weights), slice_tokens=0)
