@@ -6,11 +6,9 @@ in a few augmented versions, so that only projector and decoder are trained.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -24,9 +22,8 @@ from rosa_server.models.token_policy.actions import BINS, to_tokens
 from rosa_server.models.token_policy.network import TokenPolicy, words_of
 from rosa_server.models.vision import WEIGHTS_DIR, load_weights, save_weights
 from rosa_sim.training.fit import POLICY_FILE, places
-from rosa_sim.training.learn import augmented, train
+from rosa_sim.training.learn import augmented, draw_curve, train
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 TOKENS_FILE = "panda_token_policy.safetensors"
 VIEWS = 4  # augmented versions of each look
 BLUR_BINS = 2.0  # a bin beside the right one is nearly right
@@ -70,7 +67,7 @@ def fit_tokens(data: dict[str, NDArray[Any]], steps: int, work: Path) -> Path:
     average = train(
         network, loss_of, weights, steps, work / "tokens.safetensors", "tokens", batch=64, rate=6e-4
     )
-    _draw(curve, steps, work)
+    draw_curve(curve, steps, work, "token_policy", "Training of the token policy")
     path = WEIGHTS_DIR / TOKENS_FILE
     save_weights(
         average, path, {"model": "rosa/panda-token-policy", "steps": str(steps), "samples": str(len(tool))}
@@ -103,23 +100,3 @@ def _blurred(tokens: Tensor) -> Tensor:
     """Bins `(n, 6)` -> shares of all bins `(n, 6, 256)`: a bell around the right one."""
     table = torch.exp(-0.5 * ((torch.arange(BINS)[:, None] - torch.arange(BINS)[None]) / BLUR_BINS) ** 2)
     return (table / table.sum(dim=1, keepdim=True))[tokens]
-
-
-def _draw(curve: list[float], steps: int, work: Path) -> None:
-    """The loss over the steps of this run, as JSON, and as a picture among the results."""
-    if not curve:
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    first = steps - len(curve)
-    (work / "tokens_curve.json").write_text(json.dumps({"first_step": first, "loss": curve}))
-    width = min(50, len(curve))
-    middle = (width - 1) // 2
-    smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
-    figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.plot(np.arange(first, steps), curve, color="0.85", linewidth=0.5)
-    axes.plot(first + middle + np.arange(len(smooth)), smooth)
-    axes.set(xlabel="step", ylabel="loss", title="Training of the token policy")
-    figure.savefig(RESULTS / "token_policy_training.png", dpi=110)
-    pyplot.close(figure)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from rosa_server.models.vision import to_tensor
+from rosa_sim.training.results import RESULTS
 
 CHECKPOINT_EVERY = 250
 EMA = 0.995
@@ -108,3 +111,31 @@ def _resume(network: nn.Module, average: nn.Module, path: Path) -> int:
     with safe_open(str(path), framework="pt") as file:
         metadata: dict[str, Any] = file.metadata()
     return int(metadata["step"])
+
+
+def draw_curve(curve: list[float], steps: int, work: Path, name: str, title: str) -> None:
+    """The losses of a run up to step `steps`, as `work/NAME_curve.json` and as `NAME_training.png` of the results.
+
+    A run that was continued draws the steps before it too.
+    """
+    if not curve:
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    first, path = steps - len(curve), work / f"{name}_curve.json"
+    if first > 0 and path.is_file():
+        before = json.loads(path.read_text())
+        if before["first_step"] <= first <= before["first_step"] + len(before["loss"]):
+            curve = before["loss"][: first - before["first_step"]] + curve
+            first = before["first_step"]
+    path.write_text(json.dumps({"first_step": first, "loss": curve}))
+    width = min(50, len(curve))
+    middle = (width - 1) // 2
+    smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
+    figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
+    axes.plot(np.arange(first, steps), curve, color="0.85", linewidth=0.5)
+    axes.plot(first + middle + np.arange(len(smooth)), smooth)
+    axes.set(xlabel="step", ylabel="loss", title=title)
+    figure.savefig(RESULTS / f"{name}_training.png", dpi=110)
+    pyplot.close(figure)

@@ -21,18 +21,18 @@ class PointEyes(nn.Module):
     def __init__(self, points: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(6, 24, 5, stride=2, padding=2),
+            nn.Conv2d(6, 16, 5, stride=2, padding=2),
             nn.ReLU(),
-            nn.Conv2d(24, 40, 3, stride=2, padding=1),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.GroupNorm(4, 32),
+            nn.ReLU(),
+            nn.Conv2d(32, 40, 3, padding=1),
             nn.GroupNorm(4, 40),
             nn.ReLU(),
-            nn.Conv2d(40, 56, 3, padding=1),
-            nn.GroupNorm(4, 56),
+            nn.Conv2d(40, 40, 3, padding=2, dilation=2),
+            nn.GroupNorm(4, 40),
             nn.ReLU(),
-            nn.Conv2d(56, 56, 3, padding=2, dilation=2),
-            nn.GroupNorm(4, 56),
-            nn.ReLU(),
-            nn.Conv2d(56, points, 1),
+            nn.Conv2d(40, points, 1),
         )
         self.presence = nn.Parameter(torch.tensor([[1.0], [0.0]]).expand(2, points).clone())
 
@@ -61,9 +61,10 @@ class PointEyes(nn.Module):
         return torch.stack([x, y, peak], dim=-1)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """As the class; the strength is squashed to -1..1."""
+        """As the class. The strength is squashed to -1..1; x and y of what is not seen go to zero."""
         found = self.points_of(self.maps(pictures))
-        return torch.cat([found[..., :2], torch.tanh(0.5 * found[..., 2:])], dim=-1)
+        seen = torch.sigmoid(found[..., 2:])
+        return torch.cat([found[..., :2] * seen, 2.0 * seen - 1.0], dim=-1)
 
 
 class PointTokens(nn.Module):

@@ -21,7 +21,9 @@ from rosa_server.models.vla.config import SHIPPED, VlaConfig
 from rosa_server.models.vla.eyes import PointEyes, PointTokens
 from rosa_server.models.vla.transformer import ActionLayer, BackboneLayer, rotary
 
-AUXILIARY = 5  # training only: the target block (x, y, z) and bin (x, y) that a prompt is about
+TARGET = (
+    5  # training only: block (x, y, z) and bin (x, y) that a prompt is about; `place`: where each point is
+)
 FASTEST, SLOWEST = 4e-3, 4.0  # periods of the embedding of the flow's time
 
 
@@ -49,7 +51,8 @@ class VlaNetwork(nn.Module):
         nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.layers = nn.ModuleList(BackboneLayer(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width, eps=config.rms_eps)
-        self.where = nn.Linear(config.width, AUXILIARY)
+        self.where = nn.Linear(config.width, TARGET)
+        self.place = nn.Linear(config.width, 3)
         expert = config.expert_width
         numbers = config.action_dim * config.steps_per_token
         self.action_in = nn.Linear(numbers, expert)
@@ -83,6 +86,10 @@ class VlaNetwork(nn.Module):
 
     def prefill(self, embeddings: Tensor) -> Cache:
         """Observations `(n, P, width)` -> their cache. Tokens of an observation all see each other."""
+        return self.understand(embeddings)[1]
+
+    def understand(self, embeddings: Tensor) -> tuple[Tensor, Cache]:
+        """As `prefill`, with the normed states of the observation's tokens `(n, P, width)` for training."""
         n, tokens, _ = embeddings.shape
         cos, sin = self.cos[:tokens].to(embeddings.dtype), self.sin[:tokens].to(embeddings.dtype)
         hidden, keys, values = embeddings, [], []
@@ -92,7 +99,7 @@ class VlaNetwork(nn.Module):
             keys.append(key)
             values.append(value)
         length = torch.full((n,), tokens, dtype=torch.int64, device=embeddings.device)
-        return Cache(torch.stack(keys), torch.stack(values), length)
+        return self.norm(hidden), Cache(torch.stack(keys), torch.stack(values), length)
 
     def extend(
         self, cache: Cache, tokens: Tensor, count: Tensor | None = None, in_place: bool = False

@@ -1,0 +1,65 @@
+"""The looks at the sorting cell as a training set: shards together, and what follows from their labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_sim.training.collect import HELD_OUT_SEED
+
+Data = dict[str, NDArray[Any]]
+POINTS = 12  # eight colours, left bin, right bin, hand, tool
+HALF_BIN_M = np.array([0.10, 0.06])  # inside of a bin
+RELEASED_M = 0.05  # a block this far from the tool is let go
+
+
+def load(folder: Path, held_out: bool, without: tuple[str, ...] = ()) -> Data:
+    """All looks of one side of the split, in the order of their seeds, without the named arrays."""
+    paths = sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
+    paths = [path for path in paths if (int(path.stem) >= HELD_OUT_SEED) == held_out]
+    if not paths:
+        raise FileNotFoundError(
+            f"no looks in {folder}: run `python -m rosa_sim.training sort_parts_collect` first"
+        )
+    parts: list[Data] = []
+    for path in paths:
+        with np.load(path, allow_pickle=False) as shard:
+            parts.append({name: shard[name] for name in shard.files if name not in without})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def points_in_world(data: Data) -> NDArray[np.float32]:
+    """Where the 12 points are `(n, 12, 3)` m; nan for blocks and hands that are not there, and off the table."""
+    n = len(data["block_xyz"])
+    points = np.full((n, POINTS, 3), np.nan, np.float32)
+    rows = np.arange(n)[:, None]
+    points[rows, data["block_colour"]] = data["block_xyz"]
+    points[:, 8:10, :2] = data["bin_xy"]
+    points[:, 8:10, 2] = 0.0
+    points[:, 10] = data["hand_xyz"]
+    points[:, 11] = data["tool"]
+    points[points[..., 2] < -0.02] = np.nan
+    return points
+
+
+def target_of(data: Data) -> NDArray[np.float32]:
+    """What a subtask is about `(n, 5)`: its block's x, y, z and its bin's x, y, m; nan for a block off the table."""
+    rows = np.arange(len(data["colour"]))
+    block = points_in_world(data)[rows, data["colour"]]
+    return np.concatenate([block, data["bin_xy"][rows, data["bin"]]], axis=1)
+
+
+def outcome_of_rule(data: Data) -> NDArray[np.int64]:
+    """How the whole sort by `rule` stands: 1 done, when every block lies in its bin and is let go; 2 failed, when one
+    lies in the wrong bin or outside mat and bins and none is left to move; 0 ongoing."""
+    nothing_left = data["plan"][:, 0] < 0
+    block = data["block_xyz"]  # (n, 3 blocks, 3)
+    side = np.where((data["rule"][:, None] >> data["block_colour"]) & 1, 0, 1)
+    bins = np.take_along_axis(data["bin_xy"], side[..., None], axis=1)  # (n, 3 blocks, 2)
+    inside = (np.abs(block[..., :2] - bins) < HALF_BIN_M).all(axis=-1) & (block[..., 2] > -0.02)
+    away = np.linalg.norm(block - data["tool"][:, None], axis=-1) > RELEASED_M
+    done = nothing_left & inside.all(axis=1) & away.all(axis=1)
+    return np.where(done, 1, np.where(nothing_left & ~inside.all(axis=1), 2, 0)).astype(np.int64)
