@@ -13,11 +13,22 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
 
-STEPS = ("collect", "policy", "monitor", "tokens", "range", "evaluate", "evaluate_tokens", "limits")
+SORT_PARTS = ("sort_parts_collect", "sort_parts_fit", "sort_parts_evaluate")
+STEPS = (
+    "collect",
+    "policy",
+    "monitor",
+    "tokens",
+    "range",
+    "evaluate",
+    "evaluate_tokens",
+    "limits",
+    *SORT_PARTS,
+)
 
 
 def main() -> int:
-    """Exit status 0, or 1 when `evaluate` or `limits` missed an aim."""
+    """Exit status 0, or 1 when an evaluation or `limits` missed an aim."""
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(prog="python -m rosa_sim.training", description=__doc__)
     parser.add_argument(
@@ -43,9 +54,32 @@ def main() -> int:
     parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
     parser.add_argument("--range-looks", type=int, default=2000, help="looks to fit the range of pictures on")
     parser.add_argument("--limit-cells", type=int, default=20, help="cells for each change of the scene")
+    parser.add_argument(
+        "--shards", type=int, default=SHARDS, help="of looks at the sorting cell, to train on"
+    )
+    parser.add_argument(
+        "--eyes-steps", type=int, default=EYES_STEPS, help="training steps of each camera's eyes"
+    )
+    parser.add_argument(
+        "--marks-steps",
+        type=int,
+        default=MARKS_STEPS,
+        help="first training steps of the vla model, beside the eyes",
+    )
+    parser.add_argument(
+        "--vla-steps", type=int, default=VLA_STEPS, help="training steps of the vla model in all"
+    )
+    parser.add_argument("--device", default="cpu", help="of the vla model's training: cpu or cuda")
+    parser.add_argument(
+        "--sort-seeds", type=int, default=SORT_SEEDS, help="seeds of each kind of sorting task"
+    )
+    parser.add_argument("--sort-looks", type=int, default=SORT_LOOKS, help="held-out looks to ask about")
     args = parser.parse_args()
 
     from rosa_sim.training import collect, evaluate, evaluate_tokens, fit, fit_tokens, limits, picture_range
+    from rosa_sim.training.sort_parts import collect as sort_collect
+    from rosa_sim.training.sort_parts import evaluate as sort_evaluate
+    from rosa_sim.training.sort_parts import fit as sort_fit
 
     demos = args.work / "demos"
     steps = STEPS if "all" in args.step else args.step
@@ -66,10 +100,23 @@ def main() -> int:
         met = evaluate_tokens.evaluate_tokens(args.seeds, args.blank_seeds, args.workers, args.engine) and met
     if "limits" in steps:
         met = limits.measure_limits(args.limit_cells, args.workers) and met
+    sorting = args.work / "sort_parts"
+    if "sort_parts_collect" in steps:
+        sort_collect.collect(sorting / "demos", args.shards, HELD_OUT_SHARDS, args.workers)
+    if "sort_parts_fit" in steps:
+        lengths = sort_fit.Steps(args.eyes_steps, args.marks_steps, args.vla_steps)
+        print(f"wrote {sort_fit.fit_all(sorting / 'demos', lengths, sorting, args.workers, args.device)}")
+    if "sort_parts_evaluate" in steps:
+        met = (
+            sort_evaluate.evaluate(sorting / "demos", args.sort_seeds, args.sort_looks, args.workers) and met
+        )
     return 0 if met else 1
 
 
 POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 2500  # the shipped weights
+SHARDS, HELD_OUT_SHARDS = 50, 4
+EYES_STEPS, MARKS_STEPS, VLA_STEPS = 1400, 1500, 3000
+SORT_SEEDS, SORT_LOOKS = 20, 600
 
 if __name__ == "__main__":
     sys.exit(main())

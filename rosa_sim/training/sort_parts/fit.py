@@ -6,8 +6,11 @@ monitor, and small losses on where things are: every point, and the block and th
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,7 +28,7 @@ from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech, padded
 from rosa_sim.training.learn import draw_curve, train
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule, points_in_world, target_of
-from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, in_eyes
+from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_eyes, in_eyes
 from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, make_speech
 
 FIELDS_PER_LOOK = 3  # (noise, time) pairs: the action expert is cheap next to the backbone
@@ -36,6 +39,32 @@ BATCH, RATE = 48, 1.2e-3
 JITTER = 0.008  # of a point's place, about a third of a pixel
 BLUR, WRONG = 0.02, 0.01  # of true places: a pixel, and how often a point is missed or invented
 FADE = 0.01  # of the points that a look loses
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How long to train: the eyes of each camera, the model until the eyes are ready, and the model in all."""
+
+    eyes: int
+    marks: int
+    model: int
+
+
+def fit_all(folder: Path, steps: Steps, work: Path, workers: int, device: str = "cpu") -> Path:
+    """Eyes and model, each in a process of its own where there are two workers, then the model on what the eyes see."""
+    work.mkdir(parents=True, exist_ok=True)
+    parts = [(fit_eyes, folder, steps.eyes, work, device), (fit_on_marks, folder, steps.marks, work, device)]
+    if workers < 2 or device != "cpu":
+        for part in parts:
+            _run(*part)
+    else:
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            pool.starmap(_run, parts)
+    return fit_vla(folder, steps.model, work, device)
+
+
+def _run(step: Callable[..., None], *given: Any) -> None:
+    step(*given)
 
 
 def fit_on_marks(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:

@@ -6,7 +6,6 @@ the eyes stay as they are, and what they see of every look is stored: the transf
 
 from __future__ import annotations
 
-import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from rosa_server.models.panda import CAMERAS
 from rosa_server.models.vision import load_weights, save_weights, to_tensor
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.eyes import PointEyes
-from rosa_sim.training.learn import draw_curve, train
+from rosa_sim.training.learn import train
 from rosa_sim.training.sort_parts.dataset import POINTS, Data, load
 
 SHIFT = 3  # pixels that a picture is moved by, with its points
@@ -28,39 +27,30 @@ VIEWS = 2  # of each look: as it is, and with other light and noise
 PIXELS = 96
 
 
-def fit_eyes(folder: Path, steps: int, work: Path, workers: int, device: str = "cpu") -> None:
-    """Both cameras' eyes, one process each where there are two workers; `work/eyes_CAMERA.weights.safetensors`."""
-    jobs = [(folder, camera, steps, work, device) for camera in CAMERAS]
-    if workers < 2 or device != "cpu":
-        for job in jobs:
-            fit_camera(*job)
-        return
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(fit_camera, jobs)
+def fit_eyes(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:
+    """The eyes of both cameras, one after the other."""
+    for camera in CAMERAS:
+        fit_camera(folder, camera, steps, work, device)
 
 
 def fit_camera(folder: Path, camera: str, steps: int, work: Path, device: str) -> Path:
-    """One camera's eyes; continues from its checkpoint."""
+    """One camera's eyes, as `work/eyes_CAMERA.weights.safetensors`; continues from its checkpoint."""
     other = CAMERAS[1 - CAMERAS.index(camera)]
     data = load(folder, held_out=False, without=(other,))
     marks = torch.from_numpy(data[f"pixels_{camera}"])
-    curve: list[float] = []
 
     def loss_of(network: nn.Module, rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
         assert isinstance(network, PointEyes)
         pictures, moved = shifted(data[camera][rows], rng)
         target = marks[rows].clone()
         target[..., :2] += moved[:, None] / PIXELS
-        loss = eyes_loss(network, relit(pictures, rng).to(device), target.to(device))
-        curve.append(float(loss.detach()))
-        return loss
+        return eyes_loss(network, relit(pictures, rng).to(device), target.to(device))
 
     torch.manual_seed(CAMERAS.index(camera))
     eyes = PointEyes(SHIPPED.points).to(device)
     name = f"eyes_{camera}"
     weights = np.ones(len(marks)) + 0.5 * data["settled"]
     average = train(eyes, loss_of, weights, steps, work / f"{name}.safetensors", name, batch=64, rate=2e-3)
-    draw_curve(curve, steps, work, f"vla_{name}", f"Training of the {camera} eyes")
     path = work / f"{name}.weights.safetensors"
     save_weights(average.cpu(), path, {"steps": str(steps), "samples": str(len(marks))})
     return path
@@ -178,13 +168,16 @@ def report(data: Data, seen: NDArray[np.floating]) -> list[dict[str, object]]:
             pixels = off[:, point][seen_of_it & said[:, point]]
             rows.append(
                 {
-                    "camera": camera,
-                    "point": name,
+                    "what": f"eyes, {camera}: {name}",
                     "visible": int(seen_of_it.sum()),
-                    "found": round(float(said[seen_of_it, point].mean()), 4) if seen_of_it.any() else None,
-                    "invented": round(float(said[~seen_of_it, point].mean()), 4),
+                    "found": _mean(said[seen_of_it, point]),
+                    "invented": _mean(said[~seen_of_it, point]),
                     "median_px": round(float(np.median(pixels)), 2) if len(pixels) else None,
                     "p90_px": round(float(np.percentile(pixels, 90)), 2) if len(pixels) else None,
                 }
             )
     return rows
+
+
+def _mean(flags: NDArray[np.bool_]) -> float | None:
+    return round(float(flags.mean()), 4) if len(flags) else None

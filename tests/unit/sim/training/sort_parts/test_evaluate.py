@@ -1,0 +1,41 @@
+"""What the evaluation says: shares with intervals, and aims that are missed where nothing was counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from rosa_sim.training.sort_parts.episodes import KINDS, Episode
+from rosa_sim.training.sort_parts.evaluate import LEAST, MOST, SORTS, aims, episode_row, share_row
+
+
+def episode(seed, outcome):
+    return Episode(seed, "put the red block into the left bin", outcome, 9, 8, 3, 4, "")
+
+
+def rows(share):
+    names = {*LEAST, *MOST, *SORTS}
+    return [{"what": name, "share": share(name)} for name in names]
+
+
+def test_a_share_has_its_interval():
+    row = share_row("x", 18, 20)
+    assert (row["good"], row["of"], row["share"]) == (18, 20, 0.9)
+    assert (row["low"], row["high"]) == pytest.approx((0.699, 0.972), abs=1e-3)
+    assert share_row("x", 0, 0)["share"] is None
+
+
+def test_a_row_keeps_the_episodes_to_look_at():
+    found = [episode(2, "timeout"), episode(0, "done"), episode(1, "failed")]
+    one = episode_row(KINDS[0].name, found)
+    assert one["outcomes"] == {"timeout": 1, "done": 1, "failed": 1}
+    assert [trial["seed"] for trial in one["not done"]] == [1, 2]
+    assert one["monitor right"] == pytest.approx(24 / 30) and "plans right" not in one
+    assert episode_row(next(iter(SORTS)), found)["plans right"] == pytest.approx(0.75)
+
+
+def test_aims_hold_or_are_missed():
+    good = {**dict.fromkeys(LEAST, 1.0), **dict.fromkeys(MOST, 0.0)}
+    best = aims(rows(lambda name: good.get(name, 0.2)))
+    assert all(aim["holds"] for aim in best) and len(best) == len(LEAST) + len(MOST) + 1
+    assert not any(aim["holds"] for aim in aims(rows(lambda name: 0.5)))
+    assert not any(aim["holds"] for aim in aims(rows(lambda name: None)))
