@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import os
-
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,11 +21,11 @@ from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, MoveT
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import AHEAD, ESCALATIONS, GOAL_COUPLED, PLANNING
 from rosa_contract.fallbacks import FALLBACK_NAMES
+from tests.examples import examples
 from tests.unit.client.runtime.stage import PERIOD_S, Stage
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-LEAST_STEPS = 100_000 if LONG else 1_000
-EXAMPLES, STEPS = (2_200, 80) if LONG else (60, 50)
+LEAST_STEPS = examples(1_000, 100_000)
+EXAMPLES, STEPS = examples(60, 2_200), examples(50, 80)
 MEASURED_S = 1.5  # nothing that waits for one moment waits longer than this in the fair end of a day
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
 
@@ -364,6 +363,7 @@ class AnyDay(RuleBasedStateMachine):
             stage.run(0.1)
 
 
+@pytest.mark.prove
 def test_on_any_day_the_robot_keeps_its_promises() -> None:
     AnyDay.steps = 0
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
