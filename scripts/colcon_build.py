@@ -1,8 +1,10 @@
 """Build both ROS 2 packages with colcon in a workspace of their own, as on a robot, and check what was installed.
 
-    python scripts/colcon_build.py [--workspace .cache/colcon]
+    python scripts/colcon_build.py [--workspace .cache/colcon] [--reuse]
 
-Without an installed ROS 2 it builds against the wheels of this virtual environment.
+Without an installed ROS 2 it builds against the wheels of this virtual environment. Compiling the interfaces takes most
+of the time. With `--reuse`, colcon builds in the folder in which `make setup` has compiled them with the same options:
+it configures and installs them, and compiles what has changed since.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from setup_env import BOOTSTRAP_GUARD, INTERFACES, ROOT, SetupError, correct_wheel_paths, ros_is_sourced, run
 
+SETUP_BUILD = ROOT / ".cache" / "build"
 INSTALLED = (
     "bin/rosa",
     "lib/rosa_client/arm_node",
@@ -35,7 +38,14 @@ INSTALLED = (
 )
 
 
-def build(workspace: Path) -> Path:
+def compiled() -> Path | None:
+    """The build folder of `make setup` when it holds the compiled interfaces of this checkout."""
+    cache = SETUP_BUILD / INTERFACES.name / "CMakeCache.txt"
+    here = f"CMAKE_CACHEFILE_DIR:INTERNAL={cache.parent}"
+    return SETUP_BUILD if cache.exists() and here in cache.read_text().splitlines() else None
+
+
+def build(workspace: Path, build_base: Path) -> Path:
     """Build into `workspace`/install, whose path is returned; raises `SetupError` when anything is missing there."""
     prefix = Path(sys.prefix)
     env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
@@ -45,9 +55,11 @@ def build(workspace: Path) -> Path:
         env["PATH"] = f"{prefix / 'bin'}:{env['PATH']}"
     install = workspace / "install"
     command = ["colcon", "--log-base", workspace / "log", "build", "--merge-install"]
-    command += ["--build-base", workspace / "build", "--install-base", install]
+    command += ["--build-base", build_base, "--install-base", install]
+    # Else a folder that was configured before would be installed where it was then.
+    command += ["--cmake-force-configure"]
     command += ["--paths", ROOT, INTERFACES, "--cmake-args", "-G", "Ninja", "-DBUILD_TESTING=OFF"]
-    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
+    command += ["-DCMAKE_BUILD_TYPE=Release", "-Wno-dev", f"-DPython3_EXECUTABLE={sys.executable}"]
     run(command, "colcon", env=env)
     check(install, env)
     return install
@@ -74,8 +86,12 @@ def check(install: Path, env: dict[str, str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--workspace", type=Path, default=ROOT / ".cache" / "colcon", help="where to build")
+    parser.add_argument("--reuse", action="store_true", help="what `make setup` has compiled")
+    arguments = parser.parse_args()
+    workspace = arguments.workspace.resolve()
+    build_base = (compiled() if arguments.reuse else None) or workspace / "build"
     try:
-        print(f"built and checked: {build(parser.parse_args().workspace.resolve())}")
+        print(f"built and checked: {build(workspace, build_base)}")
     except SetupError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
