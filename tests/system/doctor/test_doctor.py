@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 90.0
+AT_ONCE = 4
 FACTORY = """
 server_cluster: {{num_servers: 1, gpu_type: cpu}}
 robot_fleet: [{{task: pick, num_robots: 2}}]
@@ -34,6 +36,9 @@ models:
 gateway: {{bind: "{endpoint}", metrics_port: 0, curve_keys: "{keys}"}}
 """
 
+Answer = tuple[int, dict[str, dict[str, Any]]]  # exit status, and the checks by name
+Visits = dict[str, Future[Answer]]
+
 
 @dataclass
 class Site:
@@ -41,8 +46,7 @@ class Site:
     endpoint: str
     bringup: Bringup
 
-    def doctor(self, name: str, *more: str, **options: str) -> tuple[int, dict[str, dict[str, Any]]]:
-        """Exit status, and the checks by name."""
+    def doctor(self, name: str, *more: str, **options: str) -> Answer:
         given = {
             "gateway": self.endpoint,
             "keys": str(self.folder / "keys"),
@@ -90,17 +94,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             yield Site(folder, endpoint, bringup)
 
 
-def test_a_robot_that_is_well_may_move(site: Site) -> None:
-    status, checks = site.doctor("good")
+@pytest.fixture(scope="module")
+def first_visit(site: Site) -> Answer:
+    return site.doctor("good")
+
+
+def test_a_robot_that_is_well_may_move(first_visit: Answer) -> None:
+    status, checks = first_visit
     assert status == 0, checks
     for name in ("needs", "gateway", "keys", "models", "arm", "joint_states", "camera.front", "camera.wrist"):
         assert checks[name]["level"] == "ok", checks[name]
     assert checks["round_trip"]["level"] in ("ok", "warn"), "a busy machine may be slow, but nothing is lost"
 
 
-def test_the_robot_that_runs_under_this_name_is_not_disturbed(site: Site) -> None:
+def test_the_robot_that_runs_under_this_name_is_not_disturbed(site: Site, first_visit: Answer) -> None:
     log = site.folder / "logs" / "good_runtime_node.log"
-    _, checks = site.doctor("good")
+    _, checks = first_visit
     assert "this robot is connected to it" in checks["gateway"]["found"]
     before = log.read_text().count("not connected")
     _, checks = site.doctor("good")
@@ -108,60 +117,92 @@ def test_the_robot_that_runs_under_this_name_is_not_disturbed(site: Site) -> Non
     assert log.read_text().count("not connected") == before, "its link reports every loss"
 
 
-def test_a_frozen_camera_is_found_and_the_living_one_beside_it_is_not_blamed(site: Site) -> None:
-    status, checks = site.doctor("frozen")
+# -- one thing broken each --------------------------------------------------------------------------------------------
+
+
+def another_robots_key(site: Site) -> dict[str, str]:
+    """Its secret lies under this robot's name."""
+    stolen = site.folder / "stolen"
+    shutil.copytree(site.folder / "keys", stolen)
+    shutil.copy(stolen / "robots" / "frozen.key_secret", stolen / "robots" / "good.key_secret")
+    return {"keys": str(stolen)}
+
+
+def unknown_key(site: Site) -> dict[str, str]:
+    unknown = site.folder / "unknown"
+    make_keys(unknown, "good")
+    shutil.copy(site.folder / "keys" / "server.key", unknown / "server.key")
+    return {"keys": str(unknown)}
+
+
+def readable_secret(site: Site) -> dict[str, str]:
+    loose = site.folder / "loose"
+    shutil.copytree(site.folder / "keys", loose)
+    (loose / "robots" / "good.key_secret").chmod(0o640)
+    return {"keys": str(loose)}
+
+
+@pytest.fixture(scope="module")
+def visits(site: Site) -> Iterator[Visits]:
+    """What the doctor says to each; the visits run side by side, since each mostly waits."""
+    shutil.copy(site.folder / "good.yaml", site.folder / "absent.yaml")
+    options = {
+        "no gateway": {"gateway": f"tcp://127.0.0.1:{free_port()}"},
+        "another robot's key": another_robots_key(site),
+        "unknown key": unknown_key(site),
+        "readable secret": readable_secret(site),
+        "no key": {"keys": ""},
+    }
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        visits = {what: pool.submit(site.doctor, "good", **changed) for what, changed in options.items()}
+        visits["frozen camera"] = pool.submit(site.doctor, "frozen")
+        visits["no nodes"] = pool.submit(site.doctor, "absent", gateway="", keys="")
+        yield visits
+
+
+def test_a_frozen_camera_is_found_and_the_living_one_beside_it_is_not_blamed(visits: Visits) -> None:
+    status, checks = visits["frozen camera"].result()
     assert status == 1
     assert (checks["camera.wrist"]["level"], checks["camera.wrist"]["cause"]) == ("fail", "frozen")
     assert checks["camera.front"]["level"] == "ok", checks["camera.front"]
 
 
-def test_without_a_gateway(site: Site) -> None:
-    status, checks = site.doctor("good", gateway=f"tcp://127.0.0.1:{free_port()}")
+def test_without_a_gateway(visits: Visits) -> None:
+    status, checks = visits["no gateway"].result()
     assert status == 1
     assert checks["gateway"]["cause"] == "no_answer"
     assert "rosa serve" in checks["gateway"]["do"]
     assert checks["camera.front"]["level"] == "ok", "everything else is looked at all the same"
 
 
-def test_the_key_of_another_robot(site: Site) -> None:
-    """Its secret lies under this robot's name."""
-    stolen = site.folder / "stolen"
-    shutil.copytree(site.folder / "keys", stolen)
-    shutil.copy(stolen / "robots" / "frozen.key_secret", stolen / "robots" / "good.key_secret")
-    status, checks = site.doctor("good", keys=str(stolen))
+def test_the_key_of_another_robot(visits: Visits) -> None:
+    status, checks = visits["another robot's key"].result()
     assert status == 1
     assert checks["keys"]["cause"] == "wrong_key"
     assert "'frozen'" in checks["keys"]["found"]
 
 
-def test_a_key_that_the_server_does_not_know(site: Site) -> None:
-    unknown = site.folder / "unknown"
-    make_keys(unknown, "good")
-    shutil.copy(site.folder / "keys" / "server.key", unknown / "server.key")
-    status, checks = site.doctor("good", keys=str(unknown))
+def test_a_key_that_the_server_does_not_know(visits: Visits) -> None:
+    status, checks = visits["unknown key"].result()
     assert status == 1
     assert checks["gateway"]["cause"] == "refused"
 
 
-def test_a_secret_that_others_may_read(site: Site) -> None:
-    loose = site.folder / "loose"
-    shutil.copytree(site.folder / "keys", loose)
-    (loose / "robots" / "good.key_secret").chmod(0o640)
-    status, checks = site.doctor("good", keys=str(loose))
+def test_a_secret_that_others_may_read(visits: Visits) -> None:
+    status, checks = visits["readable secret"].result()
     assert status == 1
     assert checks["keys"]["cause"] == "bad_keys"
     assert "chmod 600" in checks["keys"]["found"]
 
 
-def test_no_key_where_the_server_demands_one(site: Site) -> None:
-    status, checks = site.doctor("good", keys="")
+def test_no_key_where_the_server_demands_one(visits: Visits) -> None:
+    status, checks = visits["no key"].result()
     assert status == 1
     assert checks["gateway"]["cause"] in ("mismatch", "hung_up", "no_answer")
 
 
-def test_a_robot_whose_nodes_are_not_up(site: Site) -> None:
-    shutil.copy(site.folder / "good.yaml", site.folder / "absent.yaml")
-    status, checks = site.doctor("absent", gateway="", keys="")
+def test_a_robot_whose_nodes_are_not_up(visits: Visits) -> None:
+    status, checks = visits["no nodes"].result()
     assert status == 1
     assert checks["camera.front"]["cause"] == "no_publisher"
     assert checks["arm"]["level"] == "skipped"

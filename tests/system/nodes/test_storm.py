@@ -16,6 +16,7 @@ import pytest
 from tests.system.nodes.processes import (
     CONFIG,
     PANDA,
+    PATIENCE_S,
     ROOT,
     end,
     running,
@@ -25,7 +26,7 @@ from tests.system.nodes.processes import (
 
 pytestmark = pytest.mark.slow
 TIMES = 40
-AT_ONCE = 3
+AT_ONCE = 5
 LONGEST_S = 4.0  # a node starts in one to three seconds
 NODES = ("camera_node", "arm_node", "camera_node", "runtime_node")
 DDS = str(Path(ROOT) / "configs" / "dds" / "fastdds.xml")
@@ -87,11 +88,16 @@ def test_what_a_launch_started_goes_with_it(command: str) -> None:
         f"p = subprocess.Popen([sys.executable, '-m', *{command.split()!r}],"
         " env={**os.environ, 'ROSA_PARENT': str(os.getpid())}); print(p.pid, flush=True); time.sleep(600)"
     )
-    launch = subprocess.Popen([sys.executable, "-c", inner], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    launch = subprocess.Popen([sys.executable, "-c", inner], cwd=ROOT, stdout=pipe, stderr=both, text=True)
     assert launch.stdout is not None
     node = int(launch.stdout.readline())
-    time.sleep(3.0)
-    assert Path(f"/proc/{node}").exists()
+    if command.startswith("rosa_client.executables"):
+        wait_for(launch, "holding")  # it is at work
+    end_s = time.monotonic() + PATIENCE_S
+    while b"rosa_client.bringup.tied" in Path(f"/proc/{node}/cmdline").read_bytes():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
     launch.kill()
     launch.wait()
     launch.stdout.close()
