@@ -51,6 +51,13 @@ pick:
 MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 2, confirmations: 2}"
 SYSTEM2 = "    system2: {model: p, slo_ms: 500, fallback: use_last_plan, prompt: plan}"
 SAFETY = "    safety: {model: s, slo_ms: 200, freq_hz: 5, fallback: return_to_safe_state}"
+PERIODIC = ("safety", "monitor", "cable_watch")
+
+
+def component(name: str, fallback: str, slo_ms: int = 200) -> str:
+    """The line of a component in a task."""
+    freq = ", freq_hz: 5" if name in PERIODIC else ""
+    return f"    {name}: {{model: {name}, slo_ms: {slo_ms}, fallback: {fallback}{freq}}}"
 
 
 class Stage:
