@@ -3,8 +3,9 @@
 Tests of real processes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in
 one process, in its order, with its fixtures. The lanes:
 
-- *robots*: real robots whose deadlines are real. On a small machine one file at a time.
-- *servers*: servers without robots. On a small machine one file at a time, beside the robots.
+- *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time.
+- *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds. On a
+  small machine one file at a time, beside the robots, and two when no robots are left.
 - *beside*: what only computes, at low priority: it takes what the others leave.
 - *alone*: files that measure tenths of a second or look at the whole machine. They come last, when nothing else runs.
 
@@ -35,14 +36,23 @@ LANES = {
     "tests/system/packaging/": Lane.BESIDE,  # compiles
     "tests/unit/sim/explore/test_exploration.py": Lane.BESIDE,  # first, as it is long
     "tests/unit/": Lane.BESIDE,
-    "tests/system/engines/": Lane.SERVERS,
+    "tests/system/operator/test_panel.py": Lane.SERVERS,  # the longest of its lane
+    "tests/system/run/": Lane.SERVERS,
+    "tests/system/doctor/": Lane.SERVERS,
     "tests/system/hostile/": Lane.SERVERS,
+    "tests/system/bringup/test_fleet.py": Lane.SERVERS,
+    "tests/system/bringup/test_names.py": Lane.SERVERS,
+    "tests/system/bringup/test_supervisor.py": Lane.SERVERS,
+    "tests/system/calibrate/": Lane.SERVERS,
+    "tests/system/examples/": Lane.SERVERS,
+    "tests/system/keys/": Lane.SERVERS,
+    "tests/system/nodes/": Lane.SERVERS,
+    "tests/system/recorder/": Lane.SERVERS,
     "tests/system/schedule/": Lane.SERVERS,
     "tests/system/server_faults/": Lane.SERVERS,
     "tests/system/server_lifecycle/": Lane.SERVERS,
     "tests/": Lane.ROBOTS,
     "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds the memory of a server that is flooded
-    "tests/system/hostile/test_soak.py": Lane.ALONE,  # counts what is served in half a minute
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine

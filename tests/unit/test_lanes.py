@@ -13,7 +13,7 @@ from tests.lanes import AHEAD, LANES, Lane, Lanes, lane_of, roles
 
 ROOT = Path(__file__).parents[2]
 ROBOTS = [f"tests/system/cell/test_cell.py::{name}" for name in "abc"]
-ROBOTS_TOO = [f"tests/system/operator/test_panel.py::{name}" for name in "abc"]
+ROBOTS_TOO = [f"tests/system/operator/test_two_robots.py::{name}" for name in "abc"]
 SERVERS = [f"tests/system/schedule/test_schedule.py::{name}" for name in "abc"]
 BESIDE = [f"tests/unit/contract/test_codec.py::{name}" for name in "abcd"]
 BESIDE_TOO = [f"tests/unit/sim/test_expert.py::{name}" for name in "ab"]

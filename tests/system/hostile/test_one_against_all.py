@@ -19,7 +19,7 @@ from rosa_contract.images import EncodedImage
 from rosa_sim.fuzz.run import MOST_GROWTH_MB
 from rosa_sim.fuzz.wire import MORE, Peer, frame, message
 from tests.system.hostile.flood import STRANGER, flooding
-from tests.system.server_harness import FRONT, JOINTS, PATIENCE_S, Robot, Server, robot, serving
+from tests.system.server_harness import FRONT, JOINTS, Robot, Server, robot, serving
 
 MB = 1 << 20
 LARGE = """
@@ -154,25 +154,6 @@ def test_who_does_not_read_the_answers_loses_them_and_nobody_else_does(tmp_path:
         assert answers_in_time(panda, 10) >= 9
         assert resident_mb(server) - before_mb < 50
         slow.close()
-
-
-def test_half_open_connections_end(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, robot(server) as panda:
-        panda.join()
-        mute = [Peer(server.endpoint, STRANGER, greet=False) for _ in range(20)]
-        shy = [Peer(server.endpoint, STRANGER) for _ in range(20)]
-        for index, peer in enumerate(mute):
-            peer.send(b"\xff" + bytes(index))
-        end_s = time.monotonic() + PATIENCE_S
-        while any(peer.is_open() for peer in mute + shy):
-            assert time.monotonic() < end_s, "still open"
-            panda.join()
-            time.sleep(0.2)
-        for peer in mute + shy:
-            peer.close()
-        assert {line["cause"] for line in server.events("connection_cut_off")} == {"no_hello"}
-        panda.request(1)
-        assert panda.answer().status == m.OK
 
 
 def test_what_was_in_order_before_still_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Half a minute of a fleet that comes, leaves and crashes; `make soak` runs it for hours."""
+"""Twenty seconds of a fleet that comes, leaves and crashes; `make soak` runs it for hours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_robots_that_come_and_crash_are_served_and_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(module, "STAYS_S", 3.0)
     monkeypatch.setattr(module, "KILL_WORKER_EVERY_S", 10.0)
-    result = soak(tmp_path, 30.0, seed=3)
+    result = soak(tmp_path, 20.0, seed=3)
     assert not result.server_ended
     assert result.tracebacks == 0
     assert result.crashed > 0 and result.left > 0 and result.joined > GROUPS and result.workers_killed > 0
