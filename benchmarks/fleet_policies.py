@@ -42,14 +42,14 @@ JOINS = {
 }  # scenario -> who joins
 LOST_S, GONE_S = 20.0, 5.0  # a server is lost, and warm again so much later
 WITHOUT = {
-    "all of them": {},
-    "without one queue": {"queues": ROUTED},
-    "without larger batches": {"batches": PLANNED},
-    "without continuous batching": {"continuous": False},
-    "without a limit of calls at a time": {"at_once": 64},
-    "without phases": {"phases": FREE},
-    "without catching up": {"catch_up": 0.0},
-    "without adaptive rates": {"rates": PLANNED},
+    "all of them": Policies(),
+    "without one queue": Policies(queues=ROUTED),
+    "without larger batches": Policies(batches=PLANNED),
+    "without continuous batching": Policies(continuous=False),
+    "without a limit of calls at a time": Policies(at_once=64),
+    "without phases": Policies(phases=FREE),
+    "without catching up": Policies(catch_up=0.0),
+    "without adaptive rates": Policies(rates=PLANNED),
 }
 Row = dict[str, Any]
 
@@ -119,8 +119,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
             for robots in (8, 16, 32, 64, *((96,) if name in MIXES else ())):
                 yield {"part": "factories", **one(name, robots, start, arguments)}
         for robots in (32, 64):
-            for words, change in WITHOUT.items():
-                policies = Policies(**change)  # type: ignore[arg-type]
+            for words, policies in WITHOUT.items():
                 yield {
                     "part": "ablation",
                     "what": words,

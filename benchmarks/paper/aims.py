@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from paper.predictions import STATISTICS, Choice
 from paper.published import DEDICATED_HZ, FIGURE_11, P4_HZ, PERIODS_MS, TABLE_3, WITHIN, Row, workload
@@ -87,5 +87,5 @@ def _number(value: object) -> float:
     return float(str(value))
 
 
-def _list(values: object) -> str:
-    return ", ".join(str(value) for value in values)  # type: ignore[attr-defined]
+def _list(values: Iterable[object]) -> str:
+    return ", ".join(str(value) for value in values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rosa_client.greeting import PACE_HOLDS_S, Greeting
@@ -11,10 +13,10 @@ HELLO = m.Hello("r1", "pick", {}, {})
 PLANNED = {"system1": 2.0, "system2": 0.2}
 
 
-def welcomed(now_s: float = 10.0, **said: object) -> Greeting:
+def welcomed(now_s: float = 10.0, **said: Any) -> Greeting:
     greeting = Greeting("tcp://gpu-box:5570", HELLO)
     greeting.heard(now_s)
-    greeting.take(m.Welcome({"system1": "policy"}, PLANNED, **said))  # type: ignore[arg-type]
+    greeting.take(m.Welcome({"system1": "policy"}, PLANNED, **said))
     return greeting
 
 

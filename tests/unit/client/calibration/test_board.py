@@ -60,11 +60,11 @@ def test_the_print_holds_the_board_and_its_table_of_contents_is_right() -> None:
     board = BoardSpec()
     pdf = board_pdf(board)
     start = pdf.index(b"/FlateDecode")
-    length = int(re.search(rb"/Length (\d+)", pdf[start:])[1])  # type: ignore[index]
+    length = int(re.findall(rb"/Length (\d+)", pdf[start:])[0])
     begin = pdf.index(b"stream\n", start) + len(b"stream\n")
     pixels = np.frombuffer(zlib.decompress(pdf[begin : begin + length]), np.uint8)
     assert np.array_equal(pixels, board.picture().ravel())
-    table = int(re.search(rb"startxref\n(\d+)", pdf)[1])  # type: ignore[index]
+    table = int(re.findall(rb"startxref\n(\d+)", pdf)[0])
     assert pdf[table : table + 4] == b"xref"
     for number, place in enumerate(re.findall(rb"(\d{10}) 00000 n", pdf), start=1):
         assert pdf[int(place) :].startswith(b"%d 0 obj" % number)

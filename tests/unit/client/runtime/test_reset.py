@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ EMPTY = [("clear", "keep"), ("clear", "open"), ("home", "open")]
 HELD = [("clear", "keep"), ("drop", "keep"), ("drop", "open"), ("clear", "open"), ("home", "open")]
 
 
-def failing(*components: str, **options: object) -> Stage:
+def failing(*components: str, **options: Any) -> Stage:
     """A robot whose monitor has just said `failed` twice, so that its reset begins."""
-    stage = Stage(MONITOR, *components, **options)  # type: ignore[arg-type]
+    stage = Stage(MONITOR, *components, **options)
     stage.good.update(system1="", safety="safe")
     stage.start()
     for _ in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,11 +79,13 @@ def test_a_folder_that_was_there_before_keeps_its_rights(tmp_path: Path) -> None
     ],
     ids=["missing", "nonsense", "open to others", "a folder", "the public one"],
 )
-def test_a_robot_with_unusable_keys_is_not_brought_up(tmp_path: Path, damage: object, says: str) -> None:
+def test_a_robot_with_unusable_keys_is_not_brought_up(
+    tmp_path: Path, damage: Callable[[Path], object], says: str
+) -> None:
     assert main(["keys", str(tmp_path), "--robot", "panda0"]) == 0
     robot, _ = parse([f"keys:={tmp_path}"])
     check_robots([robot])
-    damage(tmp_path / "robots" / "panda0.key_secret")  # type: ignore[operator]
+    damage(tmp_path / "robots" / "panda0.key_secret")
     with pytest.raises(PreflightError) as caught:
         check_robots([robot])
     assert says in str(caught.value)

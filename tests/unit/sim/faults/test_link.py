@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -118,9 +119,9 @@ def test_the_same_seed_takes_the_same_chances() -> None:
         ({"seconds": -1}, "seconds"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused_by_name(wrong: dict[str, object], named: str) -> None:
+def test_a_fault_that_makes_no_sense_is_refused_by_name(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(LinkFaultError, match=f"^{named}: expected"):
-        LinkFault(**wrong)  # type: ignore[arg-type]
+        LinkFault(**wrong)
 
 
 def test_every_kind_can_be_begun() -> None:

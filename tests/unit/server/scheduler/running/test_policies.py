@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ from tests.unit.server.scheduler.factories import LIBRARY
 P4 = Path(__file__).resolve().parents[5] / "configs" / "paper" / "p4.yaml"
 
 
-def factory(robots: int, **policies: object) -> Factory:
+def factory(robots: int, **policies: Any) -> Factory:
     loaded = load_factory(P4)
     fleet = tuple(replace(entry, num_robots=robots) for entry in loaded.robot_fleet)
-    return replace(loaded, robot_fleet=fleet, policies=Policies(**policies))  # type: ignore[arg-type]
+    return replace(loaded, robot_fleet=fleet, policies=Policies(**policies))
 
 
 @cache
@@ -30,7 +31,7 @@ def scheduled(robots: int) -> Schedule:
     return solve(problem_from(factory(robots)), LIBRARY)
 
 
-def placed(robots: int, **policies: object) -> Placement:
+def placed(robots: int, **policies: Any) -> Placement:
     return hand_over(factory(robots, **policies), scheduled(robots), "plan", LIBRARY)[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rosa_server.serving.core.placement import Placement, Replica
@@ -10,10 +12,10 @@ from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, codec, m,
 ROBOTS = tuple(f"r{index}" for index in range(6))
 
 
-def placed(batch: int = 4, standby: bool = False, **changes: object) -> Placement:
+def placed(batch: int = 4, standby: bool = False, **changes: Any) -> Placement:
     """Two servers of the policy with one queue, the first six slots on the first of them, and a guard."""
     both = {name: Replica(name, "policy", name, batch=batch, pool="policies") for name in ("gpu0", "gpu1")}
-    guard = Replica("gpu2", "guard", "gpu2", batch=64, **changes)  # type: ignore[arg-type]
+    guard = Replica("gpu2", "guard", "gpu2", batch=64, **changes)
     replicas = {**both, "gpu2": guard}
     standbys = {}
     if standby:
