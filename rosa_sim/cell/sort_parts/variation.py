@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import mujoco
@@ -60,8 +61,9 @@ class SortVariation(CellVariation):
     hand: Hand
 
     @staticmethod
+    @lru_cache(maxsize=8)
     def of(seed: int) -> SortVariation:
-        """The same seed always gives the same cell."""
+        """The same seed always gives the same cell. Nobody writes into it."""
         c = cell(SORT_PARTS)
         rng = np.random.default_rng([20_262, seed])
         block_xy = _block_places(rng, c)

@@ -10,6 +10,7 @@ import argparse
 import multiprocessing
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tqdm import tqdm
 
 from rosa_server.models.kinematics import inverse, inverse_path
 from rosa_sim.cell.expert import home_position
-from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.hardware import SORT_PARTS, cell, panda
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.names import BLOCKS
@@ -105,13 +106,27 @@ def pose_arm(world: SortWorld, rng: np.random.Generator, subtask: Subtask) -> No
         width = float(rng.choice([0.08, 0.08, rng.uniform(0.0, 0.08)]))
     tool[:2] = np.clip(tool[:2], [0.30, -0.33], [0.68, 0.33])
     qpos = world.qpos
-    qpos[:7] = inverse(tool, qpos[:7], iterations=14)
+    qpos[:7] = inverse(tool, near(tool), iterations=4)
     qpos[7:9] = width / 2
     world.set_state(world.seed, qpos)
     if width == 0.04:
         number = [one.colour for one in world.blocks].index(colour)
         place(world, number, world.tool_position + rng.normal(0, 0.002, 3))
         world.set_state(world.seed, world.qpos)
+
+
+@cache
+def grid() -> tuple[Vector, Vector]:
+    """Tool positions `(n, 3)` m all over the cell, and joints `(n, 7)` rad that are there: where `inverse` begins."""
+    axes = (np.arange(0.28, 0.72, 0.04), np.arange(-0.36, 0.38, 0.04), np.arange(0.01, 0.38, 0.04))
+    tools = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    return tools, inverse(tools, np.broadcast_to(panda()["home_rad"], (len(tools), 7)), iterations=30)
+
+
+def near(tool: Vector) -> Vector:
+    """Joints `(7,)` rad of the place of `grid` that is nearest to `tool` `(3,)` m."""
+    tools, joints = grid()
+    return np.asarray(joints[np.argmin(np.square(tools - tool).sum(axis=1))])
 
 
 def play_episode(world: SortWorld, recorder: Recorder, rng: np.random.Generator) -> None:
