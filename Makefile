@@ -11,6 +11,7 @@ WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_r
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 ARGS ?=
 FAULT ?=
+TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
@@ -26,8 +27,8 @@ setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every 
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
 	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV)
 
-demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
-	@$(WITH)python -m rosa_sim.demo $(if $(FAULT),--fault $(FAULT)) $(if $(POLICY),--policy $(POLICY)) $(ARGS)
+demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; TASK=sort_parts: three blocks by a rule in words; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
+	@$(WITH)python -m rosa_sim.demo $(if $(TASK),--task $(TASK)) $(if $(FAULT),--fault $(FAULT)) $(if $(POLICY),--policy $(POLICY)) $(ARGS)
 
 test: setup  ## every test
 	@$(WITH)$(TESTS) $(ARGS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTION = (
-    "Server, ROS 2 nodes and simulated Panda, a number of pick-and-place episodes, a table and a video."
+    "Server, ROS 2 nodes and simulated Panda, a number of episodes, a table, a timeline and a video."
 )
 UNRECORDED = 4
 EPILOG = (
@@ -19,21 +22,56 @@ EPILOG = (
 FIRST_SEED = 900_000  # far from the seeds of the demonstrations
 MAX_SEED = 1 << 63
 EPISODES, EPISODES_WITH_FAULT = 10, 2
-# --arm -> its robot file
-ROBOTS = {
-    "mujoco": ROOT / "configs" / "robots" / "panda.yaml",
-    "ros2_control": ROOT / "configs" / "robots" / "panda_ros2_control.yaml",
-}
-# --policy -> its factory file
-POLICIES = {
-    "flow": ROOT / "configs" / "pick_place.yaml",
-    "tokens": ROOT / "configs" / "pick_place_tokens.yaml",
+ARMS = ("mujoco", "ros2_control")
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """What is played with `--task`."""
+
+    scene: str
+    what: str  # its episodes, in words
+    robots: dict[str, Path]  # --arm -> its robot file
+    policies: dict[str, Path]  # --policy -> its factory file; the first is the default
+    faults: bool  # whether `--fault` knows this cell
+    timeout_s: float  # until an episode counts as failed
+
+
+TASKS = {
+    PICK_PLACE: DemoTask(
+        scene=PICK_PLACE,
+        what="pick-and-place episodes",
+        robots={
+            "mujoco": ROOT / "configs" / "robots" / "panda.yaml",
+            "ros2_control": ROOT / "configs" / "robots" / "panda_ros2_control.yaml",
+        },
+        policies={
+            "flow": ROOT / "configs" / "pick_place.yaml",
+            "tokens": ROOT / "configs" / "pick_place_tokens.yaml",
+        },
+        faults=True,
+        timeout_s=60.0,
+    ),
+    SORT_PARTS: DemoTask(
+        scene=SORT_PARTS,
+        what="episodes of sorting three blocks by a rule in words",
+        robots={"mujoco": ROOT / "configs" / "robots" / "panda_sort_parts.yaml"},
+        policies={"vla": ROOT / "configs" / "sort_parts.yaml"},
+        faults=False,
+        timeout_s=150.0,
+    ),
 }
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The options, each possible by itself; exits with 2 and one line for one that is not."""
     parser = argparse.ArgumentParser(prog="make demo", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument(
+        "--task",
+        choices=tuple(TASKS),
+        default=PICK_PLACE,
+        help="; ".join(f"{name}: {task.what}" for name, task in TASKS.items()),
+    )
     parser.add_argument(
         "--episodes", type=int, help=f"how many (default {EPISODES}; {EPISODES_WITH_FAULT} with --fault)"
     )
@@ -48,15 +86,17 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="scene of the first episode")
     parser.add_argument(
-        "--timeout", type=float, default=60.0, help="seconds until an episode counts as failed"
+        "--timeout", type=float, help="seconds until an episode counts as failed (default: see the task)"
     )
     parser.add_argument(
-        "--policy", choices=tuple(POLICIES), default="flow", help="which of the two shipped action models"
+        "--policy",
+        choices=tuple(name for task in TASKS.values() for name in task.policies),
+        help="which of the shipped models acts (default: the task's first)",
     )
     parser.add_argument("--config", type=Path, help="factory file (default: that of --policy)")
     parser.add_argument(
         "--arm",
-        choices=tuple(ROBOTS),
+        choices=ARMS,
         default="mujoco",
         help="mujoco: the arm node steps the simulation itself; ros2_control: with the driver of a real arm, against"
         " simulated controllers in a process of their own",
@@ -70,8 +110,16 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
     parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args(words)
-    args.robot = args.robot or ROBOTS[args.arm]
-    args.config = args.config or POLICIES[args.policy]
+    task = TASKS[args.task]
+    args.policy = args.policy or next(iter(task.policies))
+    for option, chosen, known in (("--arm", args.arm, task.robots), ("--policy", args.policy, task.policies)):
+        if chosen not in known:
+            parser.error(f"{option}: {args.task} has {', '.join(known)}, got {chosen}")
+    if args.fault and args.fault != "list" and not task.faults:
+        parser.error(f"--fault: the faults are told of {PICK_PLACE}, not of {args.task}")
+    args.robot = args.robot or task.robots[args.arm]
+    args.config = args.config or task.policies[args.policy]
+    args.timeout = task.timeout_s if args.timeout is None else args.timeout
     if args.episodes is None:
         args.episodes = EPISODES_WITH_FAULT if args.fault else EPISODES
     if args.episodes < 1:

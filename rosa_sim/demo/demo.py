@@ -1,4 +1,4 @@
-"""`make demo`: server, ROS 2 nodes and simulated Panda, a number of pick-and-place episodes, a table and a video.
+"""`make demo`: server, ROS 2 nodes and simulated Panda, a number of episodes, a table, a timeline and a video.
 
 Everything runs as on a real cell: each part in its own process, cameras over ROS 2, requests over ZeroMQ, the learned
 models behind `rosa serve`. What the simulator adds is the physics, the scene of each episode, and the truth.
@@ -18,10 +18,11 @@ from rosa_contract.config import load_factory
 from rosa_contract.errors import ContractError
 from rosa_server.serving.served import check_served
 from rosa_sim.controller.graph import CELL, behind_ros2_control
-from rosa_sim.demo import report, video
-from rosa_sim.demo.arguments import ROOT, UNRECORDED, parse
+from rosa_sim.demo import report, sharing, video
+from rosa_sim.demo.arguments import ROOT, TASKS, UNRECORDED, parse
 from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.demo.episodes import episodes as watch
+from rosa_sim.demo.judge import judge_of
 from rosa_sim.demo.progress import Progress, shown
 from rosa_sim.demo.records import Records
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
@@ -52,6 +53,7 @@ def main() -> int:
             gateway=factory.gateway.bind,
             record=str(folder / "run.mcap"),
         )
+        judge = judge_of(args.task, factory.tasks[factory.robot_fleet[0].task])
         places = {injected.place} & set(PLACES) if injected is not None else set()
         made = set_up(robot, places, folder / "faults")
     except ContractError as error:
@@ -67,7 +69,7 @@ def main() -> int:
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
     fault_runs: list[FaultRun] = []
-    records = Records(folder, say)
+    records = Records(folder, say, TASKS[args.task].scene)
     status = 0
     say.line(f"run folder {shown(folder)}; logs in {shown(folder / 'logs')}")
     check_signals = end_on_signals()
@@ -88,6 +90,7 @@ def main() -> int:
                 on_progress=say.status,
                 operator=nobody if args.operator else stand_in,
                 scene=scene,
+                judge=judge,
             ) as runner,
         ):
             shots = runner.shots
@@ -100,9 +103,17 @@ def main() -> int:
                 episode = run.episode(number)
                 episodes.append(episode)
                 say.line(report.row(episode))
-                extra = {"config": str(args.config), "complete": number == args.episodes}
-                records.summary(episodes, {**extra, "faults": [one.plain() for one in fault_runs]})
+                extra = {
+                    "config": str(args.config),
+                    "complete": number == args.episodes,
+                    "faults": [one.plain() for one in fault_runs],
+                }
+                records.summary(episodes, extra)
             run.close()
+            saved = sharing.read(factory.gateway.metrics_port)
+            records.summary(episodes, {**extra, "sharing": saved.plain() if saved else None})
+            if saved:
+                say.line(f"\n{saved.line()}")
             records.incomplete |= bool(cell.bringup.unlogged)
     except (EpisodeError, BringupError) as error:
         say.line(f"\nstopped: {error}")

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import rclpy
+from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
-from rosa_interfaces.msg import OperatorAlert, OperatorAudit, RobotStatus, WorldState
+from rosa_interfaces.msg import Decision, OperatorAlert, OperatorAudit, RobotStatus, WorldState
 from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
@@ -31,6 +32,8 @@ RESUMES = 2  # how often the stand-in operator resumes in one episode before it 
 
 # Called while an alert is open: (alert, s since it came, alerts of this episode) -> a choice, or "" to wait.
 Operator = Callable[[OperatorAlert, float, int], str]
+# (seed, qpos of the cell) -> how the task stands: `ongoing`, `done` or `failed`.
+Judge = Callable[[int, NDArray[np.float64]], str]
 
 
 def stand_in(alert: OperatorAlert, waited_s: float, count: int) -> str:
@@ -69,11 +72,13 @@ class EpisodeRunner:
         on_turn: Callable[[], None] = lambda: None,
         video: bool = True,
         scene: str = "arm_node",
+        judge: Judge | None = None,
     ) -> None:
         """`alive()` says which process died, if any; it ends the run. `on_status` sees every status of the robot.
 
         `on_turn` is called again and again while a task runs. `video`: keep the states that a video is made of.
-        `scene`: the node that resets the scene and knows the outcome.
+        `scene`: the node that resets the scene and knows the outcome; `judge` knows it instead where the scene does not
+        know the task.
         """
         self.node = Node("episodes", namespace=namespace)
         self.task = task
@@ -85,6 +90,9 @@ class EpisodeRunner:
         self.operator = operator
         self._alive = alive
         self._on_progress = on_progress
+        self._judge = judge
+        self._world: WorldState | None = None  # the newest
+        self._plan = ""  # the last words of System 2 in this episode
         self._decided, self._decided_s = "", 0.0
         self._alert: OperatorAlert | None = None
         self._alert_since_s = 0.0
@@ -97,7 +105,9 @@ class EpisodeRunner:
         node.create_subscription(RobotStatus, "robot_status", self._on_status, LATEST)
         node.create_subscription(OperatorAlert, "operator_alert", self._on_alert, LATEST)
         node.create_subscription(OperatorAudit, "operator_audit", self._on_audit, AUDITS)
-        if video:
+        if video or judge is not None:
+            self._keeps_shots = video
+            node.create_subscription(Decision, "decisions", self._on_decision, QoSProfile(depth=50))
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
         self._reset = node.create_client(ResetScene, f"{scene}/reset_scene")
         self._truth = node.create_client(Trigger, f"{scene}/outcome")
@@ -120,7 +130,7 @@ class EpisodeRunner:
     def run(self, number: int, of: int, seed: int, timeout_s: float) -> Episode:
         """One episode with the scene of `seed`."""
         self._title = f"episode {number} of {of}"
-        self._alerts, self._decisions, self._alert = [], [], None
+        self._alerts, self._decisions, self._alert, self._plan = [], [], None, ""
         answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
@@ -129,7 +139,7 @@ class EpisodeRunner:
         goal = self.begin(timeout_s)
         result = self._watch(goal.get_result_async()).result
         duration_s = time.monotonic() - began_s
-        truth = self._call(self._truth, Trigger.Request(), "outcome").message
+        truth = self._how_it_stands()
         return Episode(
             number=number,
             seed=seed,
@@ -169,6 +179,15 @@ class EpisodeRunner:
     def close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+    def _how_it_stands(self) -> str:
+        """What the simulated cell looks like."""
+        if self._judge is None:
+            return str(self._call(self._truth, Trigger.Request(), "outcome").message)
+        self._world = None
+        self.until(lambda: self._world is not None, SERVICE_TIMEOUT_S, "the state of the cell")
+        assert self._world is not None
+        return self._judge(int(self._world.seed), np.array(self._world.qpos))
 
     # -- watching --
 
@@ -236,8 +255,13 @@ class EpisodeRunner:
             about = f" (alert {message.alert_id})" if message.alert_id else ""
             self._decisions.append(f"{message.decided_by}: {message.choice}{about}, {verdict}")
 
+    def _on_decision(self, message: Decision) -> None:
+        if message.action == "plan":
+            self._plan = message.reason
+
     def _on_world(self, message: WorldState) -> None:
-        if not self._title:
+        self._world = message
+        if not self._title or not self._keeps_shots:
             return
         status = self.status
         last = status.last_decision if status is not None else None
@@ -253,6 +277,7 @@ class EpisodeRunner:
             alert=f"{self._alert.cause}: {self._alert.reason}" if self._alert is not None else "",
             decided=self._decided if time.monotonic() - self._decided_s < SHOW_DECISION_S else "",
             fault=self.fault,
+            plan=self._plan,
         )
         self.shots.append(shot)
 

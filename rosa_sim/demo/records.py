@@ -11,6 +11,7 @@ from av.error import FFmpegError
 
 from rosa_client.recording.bag import BagError, finish
 from rosa_sim import timeline
+from rosa_sim.cell.hardware import PICK_PLACE
 from rosa_sim.demo import report, video
 from rosa_sim.demo.progress import Progress, shown
 
@@ -20,8 +21,10 @@ Made = TypeVar("Made")
 class Records:
     """Writes into the run folder. The first thing that cannot be written is told, and the run goes on."""
 
-    def __init__(self, folder: Path, say: Progress) -> None:
+    def __init__(self, folder: Path, say: Progress, scene: str = PICK_PLACE) -> None:
+        """`scene`: the one that the video shows."""
         self.folder = folder
+        self._scene = scene
         self.incomplete = False
         self._say = say
 
@@ -73,7 +76,7 @@ class Records:
         path, made = self.folder / "video.mp4", None
         progress = lambda done, of: self._say.status(f"video: {done} of {of} pictures")  # noqa: E731
         try:
-            made = self.try_to(lambda: video.render(shots, path, progress))
+            made = self.try_to(lambda: video.render(shots, path, progress, self._scene))
         finally:
             if made is None:  # half a video cannot be played
                 with suppress(OSError):

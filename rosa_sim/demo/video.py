@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_sim.cell.hardware import PICK_PLACE
 from rosa_sim.cell.render import SceneRenderer
 
 SIZE = (640, 480)  # width, height
@@ -21,7 +22,7 @@ WHITE, GREEN, AMBER, RED = (255, 255, 255), (120, 230, 120), (255, 190, 60), (25
 COLOURS = {"executing": GREEN, "inferring": WHITE, "waiting_for_human": RED, "holding": AMBER}
 BAR = 52  # px, the strip at the bottom that says what the robot does
 BANNER_LINES = 3
-DARK_RED, DARK_AMBER, DARK_GREEN = (150, 20, 20), (150, 90, 0), (20, 100, 50)
+DARK_RED, DARK_AMBER, DARK_GREEN, DARK_BLUE = (150, 20, 20), (150, 90, 0), (20, 100, 50), (20, 50, 110)
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,19 @@ class Shot:
     alert: str = ""  # why the robot waits for a human; empty while it does not
     decided: str = ""  # what an operator has just decided; empty soon after
     fault: str = ""  # the fault that is switched on; empty when none is
+    plan: str = ""  # the last words of System 2; empty where there is none
 
 
 def render(
-    shots: Sequence[Shot], path: Path, progress: Callable[[int, int], None] = lambda done, total: None
+    shots: Sequence[Shot],
+    path: Path,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    scene: str = PICK_PLACE,
 ) -> Path:
     """Write `shots` as an H.264 video at `RATE_HZ`; `progress(done, total)` is called for each picture."""
     picked = resample(shots)
-    renderer = SceneRenderer({"overview": SIZE, "front": (INSET, INSET), "wrist": (INSET, INSET)})
+    sizes = {"overview": SIZE, "front": (INSET, INSET), "wrist": (INSET, INSET)}
+    renderer = SceneRenderer(sizes, scene=scene)
     try:
         with av.open(str(path), "w") as container:
             stream = container.add_stream(
@@ -84,6 +90,8 @@ def compose(renderer: SceneRenderer, shot: Shot) -> NDArray[np.uint8]:
         top = 8 + index * (INSET + 8)
         picture[top : top + INSET, SIZE[0] - INSET - 8 : SIZE[0] - 8] = pictures[name]
         _text(picture, name, (SIZE[0] - INSET - 4, top + 14), 0.42, WHITE)
+    if shot.plan:
+        _banner(picture, [f"plan: {shot.plan}"], DARK_BLUE, top=8, right=SIZE[0] - INSET - 16)
     if shot.fault:
         _banner(picture, [f"fault on: {shot.fault}"], DARK_AMBER, top=8, right=SIZE[0] - INSET - 16)
     if shot.alert:

@@ -39,6 +39,7 @@ STATES = {
     "clearing": "#d3c2ef",
     "waiting_for_human": "#e8646f",
 }
+PLAN = "#dbe4f3"
 ARM = {"holding": "#dfe3e8", "playing": "#6db77a", "moving": "#a189d8"}
 SERVER = {"connected": "#d3e9e5", "lost": "#e8646f"}
 MARKS = {
@@ -153,7 +154,7 @@ class _Group:
         self.levels = dict(zip(order, found, strict=True))
         self.components = sorted(robot.calls, key=_rank)
         self.events_height = TITLE + LEVEL * (max(found, default=-1) + 1) + 6
-        self.lanes = 3 + len(self.components)
+        self.lanes = 3 + bool(robot.plans) + len(self.components)
         self.height = self.events_height + self.lanes * (LANE + GAP) + 6
 
     def x(self, time_s: float) -> float:
@@ -171,6 +172,7 @@ class _Group:
         words = _cut(title(self.robot, self.row, named), WIDTH - 2 * MARGIN, TEXT + 1)
         _text(axes, MARGIN, top + TITLE / 2, words, TEXT + 1, weight="bold")
         at = self._spans(axes, lanes, "robot", self.robot.states, STATES)
+        at = self._plans(axes, at) if self.robot.plans else at
         arm, at = at, self._spans(axes, at, "arm", self.robot.arm, ARM)
         for span in self._inside(self.robot.stopped):
             self._box(axes, arm, span, "none", edge=RED, hatch=STOP_HATCH)
@@ -179,6 +181,15 @@ class _Group:
             self._calls(axes, at, component, self.robot.calls[component], right)
             at += LANE + GAP
         self._marks(axes, top, lanes, bottom)
+
+    def _plans(self, axes: Axes, top: float) -> float:
+        """The words of System 2, cut where there is too little room."""
+        _text(axes, LEFT - 8, top + LANE / 2, "plan", TEXT, ha="right")
+        for span in self._inside(self.robot.plans):
+            left, width = self._box(axes, top, span, PLAN, edge="white")
+            if width > 4 * SMALL:
+                _text(axes, left + 3, top + LANE / 2, _cut(span.what, width - 6, SMALL), SMALL, zorder=6)
+        return top + LANE + GAP
 
     def _inside(self, spans: Sequence[Span]) -> list[Span]:
         return [span for span in spans if span.start_s < self.row.end_s and span.end_s > self.row.start_s]

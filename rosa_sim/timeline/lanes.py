@@ -92,6 +92,7 @@ class Robot:
     name: str
     calls: dict[str, list[CallBar]] = field(default_factory=dict)  # component -> its calls
     states: list[Span] = field(default_factory=list)
+    plans: list[Span] = field(default_factory=list)  # the words of System 2, as long as they stood
     server: list[Span] = field(default_factory=list)  # connected, lost
     arm: list[Span] = field(default_factory=list)
     stopped: list[Span] = field(default_factory=list)  # while the emergency stop is latched
@@ -137,7 +138,21 @@ def _robot(name: str, topics: dict[str, list[Recorded]]) -> Robot:
     ]
     robot.marks = sorted(marks, key=lambda mark: mark.time_s)
     robot.episodes = list(_episodes(status, decisions, end_s))
+    robot.plans = _plans(decisions, robot.episodes)
     return robot
+
+
+def _plans(decisions: list[Recorded], episodes: list[TaskSpan]) -> list[Span]:
+    """Each plan from when it came to the next one that says something else, or to the end of its task."""
+    plans: list[Span] = []
+    for task in episodes:
+        said = [
+            (entry.time_s, entry.message.reason)
+            for entry in decisions
+            if entry.message.action == "plan" and task.start_s <= entry.time_s <= task.end_s
+        ]
+        plans += _spans([*said, (task.end_s, "")], task.end_s, silent_s=float("inf"))
+    return plans
 
 
 def _spans(samples: Iterable[tuple[float, str]], end_s: float, silent_s: float) -> list[Span]:

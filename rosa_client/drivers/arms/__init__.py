@@ -15,6 +15,7 @@ Array = npt.NDArray[np.float64]
 
 ARM_DRIVERS = {
     "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
+    "mujoco_sort_parts": "rosa_sim.drivers.arms.mujoco:SortPartsArm",
     "echo": "rosa_client.drivers.arms.echo:EchoArm",
     "franka": "rosa_client.drivers.arms.franka:FrankaArm",
     "ros2_control": "rosa_client.drivers.arms.ros2_control:Ros2ControlArm",

@@ -15,6 +15,7 @@ from rosa_contract.robot import RobotSpec
 
 CAMERA_DRIVERS = {
     "mujoco": "rosa_sim.drivers.cameras.mujoco:MujocoCameras",
+    "mujoco_sort_parts": "rosa_sim.drivers.cameras.mujoco:SortPartsCameras",
     "replay": "rosa_client.drivers.cameras.replay:ReplayCameras",
     "v4l2": "rosa_client.drivers.cameras.v4l2:V4l2Cameras",
 }

@@ -146,9 +146,17 @@ class SortWorld(ArmInCell):
             return "failed"
         return "ongoing"
 
+    def by_rule(self, rule: int) -> Outcome:
+        """How a whole sort stands by `rule`: bit `colour` set for left, clear for right.
+
+        done: every block rests in its bin and is let go. failed: none is left to move, and one is in the wrong bin or
+        lost.
+        """
+        if any(block.place in ("mat", "hand") for block in self.blocks):
+            return "ongoing"
+        outcomes = {self.outcome(block.colour, 0 if rule >> block.colour & 1 else 1) for block in self.blocks}
+        return "ongoing" if "ongoing" in outcomes else "failed" if "failed" in outcomes else "done"
+
     def sorted_by(self, rule: int) -> bool:
-        """Whether every block rests in the bin that `rule` names: bit `colour` set for left, clear for right."""
-        return all(
-            self.outcome(block.colour, 0 if rule >> block.colour & 1 else 1) == "done"
-            for block in self.blocks
-        )
+        """Whether every block rests in the bin that `rule` names."""
+        return self.by_rule(rule) == "done"

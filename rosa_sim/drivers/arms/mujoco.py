@@ -1,23 +1,64 @@
-"""The simulated Panda in its cell. Physics runs in step with the control loop."""
+"""The simulated Panda in a cell of its own. Physics runs in step with the control loop."""
 
 from __future__ import annotations
 
-from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms import ArmState, Array, Scene
 from rosa_contract.robot import RobotSpec
+from rosa_sim.cell.arm import ArmInCell
+from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.cell.world import World
 
 
 class MujocoArm:
-    """An arm driver that offers the `Scene` around it."""
+    """An arm driver that offers the `Scene` around it: the pick-and-place cell."""
+
+    scene: Scene
 
     def __init__(self, spec: RobotSpec, seed: int) -> None:
-        self.scene = World(seed)
+        world = World(seed)
+        self._world: ArmInCell = world
+        self.scene = world
 
     def read(self) -> ArmState:
-        return ArmState(self.scene.joint_position, self.scene.joint_velocity, self.scene.gripper_width)
+        world = self._world
+        return ArmState(world.joint_position, world.joint_velocity, world.gripper_width)
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        self.scene.step(q_rad, gripper_m, period_s)
+        self._world.step(q_rad, gripper_m, period_s)
 
     def close(self) -> None:
         pass
+
+
+class SortPartsArm(MujocoArm):
+    """The same arm in the sorting cell, where a person's hand comes in now and then."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        world = SortWorld(seed, visits=True)
+        self._world = world
+        self.scene = SortScene(world)
+
+
+class SortScene:
+    """The sorting cell as a `Scene`. The rule is the task's: who knows it judges from `qpos` (`SortWorld.by_rule`)."""
+
+    def __init__(self, world: SortWorld) -> None:
+        self._world = world
+
+    @property
+    def seed(self) -> int:
+        return self._world.seed
+
+    @property
+    def qpos(self) -> Array:
+        return self._world.qpos
+
+    def reset(self, seed: int) -> None:
+        self._world.reset(seed)
+
+    def outcome(self) -> str:
+        """done: every block is in a bin, whichever. failed: none is left that the arm could put there."""
+        places = [block.place for block in self._world.blocks]
+        if "mat" in places or "hand" in places:
+            return "ongoing"
+        return "failed" if "lost" in places else "done"

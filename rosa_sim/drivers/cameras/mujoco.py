@@ -1,4 +1,4 @@
-"""Cameras of the simulated cell: draws what the arm node's `world_state` says."""
+"""Cameras of a simulated cell: draws what the arm node's `world_state` says."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from rosa_interfaces.msg import WorldState
 
 from rosa_client.drivers.cameras import Frame, live
 from rosa_contract.cameras import CameraSpec
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS, cell
 from rosa_sim.cell.render import SceneRenderer
 
 
 class MujocoCameras:
     """Needs no `source`. A world that is not stepped gives no frames, as a camera without power would."""
 
+    scene = PICK_PLACE
+
     def __init__(self, cameras: Mapping[str, CameraSpec], node: Node, source: str) -> None:
         self._cameras = cameras
-        self._renderer = SceneRenderer({name: (spec.width, spec.height) for name, spec in cameras.items()})
+        sizes = {name: (spec.width, spec.height) for name, spec in cameras.items()}
+        self._renderer = SceneRenderer(sizes, scene=self.scene)
         self._newest: tuple[int, np.ndarray, float] | None = None
         self._count = 0
         newest_only = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -39,7 +42,7 @@ class MujocoCameras:
         return {name: Frame(live(rgb, self._count), age_s) for name, rgb in pictures.items()}
 
     def focal_px(self, camera: str) -> float:
-        half_angle_rad = math.radians(cell()["cameras"][camera]["fovy_deg"]) / 2
+        half_angle_rad = math.radians(cell(self.scene)["cameras"][camera]["fovy_deg"]) / 2
         return self._cameras[camera].height / 2 / math.tan(half_angle_rad)
 
     def close(self) -> None:
@@ -47,3 +50,9 @@ class MujocoCameras:
 
     def _on_world(self, message: WorldState) -> None:
         self._newest = message.seed, np.array(message.qpos), time.monotonic()
+
+
+class SortPartsCameras(MujocoCameras):
+    """Those of the sorting cell."""
+
+    scene = SORT_PARTS

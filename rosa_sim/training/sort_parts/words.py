@@ -87,6 +87,15 @@ def rule_text(rule: int, phrasing: int = 0, held_out: bool = False) -> str:
     return texts[phrasing % len(texts)].format(colours=listed(colours_of(rule)))
 
 
+def read_rule(text: str) -> int:
+    """The rule that `text` contains, in any phrasing. Raises `ValueError` when it contains none."""
+    for rule in range(ALL_LEFT, -1, -1):
+        for held_out, texts in ((False, RULES), (True, HELD_OUT_RULES)):
+            if any(rule_text(rule, number, held_out) in text for number in range(len(texts))):
+                return rule
+    raise ValueError(f"no rule of sorting in {text!r}: expected such as {rule_text(rule_of([0, 3]))!r}")
+
+
 def colours_of(rule: int) -> list[int]:
     """The colours that go left."""
     return [colour for colour in range(len(COLOURS)) if rule >> colour & 1]

@@ -1,0 +1,59 @@
+"""What sharing prefixes saved in a run, as the server's metrics count it."""
+
+from __future__ import annotations
+
+import urllib.request
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+LOOKED, FOUND = "rosa_prefills", "rosa_prefills_saved"
+TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Of all workers together, since they started."""
+
+    prefills: int  # observations that were looked at
+    saved: int  # calls that found their observation's prefix there
+
+    @property
+    def share(self) -> float:
+        """Of the calls that needed a prefix, those that found one."""
+        return self.saved / max(1, self.prefills + self.saved)
+
+    def line(self) -> str:
+        """For people."""
+        return (
+            f"KV sharing: {self.saved} of {self.prefills + self.saved} calls ({self.share:.0%}) found what another"
+            " call had seen, and cost no look of their own"
+        ).replace("%)", " %)")
+
+    def plain(self) -> dict[str, Any]:
+        """For machines."""
+        return {**asdict(self), "share": self.share}
+
+
+def of_metrics(text: str) -> Sharing | None:
+    """Sums a page of metrics; None when no worker shares."""
+    counts = {LOOKED: 0.0, FOUND: 0.0}
+    shares = False
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name in counts:
+                counts[sample.name] += sample.value
+                shares = True
+    return Sharing(int(counts[LOOKED]), int(counts[FOUND])) if shares else None
+
+
+def read(port: int) -> Sharing | None:
+    """From the gateway on this machine; None when it does not say, or no worker shares."""
+    if port == 0:
+        return None
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT_S) as page:
+            return of_metrics(page.read().decode())
+    except (OSError, ValueError):
+        return None
