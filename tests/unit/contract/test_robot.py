@@ -126,3 +126,15 @@ def test_the_fr3_agrees_with_its_hardware_page_and_keeps_the_constant_velocity_l
     assert max(fr3.limits.position_max_rad) <= 4.2094
     assert fr3.limits.velocity_rad_s == (2.0, 1.0, 1.5, 1.25, 3.0, 1.5, 3.0)
     assert fr3.velocity_scale <= 0.2, "a file that nobody has tried on hardware begins slowly"
+
+
+def test_the_robot_of_the_sorting_cell_differs_in_cell_cameras_and_poses_to_reset_by_only(
+    panda: RobotSpec,
+) -> None:
+    sorter = load_robot(ROOT / "configs" / "robots" / "panda_sort_parts.yaml")
+    assert sorter.arm_driver == sorter.camera_driver == "mujoco_sort_parts"
+    assert {name: replace(camera, pose=None) for name, camera in sorter.cameras.items()} == {
+        name: replace(camera, pose=None) for name, camera in panda.cameras.items()
+    }
+    same = ("arm_driver", "camera_driver", "cameras", "clear_rad", "drop_rad")
+    assert replace(sorter, **{name: getattr(panda, name) for name in same}) == panda

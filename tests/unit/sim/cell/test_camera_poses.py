@@ -11,16 +11,18 @@ import pytest
 from rosa_contract.robot import load_robot
 from rosa_sim.cell.scene import load_model
 
-SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
+ROBOTS = Path(__file__).parents[4] / "configs" / "robots"
+FILES = {"pick_place": "panda.yaml", "sort_parts": "panda_sort_parts.yaml"}
 # OpenGL looks along -z with y up, an optical frame along z with y down.
 OPTICAL = np.diag([1.0, -1.0, -1.0])
 
 
 @pytest.mark.parametrize("camera", ["front", "wrist"])
-def test_a_camera_is_where_the_robot_file_says(camera: str) -> None:
-    pose = SPEC.cameras[camera].pose
+@pytest.mark.parametrize("scene", FILES)
+def test_a_camera_is_where_the_robot_file_says(scene: str, camera: str) -> None:
+    pose = load_robot(ROBOTS / FILES[scene]).cameras[camera].pose
     assert pose is not None
-    model = load_model()
+    model = load_model(scene)
     mounted = model.camera(camera)
     x, y, z, w = pose.quaternion
     said = np.zeros(9)

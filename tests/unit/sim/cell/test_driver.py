@@ -25,3 +25,18 @@ def test_a_simulated_arm_offers_its_scene(tmp_path: Path) -> None:
 
 def test_an_arm_without_a_scene_offers_none() -> None:
     assert scene_of(create_arm("echo", SPEC, 0)) is None
+
+
+def test_the_sorting_arm_offers_its_cell_and_says_whether_every_block_is_put_away() -> None:
+    spec = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda_sort_parts.yaml")
+    arm = create_arm("mujoco_sort_parts", spec, 3)
+    scene = scene_of(arm)
+    assert scene is not None
+    assert scene.seed == 3 and len(scene.qpos) == 33
+    assert scene.outcome() == "ongoing"
+    before = arm.read()
+    arm.track(before.q_rad + 0.01, 0.08, 0.01)
+    arm.track(before.q_rad + 0.01, 0.08, 0.05)
+    assert (arm.read().q_rad > before.q_rad + 0.005).all()
+    scene.reset(5)
+    assert scene.seed == 5

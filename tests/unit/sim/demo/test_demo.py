@@ -112,3 +112,31 @@ def test_nothing_starts_with_input_that_cannot_work(
     monkeypatch.setattr(sys, "argv", ["demo", *words(tmp_path)])
     assert main() == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_task_brings_its_own_robot_factory_file_and_time() -> None:
+    pick, sort = parse([]), parse(["--task", "sort_parts"])
+    assert (pick.robot.name, pick.config.name, pick.timeout) == ("panda.yaml", "pick_place.yaml", 60.0)
+    assert sort.robot.name == "panda_sort_parts.yaml" and sort.config.name == "sort_parts.yaml"
+    assert sort.timeout > pick.timeout
+    assert parse(["--task", "sort_parts", "--timeout", "9"]).timeout == 9.0
+    for args in (pick, sort):
+        assert args.robot.is_file() and args.config.is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--task", "sort_parts", "--arm", "ros2_control"], "--arm: sort_parts has mujoco, got ros2_control"),
+        (["--task", "sort_parts", "--policy", "tokens"], "--policy: sort_parts has vla, got tokens"),
+        (["--policy", "vla"], "--policy: pick_place has flow, tokens, got vla"),
+        (["--task", "sort_parts", "--fault", "server_lost"], "not of sort_parts"),
+    ],
+)
+def test_what_a_task_does_not_have_is_named(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err

@@ -204,6 +204,26 @@ def test_a_fault_is_a_span_from_its_name_to_nothing() -> None:
     assert texts == ["fault on: server_killed", "fault lifted", "fault on: link_drop"], "the last still on"
 
 
+def test_a_plan_stands_until_the_next_one_that_says_something_else_or_the_end_of_its_task() -> None:
+    def plan(at_s: float, said: str) -> Said:
+        return at_s, "/panda/decisions", Decision(action="plan", cause="plan_in_time", reason=said)
+
+    messages = [
+        *status((0, "idle"), (1, "inferring"), (9, "idle"), (10, "inferring"), until_s=12),
+        plan(2.0, "put the red block into the left bin"),
+        plan(4.0, "put the red block into the left bin"),
+        plan(7.0, "all done"),
+        plan(11.0, "put the grey block into the right bin"),
+    ]
+    robot = only(messages)
+    assert [(*times(span), span.what) for span in robot.plans] == [
+        (2.0, 7.0, "put the red block into the left bin"),
+        (7.0, 9.0, "all done"),
+        (11.0, 12.0, "put the grey block into the right bin"),
+    ]
+    assert not robot.marks
+
+
 def test_each_task_is_an_episode_with_its_outcome() -> None:
     story = [
         *status((0, "idle"), (1, "inferring"), (3.05, "idle"), (4, "connecting"), (6, "idle"), until_s=7),

@@ -75,6 +75,14 @@ def test_a_plan_is_read_back_as_it_was_said():
         words.read_plan("put the pink block into the left bin")
 
 
+def test_a_rule_is_read_back_from_any_phrasing_and_from_what_the_monitor_is_asked():
+    for rule, phrasing, held_out in product(range(0, 256, 3), range(5), (False, True)):
+        said = rule_text(rule, phrasing, held_out)
+        assert words.read_rule(said) == words.read_rule(f"{said}: ongoing, done, or failed?") == rule
+    with pytest.raises(ValueError, match="no rule of sorting"):
+        words.read_rule("tidy up")
+
+
 def test_the_block_nearest_to_the_base_comes_first_and_goes_where_the_rule_says():
     blocks = [block("red", "mat", 0.55), block("grey", "mat", 0.42), block("blue", "mat", 0.60)]
     rule = rule_of([COLOURS.index("red")])
