@@ -26,6 +26,7 @@ SLOW = {
     "horizon": "10 minutes",
     "hostile": "10 minutes, beside another checkout",
     "kairos": "15 minutes",
+    "kv_sharing": "4 minutes",
     "policy": "3 minutes",
     "policy_limits": "7 minutes",
     "robot_side": "1 minute",

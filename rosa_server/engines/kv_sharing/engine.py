@@ -125,7 +125,7 @@ class KvSharingEngine:
         return known
 
     def counts(self) -> dict[str, int]:
-        """Totals since the start, and the bytes held now."""
+        """Totals since the start, the bytes held now, and the most that were in use."""
         with self._changed:
             counts, memory = self._turns.counts, self._turns.memory
             return {
@@ -135,7 +135,7 @@ class KvSharingEngine:
                 "sequences_in_slices": counts.slots,
                 "evictions": memory.evictions,
                 "held_bytes": memory.held,
-                "peak_bytes": memory.peak,
+                "peak_in_use_bytes": memory.peak,
             }
 
     # -- running ---------------------------------------------------------------------------------------------------

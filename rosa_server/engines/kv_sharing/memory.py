@@ -17,7 +17,7 @@ class Memory:
             raise ValueError(f"Memory: a budget of {budget} bytes holds no prefix of {prefix_bytes}")
         self.budget, self.prefix_bytes = budget, prefix_bytes
         self.evictions = 0
-        self.peak = 0
+        self.peak = 0  # the most bytes that were in use at a time
         self._users: dict[str, int] = {}  # by observation, the least recently used first
         self._own = 0
 
@@ -56,7 +56,7 @@ class Memory:
                 del self._users[other]
                 leave.append(other)
         self.evictions += len(leave)
-        self.peak = max(self.peak, self.held)
+        self.peak = max(self.peak, self.in_use)
         return leave
 
     def give_back(self, observation: str, own: int, keep: bool = True) -> None:

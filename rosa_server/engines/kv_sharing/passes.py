@@ -106,13 +106,14 @@ def first_words(
     room = max(call.longest for call in calls)
     last, cache = prompted(network, prefixes, [call.prompt for call in calls], room)
     logits = network.logits(last)
+    likeliest = _likeliest(logits)
     states = []
     for row, (call, length) in enumerate(zip(calls, cache.length.tolist(), strict=True)):
         keys, values = (
             one[:, row : row + 1, :, : length + call.longest].clone() for one in (cache.keys, cache.values)
         )
         own = Cache(keys, values, cache.length[row : row + 1].clone())
-        states.append(_said(State(own), call, logits[row], stop))
+        states.append(_said(State(own), call, logits[row], likeliest[row], stop))
     return states
 
 
@@ -128,13 +129,13 @@ def speak(network: VlaNetwork, batched: Batched, calls: Sequence[Call], passes: 
         width = max(map(len, unread))
         if width == 0:
             break
-        tokens = torch.tensor([words + (stop,) * (width - len(words)) for words in unread], device=device)
+        tokens = torch.tensor([words + (0,) * (width - len(words)) for words in unread], device=device)
         count = torch.tensor([len(words) for words in unread], device=device)
         seen, batched.cache = network.extend(batched.cache, tokens, count, in_place=True)
         rows = [row for row, words in enumerate(unread) if words]
         logits = network.logits(seen[rows, count[rows] - 1])
-        for at, row in enumerate(rows):
-            states[row] = _said(states[row], calls[row], logits[at], stop)
+        for row, own, likeliest in zip(rows, logits, _likeliest(logits), strict=True):
+            states[row] = _said(states[row], calls[row], own, likeliest, stop)
     return batched
 
 
@@ -143,12 +144,20 @@ def slice_room(calls: Sequence[Call]) -> int:
     return max((call.longest for call in calls if call.grammar is not None), default=1) - 1
 
 
-def _said(state: State, call: Call, logits: Tensor, stop: int) -> State:
-    """The state after one more word, the likeliest by `logits` `(vocabulary,)`, and those that must follow it."""
+def _likeliest(logits: Tensor) -> list[tuple[int, float]]:
+    """The likeliest word of each row `(m, vocabulary)`, and its probability."""
+    best, words = logits.float().max(dim=-1)
+    probabilities = torch.exp(best - logits.float().logsumexp(dim=-1))
+    return list(zip(words.tolist(), probabilities.tolist(), strict=True))
+
+
+def _said(state: State, call: Call, logits: Tensor, likeliest: tuple[int, float], stop: int) -> State:
+    """The state after one more word, the likeliest that is allowed, and those that must follow it.
+
+    `logits` `(vocabulary,)`; `likeliest`: by them, of all words.
+    """
     if call.grammar is None:
-        best, index = logits.float().max(dim=-1)
-        words = [int(index)]
-        sureness = [float(torch.exp(best - logits.float().logsumexp(dim=-1)))]
+        words, sureness = [likeliest[0]], [likeliest[1]]
         first: tuple[float, ...] = ()
     else:
         allowed = call.grammar(state.words)
