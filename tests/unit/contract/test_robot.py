@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,9 +123,6 @@ def test_the_fr3_agrees_with_its_hardware_page_and_keeps_the_constant_velocity_l
         assert list(fr3.pose(name)) == page[f"{name}_rad"]
     assert fr3.chain is not None
     assert list(fr3.chain.d_m) == page["dh_craig"]["d_m"]
-    # Franka's ranges for which its page gives constant limits; the joints themselves reach further.
-    assert max(fr3.limits.position_max_rad) <= 4.2094
-    assert fr3.limits.velocity_rad_s == (2.0, 1.0, 1.5, 1.25, 3.0, 1.5, 3.0)
     assert fr3.velocity_scale <= 0.2, "a file that nobody has tried on hardware begins slowly"
 
 
@@ -138,3 +136,40 @@ def test_the_robot_of_the_sorting_cell_differs_in_cell_cameras_and_poses_to_rese
     }
     same = ("arm_driver", "camera_driver", "cameras", "clear_rad", "drop_rad")
     assert replace(sorter, **{name: getattr(panda, name) for name in same}) == panda
+
+
+# Per joint: highest speed, offset (rad/s), twice the deceleration (rad/s^2), range (rad). libfranka 0.15 to 0.17,
+# rate_limiting.h; and Franka's control-parameters-joint-fr3.csv of 2025-10.
+FR3_SPEEDS = {
+    "libfranka": (
+        (2.62, 0.30, 12.0, -2.7501, 2.7501),
+        (2.62, 0.20, 5.17, -1.7918, 1.7918),
+        (2.62, 0.20, 7.0, -2.9065, 2.9065),
+        (2.62, 0.30, 8.0, -3.0481, -0.1458),
+        (5.26, 0.35, 34.0, -2.8101, 2.8101),
+        (4.18, 0.35, 11.0, 0.54092, 4.5205),
+        (5.26, 0.35, 34.0, -3.0196, 3.0196),
+    ),
+    "docs": (
+        (2.62, 0.6599, 12.0, -2.9007, 2.9007),
+        (2.62, 0.2517, 5.17, -1.8361, 1.8361),
+        (2.62, 0.2, 7.0, -2.9007, 2.9007),
+        (2.62, 0.3533, 8.0, -3.0770, -0.1169),
+        (5.26, 0.5757, 34.0, -2.8763, 2.8763),
+        (4.18, 0.4878, 11.0, 0.4398, 4.6216),
+        (5.26, 0.4628, 34.0, -3.0508, 3.0508),
+    ),
+}
+
+
+@pytest.mark.parametrize("source", FR3_SPEEDS)
+def test_the_fr3s_constant_speeds_are_allowed_in_its_whole_range(source: str) -> None:
+    """Franka's allowed speed falls with the square root of the distance to the end of a joint."""
+    limits = load_robot(PANDA.with_name("fr3.yaml")).limits
+    ours = zip(limits.velocity_rad_s, limits.position_min_rad, limits.position_max_rad, strict=True)
+    for (speed, low, high), (most, offset, twice, least, last) in zip(ours, FR3_SPEEDS[source], strict=True):
+        for left in (low - least, last - high):
+            allowed = min(most, max(0.0, math.sqrt(max(0.0, twice * left)) - offset))
+            assert speed <= allowed + 0.001, "libfranka tolerates a milliradian per second"
+    assert set(limits.acceleration_rad_s2) == {10.0}
+    assert set(limits.jerk_rad_s3) == {5000.0}
