@@ -72,7 +72,7 @@ setup(
             "bench = rosa_sim.fleet.command",
             "calibrate = rosa_client.commands.calibrate",
             "doctor = rosa_client.commands.doctor",
-            "operator = rosa_client.operator_cli",
+            "operator = rosa_client.commands.operator",
             "run = rosa_client.commands.run",
         ],
         # What `rosa doctor` asks of the server's package: factory file, robot file -> tasks that the robot fits.

@@ -20,6 +20,7 @@ from rosa_client.frames import optical_frame
 from rosa_client.nodes.camera_messages import camera_info, lens_of
 from rosa_client.nodes.identity import announce
 from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.shell import run_node
 from rosa_contract.cameras import CameraSpec, Intrinsics
 from rosa_contract.errors import ConfigError
@@ -33,13 +34,13 @@ PARAMETERS = {
         "",
         "what the driver reads; empty: as the robot file says. replay: folder; v4l2: front=/dev/video0,...",
     ),
-    "rate_hz": Parameter(0.0, "frames per second; 0: the greatest of the robot file's cameras", 0, 1000),
+    "rate_hz": Parameter(0.0, "frames per second of every camera; 0: each as the robot file says", 0, 1000),
     "raw": Parameter(True, "publish uncompressed pictures too"),
 }
 
 
 class CameraNode(Node):
-    """Publishes the frames of a driver at a fixed rate."""
+    """Publishes the frames of the drivers, each camera at its own rate."""
 
     def __init__(self) -> None:
         super().__init__("camera_node")
@@ -68,22 +69,26 @@ class CameraNode(Node):
         ]
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         wanted_hz = self.get_parameter("rate_hz").value
-        rate_hz = wanted_hz or max(camera.rate_hz for camera in mine.values())
-        self.create_timer(1 / rate_hz, self._tick)
+        rates = {name: wanted_hz or camera.rate_hz for name, camera in mine.items()}
+        period_s = 1 / max(rates.values())
+        self._rates = {name: Rate(rate_hz, period_s) for name, rate_hz in rates.items()}
+        self.create_timer(period_s, self._tick)
         self.create_timer(1.0, self._diagnose)
         names = ", ".join(
-            f"{name} {camera.width}x{camera.height} ({driver or spec.camera_driver_of(name)})"
+            f"{name} {camera.width}x{camera.height} at {rates[name]:g} Hz"
+            f" ({driver or spec.camera_driver_of(name)})"
             for name, camera in mine.items()
         )
-        self.get_logger().info(f"cameras {names} at {rate_hz:g} Hz")
+        self.get_logger().info(f"cameras {names}")
 
     def close(self) -> None:
         self._driver.close()
 
     def _tick(self) -> None:
-        frames = self._driver.frames()
+        """Publish the new frames of the cameras whose turn it is; a frame in between is dropped."""
+        frames, now_s = self._driver.frames(), time.monotonic()
         for camera in self._cameras:
-            if camera.name in frames:
+            if camera.name in frames and self._rates[camera.name].due(now_s):
                 camera.publish(frames[camera.name])
 
     def _diagnose(self) -> None:

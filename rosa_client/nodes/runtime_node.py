@@ -218,13 +218,16 @@ class RuntimeNode(LifecycleNode):
             answer_within(loop.begin(goal.request.timeout_s), DECIDE_WITHIN_S)
             outcome, reason = await self._ended
         except TimeoutError:
-            outcome, reason = "failed", f"the robot's core did not begin within {DECIDE_WITHIN_S:g} s"
+            outcome, reason = (
+                RunTask.Result.FAILED,
+                f"the robot's core did not begin within {DECIDE_WITHIN_S:g} s",
+            )
         finally:
             self._goal = None
-        if goal.is_cancel_requested:
-            goal.canceled()
-        elif outcome == "done":
+        if outcome == RunTask.Result.DONE:  # also when it was cancelled too late
             goal.succeed()
+        elif goal.is_cancel_requested:
+            goal.canceled()
         else:
             goal.abort()
         return self._result(loop.core, outcome, reason)

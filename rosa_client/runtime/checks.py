@@ -30,7 +30,7 @@ def check_deadlines(core: Mission, now_s: float) -> None:
 def check_task_time(core: Mission, now_s: float) -> None:
     """The time limit of the task. Time spent waiting for an operator does not count."""
     if core.deadline_s is not None and now_s > core.deadline_s and core.state not in NOT_TIMED:
-        finish(core, "failed", "task_timeout", "the task was not done within its time", now_s)
+        finish(core, "timed_out", "task_timeout", "the task was not done within its time", now_s)
 
 
 def check_arm(core: Mission, now_s: float) -> None:

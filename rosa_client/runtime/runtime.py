@@ -24,7 +24,7 @@ class RobotRuntime(Mission):
     """One robot with one task description. Every method takes the time and returns commands in order."""
 
     def start(self, now_s: float, timeout_s: float = 0.0) -> list[Command]:
-        """Begin the task. With `timeout_s` > 0 it ends as failed when it is not done by then."""
+        """Begin the task. With `timeout_s` > 0 it ends as timed out when it is not done by then."""
         self.go(Event.START, now_s)
         self.calls = self.new_calls()
         self.counters = Counters()
@@ -40,7 +40,7 @@ class RobotRuntime(Mission):
     def cancel(self, now_s: float, reason: str) -> list[Command]:
         """End the task because its client said so; the arm holds."""
         if self.state is not State.IDLE:
-            finish(self, "aborted", "cancelled", reason, now_s)
+            finish(self, "canceled", "cancelled", reason, now_s)
         return self.take()
 
     def tick(self, now_s: float, inputs: Inputs) -> list[Command]:

@@ -16,6 +16,7 @@ from rosa_client.bringup.bringup import BringupError, end_on_signals
 from rosa_client.bringup.graph import Robot, robot_graph
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ContractError
+from rosa_contract.say import say as tell
 from rosa_server.serving.served import check_served
 from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo import report, sharing, video
@@ -38,7 +39,7 @@ FAULT_AT = (3, 0.1)  # the fault begins this many s after this chunk began to pl
 def main() -> int:
     args = parse()
     if args.fault == "list":
-        print(listing())
+        tell(listing())
         return 0
     try:
         injected = fault_called(args.fault) if args.fault else None

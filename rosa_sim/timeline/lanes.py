@@ -13,7 +13,7 @@ TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", 
 SILENT_S = 0.6  # an older status says nothing about now; it comes at 10 Hz or more
 SILENT = "silent"
 ARM_STATES = {0: "holding", 1: "playing", 2: "moving"}
-OUTCOMES = ("done", "failed", "aborted")
+OUTCOMES = ("done", "failed", "aborted", "canceled", "timed_out")
 QUIET = ("start", "execute", "plan", *OUTCOMES)  # decisions that other lanes show
 # Causes as an operator would say them; others are shown as they are written in the code.
 WORDS = {

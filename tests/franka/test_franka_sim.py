@@ -198,23 +198,27 @@ def test_nobody_there_is_one_line() -> None:
 
 
 def test_the_arm_is_held_without_a_lost_state(arm: Arm) -> None:
-    """For MINUTES (1; `make test-franka MINUTES=10` for the full run), moving slowly all the time."""
-    fresh_s = spec_at(ADDRESS).max_sensor_age_ms / 1000  # an arm with an older state stops
+    """For MINUTES (1; `make test-franka MINUTES=10` for the full run), moving slowly all the time.
+
+    A state is lost when the library gives up waiting for it, after 1 s, which ends the motion and is a fault. How old
+    the states were in between depends on the machine, and is only printed.
+    """
+    stale_s = spec_at(ADDRESS).max_sensor_age_ms / 1000  # the robot's nodes stop the arm then
     end_s = time.monotonic() + 60 * MINUTES
-    goal, periods, oldest_s, lost = THERE_RAD, 0, 0.0, 0
+    goal, ages = THERE_RAD, [0.0]
     while time.monotonic() < end_s:
         if arm.player.settled:
             assert arm.move(goal) == "", fault(arm)
             goal = HERE_RAD if goal is THERE_RAD else THERE_RAD
         time.sleep(0.2)
         noted, arm.noted = arm.noted, []
-        ages = [state.age_s for _, state in noted]
-        periods, oldest_s, lost = (
-            periods + len(ages),
-            max([oldest_s, *ages]),
-            lost + sum(age > fresh_s for age in ages),
-        )
         assert {state.fault for _, state in noted} <= {""}
-    print(f"{MINUTES:g} minutes: {periods} periods, oldest state {1000 * oldest_s:.0f} ms, {lost} lost")
-    assert periods > 60 * MINUTES * 50, "half of the control rate at least"
-    assert lost == 0
+        ages += [state.age_s for _, state in noted]
+    stale = sum(age > stale_s for age in ages)
+    print(
+        f"{MINUTES:g} minutes: {len(ages)} periods, {stale} with a state older than {stale_s:g} s,", end=" "
+    )
+    print(
+        f"99 % newer than {1000 * float(np.percentile(ages, 99)):.0f} ms, the oldest {1000 * max(ages):.0f} ms"
+    )
+    assert len(ages) > 60 * MINUTES * 50, "half of the control rate at least"

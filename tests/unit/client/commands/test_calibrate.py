@@ -15,7 +15,7 @@ from rosa_server.cli import main
 from tests.unit.client.calibration import scenes
 from tests.unit.client.calibration.rendered import LENS
 from tests.unit.client.calibration.scenes import ROOT, Scene
-from tests.unit.client.operator.test_cli import rosa_without_ros
+from tests.unit.client.commands.test_operator import rosa_without_ros
 
 PANDA = ROOT / "configs" / "robots" / "panda.yaml"
 

@@ -11,7 +11,7 @@ from rosa_client.commands import run
 from rosa_client.commands.run import CANCELLED, DONE, FAILED, Screen, _end
 from rosa_client.nodes.task_client import Ended
 from rosa_server.cli import main
-from tests.unit.client.operator.test_cli import rosa_without_ros
+from tests.unit.client.commands.test_operator import rosa_without_ros
 
 
 class Terminal(io.StringIO):
@@ -61,7 +61,7 @@ def test_a_file_gets_lines_and_no_control_characters() -> None:
         ("failed", False, FAILED),
         ("timed_out", False, FAILED),
         ("aborted", False, FAILED),
-        ("aborted", True, CANCELLED),
+        ("canceled", True, CANCELLED),
     ],
 )
 def test_the_exit_status_says_how_the_task_ended(

@@ -307,12 +307,12 @@ def test_a_negative_answer_stops_at_once_but_is_not_resent_before_its_deadline(s
     )
 
 
-def test_a_task_that_takes_too_long_ends_as_failed() -> None:
+def test_a_task_that_takes_too_long_ends_as_timed_out() -> None:
     stage = Stage()
     stage.start(timeout_s=2.0)
     while not stage.of(TaskEnded):
         stage.answer(stage.send_of("system1")) if stage.core.state is State.INFERRING else stage.run(0.1)
-    assert stage.of(TaskEnded)[-1].outcome == "failed"
+    assert stage.of(TaskEnded)[-1].outcome == "timed_out"
 
 
 def test_cancelling_holds_and_ends() -> None:
@@ -321,6 +321,7 @@ def test_cancelling_holds_and_ends() -> None:
     stage.answer(stage.send_of("system1"))
     stage._note(stage.core.cancel(stage.now_s, "enough"))
     assert [type(c) for c in (stage.of(Hold)[-1], stage.of(TaskEnded)[-1])] == [Hold, TaskEnded]
+    assert stage.of(TaskEnded)[-1] == TaskEnded("canceled", "enough")
     assert stage.core.state is State.IDLE
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rosa_client import operator_cli
+from rosa_client.commands import operator as command
+from rosa_client.commands.operator import _audit_line, _lines, _record
 from rosa_client.nodes.operator_client import OperatorClient
 from rosa_client.operator.choices import Click
 from rosa_client.operator.robot_view import OperatorError, RobotView
-from rosa_client.operator_cli import _audit_line, _lines, _record
 from rosa_server.cli import main
 from tests.unit.client.operator.stage import arm, audit, component, robot, status, waiting
 
@@ -67,7 +67,7 @@ def test_a_waiting_robot_is_listed_with_what_can_be_decided() -> None:
 
 
 def test_robots_that_vanish_leave_no_blank_line() -> None:
-    assert operator_cli._listing([], 100.0) == "no robot is left"
+    assert command._listing([], 100.0) == "no robot is left"
 
 
 class Vanishing:
@@ -90,7 +90,7 @@ class Vanishing:
 def test_a_list_that_is_watched_comes_again_until_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(Vanishing()))
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(Vanishing()))
     assert main(["operator", "list", "--watch"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("panda0: no status")
@@ -165,7 +165,7 @@ def test_a_stop_of_all_reaches_every_robot_although_one_has_lost_its_arm_node(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet = Fleet(Feed("panda0", False), Feed("panda1", True), Feed("panda2", True))
-    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(fleet))
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(fleet))
     assert main(["operator", "stop", "all"]) == 2, "one could not be asked"
     assert fleet.asked == ["all", "panda1", "panda2", "panda0"], "nobody waits for the one that is gone"
     told = capsys.readouterr()
@@ -179,7 +179,7 @@ def test_a_stop_of_all_asks_robots_that_are_found_after_the_others(
 ) -> None:
     late = Feed("panda1", True), Feed("panda2", True)
     fleet = Fleet(Feed("panda0", True), latecomers=late)
-    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(fleet))
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(fleet))
     assert main(["operator", "stop", "all"]) == 0
     assert fleet.asked == ["all", "panda0", "panda1", "panda2"], "each once"
     assert capsys.readouterr().out.count("accepted (latched)") == 3
@@ -207,7 +207,7 @@ def test_a_decision_says_which_alert_it_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = Waiting()
-    monkeypatch.setattr(operator_cli, "_ros", lambda: nullcontext(client))
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(client))
     decide = ["operator", "decide", "panda0", "return_to_safe_state", "--why", "because"]
     assert main(decide) == 0
     assert main([*decide, "--alert", "2"]) == 1
