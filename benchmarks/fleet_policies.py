@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config import AHEAD, FREE, IN_TURN, PLANNED, ROUTED, Policies
-from rosa_contract.config import PUBLISHED as AS_PUBLISHED
+from rosa_contract.config import AHEAD, IN_TURN
+from rosa_contract.policies import FREE, PLANNED, ROUTED, Policies
+from rosa_contract.policies import PUBLISHED as AS_PUBLISHED
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.actions import Reply
 from rosa_sim.fleet.execute import execute

@@ -23,20 +23,21 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rosa_server.engines.pipelined_decode.graphs import runner_for
 from rosa_server.engines.pipelined_decode.pipe import Frame, Pipe
 from rosa_server.models.token_policy.config import OPENVLA_7B, TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder
 from rosa_server.models.token_policy.generate import GrowingCache, StaticCache, generate
+
+from decode_roof import measure_roof
+from pipelined_decode_report import Row, draw, judged
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # About 50 MB of float32 weights: more than a core's share of the cache, so a decode step is bound by memory here, too.
@@ -56,8 +57,6 @@ LENGTHS = (7, 16, 24, 32)  # K
 CPU_PREFIXES = (24, 64)
 GPU_PREFIXES = (276, 320, 384, 512)  # 256 image tokens and instructions of several lengths
 ROUNDS = 3
-AIMS = {7: 2.55, 32: 4.0}
-Row = dict[str, Any]
 
 
 @dataclass
@@ -152,63 +151,6 @@ class Bench:
         return run
 
 
-@dataclass(frozen=True)
-class Roof:
-    """What the machine can do at most, measured: bytes read and multiplied numbers per second."""
-
-    bytes_s: float
-    flops_s: float
-
-    def better(self, other: Roof) -> Roof:
-        """The best of both."""
-        return Roof(max(self.bytes_s, other.bytes_s), max(self.flops_s, other.flops_s))
-
-    def pass_s(self, decoder: Decoder, config: TokenPolicyConfig, tokens: int, keys: int) -> float:
-        """The least time of a pass: reading the weights and keys, or multiplying, whichever takes longer."""
-        size = decoder.head.weight.element_size()
-        weights = config.decoder_parameters
-        cache = 2 * config.layers * config.kv_heads * config.head_dim * keys
-        return max((weights + cache) * size / self.bytes_s, 2 * weights * tokens / self.flops_s)
-
-    def frame_s(self, way: str, decoder: Decoder, config: TokenPolicyConfig) -> float:
-        """The least time of a frame in this way."""
-        k, prefix = config.action_tokens, config.prefix
-        if way == "pipelined":
-            return self.pass_s(decoder, config, prefix + k - 1, k * (prefix + k // 2))
-        prefill = self.pass_s(decoder, config, prefix, prefix)
-        if way == "continuous":
-            return prefill + self.pass_s(decoder, config, k, k * (prefix + k // 2)) * (k - 1) / k
-        return prefill + (k - 1) * self.pass_s(decoder, config, 1, prefix + k // 2)
-
-
-def measure_roof(decoder: Decoder, device: torch.device) -> Roof:
-    """The best of several runs of a large product with one vector, and with a large matrix."""
-    dtype = decoder.head.weight.dtype
-    rows, columns = (16384, 8192) if device.type == "cuda" else (8192, 4096)
-    matrix = torch.randn(rows, columns, device=device, dtype=dtype)
-    vector = torch.randn(1, columns, device=device, dtype=dtype)
-    small = matrix[:2048] if device.type == "cpu" else matrix
-    other = torch.randn(512 if device.type == "cpu" else 8192, columns, device=device, dtype=dtype)
-
-    def best_s(left: Tensor, right: Tensor) -> float:
-        times = []
-        for _ in range(8):
-            _wait(device)
-            began_s = time.perf_counter()
-            torch.nn.functional.linear(left, right)
-            _wait(device)
-            times.append(time.perf_counter() - began_s)
-        return min(times)
-
-    read = matrix.numel() * matrix.element_size() / best_s(vector, matrix)
-    return Roof(read, 2 * small.numel() * len(other) / best_s(other, small))
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def memory_mb(bench: Bench, way: str) -> float:
     """Weights, and the keys and values of all frames in flight."""
     config, weight = bench.config, bench.decoder.head.weight
@@ -291,86 +233,6 @@ def all_rows(decoder_for: Callable[[TokenPolicyConfig], Decoder], args: argparse
         config = replace(base, prompt_tokens=row["prefill"] - base.image_tokens, action_tokens=row["K"])
         row["roofline"] = round(roof.frame_s(row["way"], decoder, config) * row["fps"], 3)
     return rows
-
-
-def judged(rows: Sequence[Row], device: str) -> list[Row]:
-    """The aims of this device; a GPU's are in the table as not measured where there was none."""
-    equal = [row["equal"] for row in rows if "equal" in row]
-    aims = []
-    if device == "cpu":
-        ratios = [row["over_fair"] for row in rows if row["way"] == "pipelined"]
-        first = ratios[0]
-        where = f"K={rows[0]['K']} and prefill {rows[0]['prefill']}"
-        aims.append(
-            {
-                "aim": "pipelined at least 1.8x the static cache, small configuration on a CPU",
-                "value": f"{first}x at {where}; {min(ratios)}x to {max(ratios)}x in all",
-                "holds": first >= 1.8,
-            }
-        )
-        aims.append({"aim": "tokens equal plain generation", "value": _share(equal), "holds": all(equal)})
-        return aims
-    for k, factor in AIMS.items():
-        found = [row for row in rows if row["way"] == "pipelined" and row["K"] == k]
-        if found:
-            row = max(found, key=_ratio)
-            aims.append(
-                {
-                    "aim": f"pipelined at least {factor}x the static cache with CUDA graphs at K={k}",
-                    "value": f"{row['over_fair']}x at prefill {row['prefill']}",
-                    "holds": row["over_fair"] >= factor,
-                }
-            )
-    shares = [row["roofline"] for row in rows if row["way"] == "pipelined"]
-    aims.append(
-        {
-            "aim": "at least 80 % of the packed roofline",
-            "value": f"{min(shares):.0%} to {max(shares):.0%}",
-            "holds": min(shares) >= 0.8,
-        }
-    )
-    aims.append(
-        {
-            "aim": "tokens equal plain generation (bf16: ties may differ)",
-            "value": _share(equal),
-            "holds": True,
-        }
-    )
-    return aims
-
-
-def _ratio(row: Row) -> float:
-    return float(row["over_fair"])
-
-
-def _share(equal: Sequence[bool]) -> str:
-    return f"{sum(equal)} of {len(equal)} configurations"
-
-
-def draw(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Frames per second by K, one panel for each prefill length, as Figure 5."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    prefixes = sorted({row["prefill"] for row in rows})
-    names = list(dict.fromkeys(row["way"] for row in rows))
-    figure, panels = pyplot.subplots(
-        1, len(prefixes), figsize=(4.2 * len(prefixes), 3.4), layout="constrained", squeeze=False
-    )
-    for panel, prefix in zip(panels[0], prefixes, strict=True):
-        lengths = sorted({row["K"] for row in rows if row["prefill"] == prefix})
-        for number, name in enumerate(names):
-            held = {row["K"]: row["fps"] for row in rows if row["prefill"] == prefix and row["way"] == name}
-            places = np.arange(len(lengths)) + (number - (len(names) - 1) / 2) * 0.8 / len(names)
-            panel.bar(places, [held.get(k, 0.0) for k in lengths], width=0.8 / len(names), label=name)
-        panel.set_xticks(range(len(lengths)), [f"K={k}" for k in lengths])
-        panel.set(title=f"prefill {prefix}", ylabel="frames/s")
-    panels[0][0].legend(fontsize=8)
-    figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
 
 
 def random_decoder(device: torch.device, dtype: torch.dtype) -> Callable[[TokenPolicyConfig], Decoder]:
