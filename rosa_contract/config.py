@@ -10,6 +10,7 @@ from typing import Any
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.horizon import Horizon, contradictions
+from rosa_contract.policies import Policies
 from rosa_contract.strict import Reader, nearest, parse_yaml, read_yaml, setting, shown
 
 SYSTEM1 = "system1"
@@ -193,65 +194,6 @@ class Gateway:
     )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
-
-
-SHARED, ROUTED = "shared", "routed"
-ADAPTIVE, PLANNED = "adaptive", "planned"
-PACED, PERMITS = "paced", "permits"
-GIVEN, FREE = "given", "free"
-
-
-@dataclass(frozen=True)
-class Policies:
-    """How a server carries out a schedule; each choice can be made as the paper makes it (docs/scheduler.md)."""
-
-    queues: str = setting(
-        "shared: servers with the same model and component take calls from one queue; routed: each robot has its own"
-        " server, as in the paper",
-        SHARED,
-        choices=(SHARED, ROUTED),
-    )
-    batches: str = setting(
-        "adaptive: what waits, up to the size at which robots act fastest; planned: the schedule's batch",
-        ADAPTIVE,
-        choices=(ADAPTIVE, PLANNED),
-    )
-    continuous: bool = setting(
-        "calls of a model that batches continuously are answered one by one, several at a time; false: in batches",
-        True,
-    )
-    at_once: int | None = setting(
-        "calls of such a model that run at a time on one server; default: as few as carry the load",
-        None,
-        at_least=1,
-        at_most=64,
-    )
-
-    phases: str = setting(
-        "given: the server spreads the first calls of its robots over one round of planning, and periodic calls over"
-        " their period; free: each robot calls when it is ready, as in the paper",
-        GIVEN,
-        choices=(GIVEN, FREE),
-    )
-    catch_up: float = setting(
-        "periods of its rate that a late robot may make up for; 0: none, as in the paper",
-        1.0,
-        at_least=0,
-        at_most=10,
-    )
-    rates: str = setting(
-        "whether robots may act faster than planned while servers have room. paced: answers say how much faster;"
-        " permits: robots ask before each call; adaptive: permits where they allow larger batches, otherwise paced;"
-        " planned: never faster",
-        ADAPTIVE,
-        choices=(ADAPTIVE, PACED, PERMITS, PLANNED),
-    )
-
-
-# As the paper has them.
-PUBLISHED = Policies(
-    queues=ROUTED, batches=PLANNED, continuous=False, phases=FREE, catch_up=0.0, rates=PLANNED
-)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import arms, cameras, config, horizon, robot
+from rosa_contract import arms, cameras, config, horizon, policies, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
@@ -45,7 +45,7 @@ FACTORY_SECTIONS = (
     ("`models.<name>`", config.Model),
     ("`models.<name>.cloud`", config.Cloud),
     ("`gateway`", config.Gateway),
-    ("`policies`", config.Policies),
+    ("`policies`", policies.Policies),
 )
 ROBOT_SECTIONS = (
     ("Top level", robot.RobotSpec),

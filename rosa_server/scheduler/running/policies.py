@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rosa_contract.config import (
-    ADAPTIVE,
-    GIVEN,
-    GOAL_COUPLED,
-    PERMITS,
-    PLANNED,
-    PUBLISHED,
-    SHARED,
-    SYSTEM1,
-    Policies,
-)
+from rosa_contract.config import GOAL_COUPLED, SYSTEM1
+from rosa_contract.policies import ADAPTIVE, GIVEN, PERMITS, PLANNED, PUBLISHED, SHARED, Policies
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.config import PUBLISHED
+from rosa_contract.policies import PUBLISHED
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import WORTH_IT, Choice, choose, expected

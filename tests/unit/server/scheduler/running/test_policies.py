@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Factory, Policies, load_factory
+from rosa_contract.config import Factory, load_factory
+from rosa_contract.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.running.handover import hand_over, placement_of
 from rosa_server.scheduler.schedule import Schedule

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_contract.config import PUBLISHED
+from rosa_contract.policies import PUBLISHED
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.prediction import Prediction
