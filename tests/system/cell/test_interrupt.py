@@ -41,7 +41,8 @@ def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     before = shared_memory()
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "rosa_sim.demo", "--episodes", "1"]
-    command += [] if moment == "while the video renders" else ["--no-video"]
+    # The video comes after the episode, which may be a short one.
+    command += ["--timeout", "5"] if moment == "while the video renders" else ["--no-video"]
     command += ["--config", str(config), "--out", str(tmp_path / "runs")]
     environment = {**os.environ, MARK: mark}
     run = subprocess.Popen(
