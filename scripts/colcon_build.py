@@ -15,7 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from setup_env import BOOTSTRAP_GUARD, INTERFACES, ROOT, SetupError, correct_wheel_paths, ros_is_sourced, run
+from build_interfaces import INTERFACES, correct_wheel_paths
+from setup_env import ros_is_sourced
+from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, run
 
 SETUP_BUILD = ROOT / ".cache" / "build"
 INSTALLED = (

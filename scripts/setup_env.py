@@ -9,86 +9,27 @@ well under a second. Where a ROS 2 is sourced (`import rclpy` works), that ROS 2
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.util
-import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Sequence
 from ctypes.util import find_library
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
-# Interfaces of ros2_control, Franka and TF that exist as packages of a ROS 2 installation, but not as wheels.
-STAND_INS = ROOT / "ros_ws" / "stand_ins"
+from build_interfaces import (
+    INTERFACES,
+    STAND_INS,
+    build_interfaces_for_wheels,
+    build_interfaces_with_colcon,
+    build_stand_ins,
+)
+from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, run, say
+
 REQUIREMENTS = ROOT / "requirements"
-# The wheels' executables start Python once more to find their libraries, and mark that with this variable. A child that
-# runs in another environment must do the same, so it must not inherit the mark.
-BOOTSTRAP_GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 OLDEST, WHEELS_PYTHON = (3, 11), (3, 11)
-
-
-class SetupError(Exception):
-    """What went wrong and what to do about it."""
-
-
-def say(text: str) -> None:
-    print(f"[setup] {text}", flush=True)
-
-
-def run(
-    command: Sequence[str | Path], step: str, cwd: Path = ROOT, env: dict[str, str] | None = None
-) -> None:
-    """Run `command`, its output in .cache/setup/<step>.log; show the end of that when it fails."""
-    log = ROOT / ".cache" / "setup" / f"{step}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as out:
-        done = subprocess.run(
-            [str(c) for c in command], cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT
-        )
-    if done.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
-        raise SetupError(
-            f"step '{step}' failed with status {done.returncode}: {' '.join(map(str, command))}\n"
-            f"{tail}\n(the whole output is in {log.relative_to(ROOT)})"
-        )
-
-
-def digest(*parts: Path | str) -> str:
-    """One hash of texts, files and whole folders (names and contents)."""
-    total = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, str):
-            total.update(part.encode())
-            continue
-        for path in [part] if part.is_file() else sorted(p for p in part.rglob("*") if p.is_file()):
-            total.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
-    return total.hexdigest()
-
-
-class Steps:
-    """Runs a step only when its key differs from the one of its last success (kept in <venv>/rosa-setup.json)."""
-
-    def __init__(self, venv: Path) -> None:
-        self._file = venv / "rosa-setup.json"
-        self._done: dict[str, str] = json.loads(self._file.read_text()) if self._file.exists() else {}
-
-    def step(self, name: str, key: str, what: str, action: Callable[[], None]) -> None:
-        if self._done.get(name) == key:
-            return
-        say(f"{what} ...")
-        begin_s = time.monotonic()
-        action()
-        self._done[name] = key
-        self._file.write_text(json.dumps(self._done, indent=1))
-        say(f"{what}: done in {time.monotonic() - begin_s:.0f} s")
 
 
 def ros_is_sourced() -> bool:
@@ -203,84 +144,6 @@ def install_rosa(python: Path) -> None:
     """The four packages in place (a plain path entry, so that new modules are found) with their executables."""
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
     run([*pip, "--config-settings", "editable_mode=compat", "-e", ROOT], "rosa")
-
-
-def correct_wheel_paths(venv: Path, python: Path) -> None:
-    """The wheels' CMake files name the include folders of the machine that built them; write this machine's instead."""
-    probe = "import numpy, sysconfig; print(sysconfig.get_paths()['include']); print(numpy.get_include())"
-    shown = subprocess.run(
-        [str(python), "-c", probe], capture_output=True, text=True, check=True
-    ).stdout.split("\n")
-    python_include, numpy_include = shown[0], shown[1]
-    for path in sorted(venv.glob("share/*/cmake/*Export.cmake")):
-        text = path.read_text()
-        fixed = re.sub(r"/opt/python/[^;\"]*/numpy/_core/include", numpy_include, text)
-        fixed = re.sub(r"/opt/python/[^;\"]*/include/python3\.\d+", python_include, fixed)
-        if fixed != text:
-            path.write_text(fixed)
-
-
-def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
-    """Generate and compile rosa_interfaces into the virtual environment; nothing has to be sourced afterwards."""
-    correct_wheel_paths(venv, python)
-    build_package_for_wheels(INTERFACES, venv, python)
-    check_interfaces(python)
-
-
-def build_stand_ins(venv: Path, python: Path) -> None:
-    """The same for the interfaces of ros2_control, Franka and TF, as far as the tests and the demo need them."""
-    correct_wheel_paths(venv, python)
-    for package in sorted(path.parent for path in STAND_INS.glob("*/package.xml")):
-        build_package_for_wheels(package, venv, python)
-
-
-def build_package_for_wheels(source: Path, venv: Path, python: Path) -> None:
-    """One interface package, by plain CMake."""
-    build = ROOT / ".cache" / "build" / source.name
-    shutil.rmtree(build, ignore_errors=True)
-    env = {k: v for k, v in os.environ.items() if k not in {BOOTSTRAP_GUARD, "PYTHONPATH"}}
-    env |= {
-        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
-        "CMAKE_PREFIX_PATH": str(venv),
-        "AMENT_PREFIX_PATH": str(venv),
-    }
-    cmake = venv / "bin" / "cmake"
-    configure = [cmake, "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_INSTALL_PREFIX={venv}"]
-    options = [
-        f"-DPython3_EXECUTABLE={python}",
-        "-DBUILD_TESTING=OFF",
-        "-DCMAKE_BUILD_TYPE=Release",
-        "-Wno-dev",
-    ]
-    run([*configure, *options], f"{source.name}-configure", env=env)
-    run([cmake, "--build", build], f"{source.name}-build", env=env)
-    run([cmake, "--install", build], f"{source.name}-install", env=env)
-
-
-def build_interfaces_with_colcon(venv: Path, python: Path) -> None:
-    """Beside an installed ROS 2, colcon builds the package; the Makefile sources <venv>/rosa_ros/local_setup.sh."""
-    if shutil.which("colcon") is None:
-        raise SetupError("colcon is missing: sudo apt-get install python3-colcon-common-extensions")
-    build, install = ROOT / ".cache" / "build" / "colcon", venv / "rosa_ros"
-    base = [
-        "--log-base",
-        build / "log",
-        "build",
-        "--merge-install",
-        "--build-base",
-        build,
-        "--install-base",
-        install,
-    ]
-    env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
-    arguments = ["--cmake-args", "-DBUILD_TESTING=OFF", f"-DPython3_EXECUTABLE={sys.executable}"]
-    run(["colcon", *base, "--base-paths", INTERFACES, *arguments], "interfaces-colcon", env=env)
-
-
-def check_interfaces(python: Path) -> None:
-    env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
-    load = "from rosa_interfaces.msg import ArmCommand; ArmCommand.__class__.__import_type_support__()"
-    run([python, "-c", load], "interfaces-check", env=env)
 
 
 def scene_cache(python: Path) -> None:

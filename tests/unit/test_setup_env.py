@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -11,16 +11,19 @@ from types import ModuleType
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+
+
 @pytest.fixture
 def setup_env() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "setup_env", Path(__file__).parents[2] / "scripts" / "setup_env.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("setup_env")
+
+
+@pytest.fixture
+def build_interfaces() -> ModuleType:
+    return importlib.import_module("build_interfaces")
 
 
 def test_a_step_runs_again_only_when_its_key_has_changed(setup_env: ModuleType, tmp_path: Path) -> None:
@@ -66,14 +69,14 @@ def test_the_wheels_cmake_files_get_this_machines_folders_once(setup_env: Module
     path.write_text(
         f'DIRS "{foreign}/include/python3.11;{foreign}/lib/python3.11/site-packages/numpy/_core/include"\n'
     )
-    setup_env.correct_wheel_paths(tmp_path, Path(sys.executable))
+    build_interfaces.correct_wheel_paths(tmp_path, Path(sys.executable))
     text = path.read_text()
     assert "/opt/python/" not in text
     folders = text.split('"')[1].split(";")
     assert Path(folders[0], "Python.h").exists()
     assert Path(folders[1], "numpy", "arrayobject.h").exists()
     changed_ns = path.stat().st_mtime_ns
-    setup_env.correct_wheel_paths(tmp_path, Path(sys.executable))
+    build_interfaces.correct_wheel_paths(tmp_path, Path(sys.executable))
     assert path.stat().st_mtime_ns == changed_ns
 
 
