@@ -172,6 +172,7 @@ class RobotLoop:
             images,
             send.horizon,
             self._observations,
+            send.overlap,
         )
         try:
             if not self.link.send(request, now_s):

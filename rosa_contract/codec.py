@@ -24,7 +24,7 @@ MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
 _ROBOT_KEYS = {
     name: frozenset({"v", "t", SUM, *keys})
     for name, keys in {
-        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzo", "bye": "", "health_query": ""
+        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzof", "bye": "", "health_query": ""
     }.items()
 }  # fmt: skip
 

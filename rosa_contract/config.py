@@ -48,6 +48,7 @@ class FleetEntry:
 
 
 PLANNING = IN_TURN, AHEAD = "in_turn", "ahead"
+EXECUTIONS = SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ class Pipeline:
         " the action before is executed, so that its plan is one action old",
         IN_TURN,
         choices=PLANNING,
+    )
+    execution: str = setting(
+        "synchronous: the arm holds while the next chunk is inferred; asynchronous: the next one is inferred while the"
+        " chunk plays, and joins it (docs/execution.md)",
+        SYNCHRONOUS,
+        choices=EXECUTIONS,
     )
     horizon: Horizon | None = setting(
         "how the server chooses how many steps of each chunk are played; default: as many as fit into"

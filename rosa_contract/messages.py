@@ -17,6 +17,7 @@ import numpy.typing as npt
 from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
+from rosa_contract.overlap import Overlap
 
 SCHEMA_VERSION = 2
 
@@ -159,6 +160,7 @@ class Request:
     `horizon`: how the server chooses how many steps of the chunk are played; None: it does not. `observation`: calls of
     one robot with the same number are about the very same pictures and state, so that a server may look at them once;
     None: nothing is said, and nothing is shared.
+    `overlap`: what the robot plays meanwhile; None: it stands.
     """
 
     request_id: int
@@ -169,6 +171,7 @@ class Request:
     images: Mapping[str, EncodedImage] = field(default_factory=dict)
     horizon: Horizon | None = None
     observation: int | None = None
+    overlap: Overlap | None = None
 
 
 @dataclass(frozen=True)

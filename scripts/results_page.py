@@ -15,6 +15,7 @@ LONGEST_VALUE = 160  # characters of a measured value at a glance
 QUICK = {"batching": "1 minute", "paper_schedules": "1 minute", "gpus": "10 s", "claims": "8 minutes"}
 SLOW = {
     "arm_interface": "1 minute",
+    "asynchronous": "8 minutes",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "demo": "2 minutes",
@@ -23,7 +24,7 @@ SLOW = {
     "fleet": "20 minutes",
     "fleet_policies": "20 minutes",
     "fuzz": "10 minutes",
-    "horizon": "10 minutes",
+    "horizon": "5 minutes",
     "hostile": "10 minutes, beside another checkout",
     "kairos": "15 minutes",
     "kv_sharing": "4 minutes",

@@ -152,7 +152,7 @@ class RosBody:
         message.header.stamp = self._node.get_clock().now().to_msg()
         if isinstance(command, Play):
             message.kind = ArmCommand.PLAY
-            message.execute_s = command.duration_s
+            message.skip_s, message.execute_s = command.skip_s, command.duration_s
             message.chunk = ActionChunk(
                 model=self._model,
                 step_s=command.step_s,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from rosa_contract.horizon import Horizon
+from rosa_contract.overlap import Overlap
 
 # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -67,6 +68,7 @@ class Send:
     budget_ms: float
     prompt: str
     horizon: Horizon | None = None  # how the server chooses how much of the chunk is played
+    overlap: Overlap | None = None  # what the arm plays meanwhile; None: it stands
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Play:
     step_s: float
     duration_s: float  # how much of it, in the chunk's own time: the task's action period, or the horizon
     request_id: int
+    skip_s: float = 0.0  # begin so far into it, in the chunk's own time
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
+from rosa_client.runtime.ahead import Asked, Playing
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import (
     Alert,
@@ -30,7 +32,7 @@ from rosa_client.runtime.side_machines import (
     UnfinishedEvent,
 )
 from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
-from rosa_contract.config import GOAL_COUPLED, SAFETY, Task
+from rosa_contract.config import GOAL_COUPLED, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.robot import RobotSpec
 
@@ -126,6 +128,11 @@ class Mission:
         self.ordered_s = 0.0
         self.unheard_since_s = 0.0  # since when the arm has not taken an order that it should
         self.play_until_s = 0.0
+        self.playing: Playing | None = None  # the newest chunk
+        self.ask_next_s = inf  # when the next chunk is asked for while this one plays
+        self.asked_ahead: Asked | None = (
+            None  # how the newest System 1 call continues a chunk; None: it does not
+        )
         self.leg = TO_SAFETY  # the move under way
         self.stay_until_s = 0.0  # until then it stays at the end of the leg
         # the ladder
@@ -252,6 +259,13 @@ class Mission:
         """System 2 was called for one plan. Called ahead, it used the credit that the action under way will earn."""
         owed = self.task.pipeline.system2_to_system1_call_ratio if self.state is State.EXECUTING else 0.0
         self.plan_credit = max(-owed, self.plan_credit - 1)
+
+    def carried_out(self, played: bool = True) -> None:
+        """A chunk has come to its end, or the next one takes over; `played`: the arm had taken it."""
+        if played:
+            self.cut_short_in_a_row = self.blind_in_a_row = 0
+        if SYSTEM2 in self.calls:
+            self.plan_credit += self.task.pipeline.system2_to_system1_call_ratio
 
     def forget_plan(self) -> None:
         self.plan, self.plan_credit = None, 1.0

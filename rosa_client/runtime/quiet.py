@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import inf, nextafter
 
+from rosa_client.runtime.ahead import wanted
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
@@ -45,10 +46,12 @@ def next_due_s(core: Mission) -> float:
 def _step_s(core: Mission, state: State) -> float:
     """When `steps.step` goes on from this state."""
     if state is State.EXECUTING:
-        planner = core.calls.get(SYSTEM2)
-        if planner is None or not plans_ahead(core):
-            return core.play_until_s
-        return min(core.play_until_s, _sends_s(core, planner))
+        planner, due_s = core.calls.get(SYSTEM2), core.play_until_s
+        if planner is not None and plans_ahead(core):
+            due_s = min(due_s, _sends_s(core, planner))
+        if wanted(core):
+            due_s = min(due_s, max(core.ask_next_s, _sends_s(core, core.calls[SYSTEM1])))
+        return due_s
     if state is State.INFERRING:
         return _inferring_s(core)
     if state is State.HOLDING:

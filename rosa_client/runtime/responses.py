@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 from rosa_client.motion.chunk_check import BadChunk, check_chunk, check_horizon
+from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
@@ -58,26 +60,40 @@ def _use_plan(core: Mission, text: str) -> None:
 
 def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_id: int, now_s: float) -> None:
     period_s = core.task.pipeline.action_period_ms / 1000
+    frozen = core.asked_ahead.frozen if core.asked_ahead is not None else 0
     try:
         actions, step_s = check_chunk(output, core.robot, period_s)
-        steps = check_horizon(output, core.task.pipeline.horizon, len(actions), step_s, period_s)
+        free = max(1, len(actions) - frozen)
+        steps = check_horizon(output, core.task.pipeline.horizon, free, step_s, period_s)
     except BadChunk as problem:
         _unusable(core, calls, "invalid_actions", str(problem), now_s)
         return
     core.out.append(calls.succeed(now_s))
-    if core.state is not State.INFERRING:
+    if core.state not in (State.INFERRING, State.EXECUTING):
         return  # a stop came first; actions inferred before it are not executed after it
+    lasts_s = period_s if steps is None else steps * step_s
+    part = ahead.part(core, len(actions), step_s, lasts_s, now_s)
+    if part is None:
+        core.ask_next_s = inf  # the chunk plays to its end; the next one is asked for when the arm stands
+        core.note("discard", "chunk_is_over", "its time passed while it was inferred", SYSTEM1)
+        return
     took_ms = calls.latencies_ms[-1]
     core.counters.rounds += 1
     core.counters.system1_ms.append(took_ms)
-    lasts_s = period_s if steps is None else steps * step_s
-    core.play_until_s = now_s + lasts_s / core.robot.velocity_scale
+    if core.state is State.EXECUTING:
+        core.carried_out(played=not core.arm_is_behind)
+    scale = core.robot.velocity_scale
+    core.play_until_s = now_s + part.lasts_s / scale
     core.go(Event.ACTIONS, now_s)
     told = f"round {core.counters.rounds}: {took_ms:.0f} ms"
     if steps is not None:
         told = f"{told}; {steps} of {len(actions)} steps: {output.horizon_reason[:HORIZON_TEXT]}"
+    if core.asked_ahead is not None:
+        told = f"{told}; joined after {1000 * part.skip_s:.0f} ms"
     core.note("execute", "actions_in_time", told, SYSTEM1)
-    core.order(Play(core.next_sequence(), actions, step_s, lasts_s, request_id), now_s)
+    number = core.next_sequence()
+    core.order(Play(number, actions, step_s, part.lasts_s, request_id, part.skip_s), now_s)
+    ahead.begins(core, ahead.Playing(actions, step_s, now_s - part.skip_s / scale), now_s)
 
 
 def _hear_why(core: Mission, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 
+from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
 from rosa_client.runtime.commands import HOLDING, Ask, Send
@@ -83,10 +84,11 @@ def executing(core: Mission, now_s: float) -> None:
     planner = core.calls.get(SYSTEM2)
     if planner is not None and plans_ahead(core):
         send(core, planner, planner.component.prompt, now_s)
+    if now_s >= core.ask_next_s and ahead.wanted(core):
+        actor = core.calls[SYSTEM1]
+        send(core, actor, core.plan or actor.component.prompt, now_s)
     if now_s >= core.play_until_s:
-        core.cut_short_in_a_row = core.blind_in_a_row = 0
-        if SYSTEM2 in core.calls:
-            core.plan_credit += core.task.pipeline.system2_to_system1_call_ratio
+        core.carried_out()
         core.fresh_after_s = now_s
         core.go(Event.CHUNK_ENDED, now_s)
 
@@ -199,8 +201,12 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     core.request_id += 1
     calls.due_s = max(calls.due_s, core.inputs.first_call_s.get(calls.name, -inf))  # a phase is kept
     calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up, permitted)
-    horizon = core.task.pipeline.horizon if calls.name == SYSTEM1 else None
-    core.out.append(Send(core.request_id, calls.name, calls.component.slo_ms, prompt, horizon))
+    request = (core.request_id, calls.name, calls.component.slo_ms, prompt)
+    if calls.name != SYSTEM1:
+        core.out.append(Send(*request))
+        return
+    overlap, core.asked_ahead = ahead.overlap(core, now_s) if core.state is State.EXECUTING else (None, None)
+    core.out.append(Send(*request, core.task.pipeline.horizon, overlap))
 
 
 def turn_s(core: Mission, calls: ComponentCalls) -> float:

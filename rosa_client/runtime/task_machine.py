@@ -12,7 +12,7 @@ class State(Enum):
     IDLE = "idle"  # no task
     CONNECTING = "connecting"  # waits for the server's welcome and for its own sensors
     INFERRING = "inferring"  # the arm holds while System 2, then System 1, answer
-    EXECUTING = "executing"  # the arm plays an action chunk
+    EXECUTING = "executing"  # the arm plays an action chunk; asynchronous: and the next one is inferred
     HOLDING = "holding"  # stopped by a fallback, until what caused it clears
     RETURNING = "returning"  # moves to the safe pose, then plans again
     RESETTING = "resetting"  # moves to the initial pose for another attempt, leg by leg
@@ -54,6 +54,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (_S.INFERRING, _E.RETREAT): _S.CLEARING,
     (_S.INFERRING, _E.ESCALATE): _S.WAITING_FOR_HUMAN,
     (_S.INFERRING, _E.FINISH): _S.IDLE,
+    (_S.EXECUTING, _E.ACTIONS): _S.EXECUTING,
     (_S.EXECUTING, _E.CHUNK_ENDED): _S.INFERRING,
     (_S.EXECUTING, _E.STOP): _S.HOLDING,
     (_S.EXECUTING, _E.RETURN): _S.RETURNING,

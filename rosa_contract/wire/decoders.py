@@ -9,6 +9,7 @@ from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.horizon import MAX_STEPS, Horizon, contradictions
 from rosa_contract.images import EncodedImage
+from rosa_contract.overlap import MAX_ROWS, Overlap, overlap_problem
 from rosa_contract.wire import fields
 from rosa_contract.wire.fields import MAX_BATCH, MAX_ID, MAX_IMAGES, MAX_NAME_CHARS, Header, check_count
 from rosa_contract.wire.packing import (
@@ -20,6 +21,7 @@ from rosa_contract.wire.packing import (
     image_sum,
     short,
     unpack,
+    unpack_array,
 )
 
 MAX_RATE_HZ = 1e6
@@ -32,6 +34,7 @@ MAX_ROBOTS = 1 << 16
 MAX_REASON_CHARS = 300
 MAX_T = 1000.0
 MAX_COUNTS = 32
+MAX_STEP_S = 10.0
 
 
 def decode_output(frame: Frame) -> m.Output:
@@ -118,6 +121,7 @@ def _request(header: Header, frames: Sequence[Frame]) -> m.Request:
         images=images,
         horizon=_horizon(header["z"]) if "z" in header else None,
         observation=fields.whole(header["o"], "observation", 0, MAX_ID) if "o" in header else None,
+        overlap=_overlap(header["f"]) if "f" in header else None,
     )
 
 
@@ -135,6 +139,19 @@ def _horizon(entry: Any) -> Horizon:
     for key, words, _ in contradictions(spec):
         raise CodecError("bad_field", f"{what}: {key}: {words}")
     return spec
+
+
+def _overlap(entry: Any) -> Overlap:
+    """What the robot plays meanwhile, bounded in size and finite."""
+    what = "request: overlap"
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise CodecError("bad_field", f"{what}: expected [frozen, step_s, actions], got {short(entry)}")
+    frozen = fields.whole(entry[0], f"{what}: frozen", 1, MAX_ROWS)
+    step_s = fields.number({"step_s": entry[1]}, "step_s", 0.0, MAX_STEP_S, what)
+    overlap = Overlap(unpack_array("overlap", entry[2]), frozen, step_s)
+    if problem := overlap_problem(overlap):
+        raise CodecError("bad_field", f"{what}: {problem}")
+    return overlap
 
 
 def _response(header: Header, frames: Sequence[Frame]) -> m.Response:

@@ -8,6 +8,7 @@ from typing import Any
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.horizon import packed
+from rosa_contract.overlap import overlap_problem
 from rosa_contract.wire.fields import Header, finite
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays
 
@@ -85,6 +86,11 @@ def _request(message: m.Request) -> Parts:
         header["z"] = packed(message.horizon)
     if message.observation is not None:
         header["o"] = message.observation
+    if message.overlap is not None:
+        one = message.overlap
+        if problem := overlap_problem(one):
+            raise CodecError("bad_field", f"request: overlap: {problem}")
+        header["f"] = [one.frozen, one.step_s, pack_arrays({"actions": one.actions})["actions"]]
     return header, [image.data for image in message.images.values()]
 
 

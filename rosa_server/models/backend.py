@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.horizon import Horizon
+from rosa_contract.overlap import Overlap
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class ModelInput:
     # What it is about: requests with the same name come from one robot, which says that they show the very same.
     observation: str = ""
     horizon: Horizon | None = None  # carried out by the worker (`horizon.py`), not by the model
+    # What the robot plays meanwhile; the worker blends where the model does not inpaint.
+    overlap: Overlap | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Backend(Protocol):
     One that batches continuously by itself, as vLLM does, may have an attribute `at_once` above 1: so many calls of
     `infer` it takes at a time, from different threads. `shares`: requests about one observation cost it less, so the
     gateway brings them to one worker. `counts()`: what its engine has done since it started, by name.
+    `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
     """
 
     input_spec: InputSpec

@@ -9,15 +9,19 @@ pi0, 2024) and inverse kinematics turns the path into joint positions, tool poin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rosa_contract.overlap import Overlap
 from rosa_server.models.backend import ModelInput, ModelOutput
-from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.inpainting import Guide, guided
+from rosa_server.models.kinematics import forward, inverse_path
 from rosa_server.models.panda import MAX_WIDTH_M, PandaBackend
+from rosa_server.models.seam import soft_mask
 from rosa_server.models.vision import Encoder
 
 HORIZON = 16
@@ -63,18 +67,28 @@ class FlowPolicy(nn.Module):
         field: Tensor = self.leave(hidden)
         return field
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def sample(self, condition: Tensor, noise: Tensor, steps: int = 8) -> Tensor:
         """Chunks `(n, 64)` from `noise` `(n, 64)`, by Euler steps."""
         return self.refine(condition, noise, steps)[0]
 
-    @torch.inference_mode()
-    def refine(self, condition: Tensor, noise: Tensor, steps: int = 8) -> tuple[Tensor, Tensor]:
-        """As `sample`; also by how much each Euler step changed the chunks, `(n, steps, 64)`."""
+    @torch.no_grad()
+    def refine(
+        self, condition: Tensor, noise: Tensor, steps: int = 8, guide: Guide | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `sample`; also by how much each Euler step changed the chunks, `(n, steps, 64)`.
+
+        With `guide`, the field is bent so that chunks begin as the guide says.
+        """
+
+        def field(chunk: Tensor, time: Tensor) -> Tensor:
+            return self.velocity(chunk, time, condition)
+
         chunk, updates = noise, []
         for i in range(steps):
             time = torch.full((len(chunk),), i / steps, device=chunk.device)
-            updates.append(self.velocity(chunk, time, condition) / steps)
+            velocity = field(chunk, time) if guide is None else guided(field, chunk, time, guide)
+            updates.append(velocity / steps)
             chunk = chunk + updates[-1]
         return chunk, torch.stack(updates, dim=1)
 
@@ -99,6 +113,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
     """Answers `actions` `(16, 8)` float32, joint positions rad and gripper width m, and `step_s`, one row's time."""
 
     memory_mb = 120.0
+    inpaints = True
 
     def __init__(self, weights: str = "", seed: int = 0, flow_steps: int = 8, device: str = "cpu") -> None:
         """`weights`: a safetensors path, default the shipped ones. The same `seed` and input give the same chunk."""
@@ -107,21 +122,88 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         self._flow_steps = flow_steps
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        """One chunk per input, in one forward pass."""
-        network, look = self.network, self.look(batch)
+        """One chunk per input, in one forward pass; those with an overlap join it, in a pass of their own.
+
+        A moving arm lags behind its setpoint, which the network never saw in training. So a chunk that joins another is
+        made as if the arm stood where the overlap's first step tells it to be, and follows that step; the guide pulls
+        it to the steps after. Raises `ValueError` for an overlap that is none of this model's chunks.
+        """
+        overlaps = [_checked(one.overlap) for one in batch]
+        network, look = self.network, self.look([_as_told(*one) for one in zip(batch, overlaps, strict=True)])
         # The same noise for every request: an answer does not depend on who else is in the batch.
-        noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).expand(
-            len(batch), -1
-        )
-        with torch.inference_mode():
+        noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).to(self._device)
+        chunks, updates = np.empty((len(batch), CHUNK)), np.empty((len(batch), self._flow_steps, CHUNK))
+        with torch.no_grad():
             condition = network.see(*look.pictures, look.told)
-            refined, updates = network.refine(condition, noise.to(self._device), self._flow_steps)
-        path = from_network(refined.cpu().numpy(), look.tool_m)
-        steps = updates.cpu().numpy().reshape(len(batch), -1, HORIZON, 4)
+        for joins in (False, True):
+            rows = [row for row, overlap in enumerate(overlaps) if (overlap is not None) is joins]
+            if rows:
+                guide = _guide([overlaps[row] for row in rows], look.tool_m[rows], self._device)
+                begins = noise.expand(len(rows), -1)
+                refined = network.refine(condition[rows], begins, self._flow_steps, guide if joins else None)
+                chunks[rows], updates[rows] = (part.cpu().numpy() for part in refined)
+        path = from_network(chunks, look.tool_m)
         joints = inverse_path(path[..., :3], look.q_rad)
         actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
         step_s = np.array([STEP_S], np.float32)
+        steps = updates.reshape(len(batch), -1, HORIZON, 4).astype(np.float32)
         return [
-            ModelOutput({"actions": chunk, "step_s": step_s}, updates=update)
-            for chunk, update in zip(actions, steps, strict=True)
+            ModelOutput(
+                {"actions": _after(overlap, chunk), "step_s": step_s}, updates=_shifted(overlap, update)
+            )
+            for overlap, chunk, update in zip(overlaps, actions, steps, strict=True)
         ]
+
+    def warm_up(self) -> None:
+        """As for every model; and one chunk that joins another."""
+        super().warm_up()
+        self.infer([replace(self.blank, overlap=Overlap(np.zeros((2, 8), np.float32), 1, STEP_S))])
+
+
+def _checked(overlap: Overlap | None) -> Overlap | None:
+    """The part of an overlap that falls into a new chunk."""
+    if overlap is None:
+        return None
+    if overlap.actions.shape[1] != 8 or abs(overlap.step_s - STEP_S) > 1e-6:
+        shape = overlap.actions.shape
+        raise ValueError(
+            f"overlap: expected (rows, 8) every {STEP_S} s, got {shape} every {overlap.step_s:g} s"
+        )
+    return Overlap(overlap.actions[:HORIZON], min(overlap.frozen, HORIZON), overlap.step_s)
+
+
+def _as_told(one: ModelInput, overlap: Overlap | None) -> ModelInput:
+    """The observation with the arm where it was told to be, not where it lags behind."""
+    if overlap is None:
+        return one
+    return replace(one, state={**one.state, "joint_position": overlap.actions[0, :7].astype(np.float32)})
+
+
+def _guide(overlaps: Sequence[Overlap | None], tool_m: NDArray[np.float64], device: str) -> Guide:
+    """The overlaps after their first step in the network's space, as seen from the tool `(n, 3)` m at that step."""
+    paths, weights = np.zeros((len(overlaps), HORIZON, 4)), np.zeros((len(overlaps), HORIZON, 4))
+    for row, overlap in enumerate(overlaps):
+        if overlap is not None and len(overlap.actions) > 1:
+            after = overlap.actions[1:]
+            paths[row, : len(after), :3] = forward(after[:, :7])[0]
+            paths[row, : len(after), 3] = after[:, 7]
+            weights[row] = soft_mask(overlap.frozen - 1, len(after), HORIZON)[:, None]
+    target = torch.from_numpy(to_network(paths, tool_m))
+    spread = torch.from_numpy(weights.reshape(len(overlaps), CHUNK).astype(np.float32))
+    return Guide(target.to(device), spread.to(device))
+
+
+def _after(overlap: Overlap | None, chunk: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The answer `(16, 8)`: what is frozen as it plays, then the chunk, which begins after the overlap's first step."""
+    if overlap is None:
+        return chunk
+    joined = np.concatenate([overlap.actions[:1], chunk[:-1]]).astype(np.float32)
+    joined[: overlap.frozen] = overlap.actions[: overlap.frozen]
+    return joined
+
+
+def _shifted(overlap: Overlap | None, update: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Updates `(flow steps, 16, 4)` by step of the answer; its first one is given and never changed."""
+    if overlap is None:
+        return update
+    return np.concatenate([np.zeros_like(update[:, :1]), update[:, :-1]], axis=1)

@@ -27,7 +27,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a policy decides on: `steps` actions, and their `updates` `(flow steps, steps, values)` where there are."""
+    """What a policy decides on: `steps` actions, and their `updates` `(flow steps, steps, values)` where there are.
+
+    Of a chunk that joins another the frozen steps are left out, and a horizon counts from there.
+    """
 
     steps: int
     updates: NDArray[np.floating] | None
@@ -87,11 +90,16 @@ def unknown(name: str) -> str:
     return f"no horizon policy {name!r}{nearest(name, POLICIES)}; known: {', '.join(POLICIES)}"
 
 
-def choose(spec: Horizon, output: ModelOutput) -> Choice:
-    """The horizon of a model's answer. Raises `ValueError` for an unknown policy, or an answer that it cannot use."""
+def choose(spec: Horizon, output: ModelOutput, frozen: int = 0) -> Choice:
+    """The horizon of a model's answer, counted after its first `frozen` steps, which were given to the model.
+
+    Raises `ValueError` for an unknown policy, or an answer that it cannot use.
+    """
     if problem := unknown(spec.policy):
         raise ValueError(problem)
     if "actions" not in output.arrays:
         raise ValueError(f"horizon policy {spec.policy}: the model answers no actions")
     steps = len(output.arrays["actions"])
-    return POLICIES[spec.policy](spec, Chunk(steps, output.updates))
+    frozen = min(frozen, steps - 1)
+    updates = None if output.updates is None else output.updates[:, frozen:]
+    return POLICIES[spec.policy](spec, Chunk(steps - frozen, updates))

@@ -75,11 +75,15 @@ class PandaBackend(ABC, Generic[Network]):
 
     def warm_up(self) -> None:
         """One pass of one and of a full batch."""
-        blank = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
-        state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
-        one = ModelInput("warm_up", images=dict.fromkeys(CAMERAS, blank), state=state)
         for size in (1, self.max_batch):
-            self.infer([one] * size)
+            self.infer([self.blank] * size)
+
+    @property
+    def blank(self) -> ModelInput:
+        """An input of the right shapes that shows nothing."""
+        picture = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
+        state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
+        return ModelInput("warm_up", images=dict.fromkeys(CAMERAS, picture), state=state)
 
     @property
     def network(self) -> Network:

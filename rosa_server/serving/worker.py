@@ -28,6 +28,7 @@ from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput, ModelOutput
 from rosa_server.models.horizon import choose
+from rosa_server.models.seam import blended
 from rosa_server.serving import log
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.shared_memory import ShmReader
@@ -146,7 +147,14 @@ class Worker:
                     return "wrong_image_shape", words
         except CodecError as error:
             return error.cause, str(error)
-        known = ModelInput(request.component, request.prompt, images, request.state, horizon=request.horizon)
+        known = ModelInput(
+            request.component,
+            request.prompt,
+            images,
+            request.state,
+            horizon=request.horizon,
+            overlap=request.overlap,
+        )
         if sender is None:
             return known
         deadline_s = now_s + sender.budget_ms / 1000
@@ -173,7 +181,8 @@ class Worker:
         outputs = self._backend.infer(inputs)
         if len(outputs) != len(inputs):
             raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
-        return [_finished(one, output) for one, output in zip(inputs, outputs, strict=True)]
+        inpaints = getattr(self._backend, "inpaints", False)
+        return [_finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
 
     def _alone(self, one: ModelInput) -> m.Output | tuple[str, str]:
         try:
@@ -235,12 +244,20 @@ class ContinuousWorker(Worker):
             os.write(self._wake, b"1")
 
 
-def _finished(asked: ModelInput, output: ModelOutput) -> m.Output:
-    """What the robot gets of the model's output: with the horizon, where its request names a policy (Kairos 4)."""
-    plain = m.Output(output.arrays, output.verdict, output.text)
+def _finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> m.Output:
+    """What the robot gets of the model's output.
+
+    Its actions join the chunk that the robot plays; where the request names a policy, a horizon is chosen (Kairos 4).
+    """
+    arrays, frozen = output.arrays, 0
+    if asked.overlap is not None and "actions" in arrays:
+        frozen = asked.overlap.frozen
+        if not inpaints:
+            arrays = {**arrays, "actions": blended(arrays["actions"], asked.overlap)}
+    plain = m.Output(arrays, output.verdict, output.text)
     if asked.horizon is None:
         return plain
-    chosen = choose(asked.horizon, output)
+    chosen = choose(asked.horizon, output, frozen)
     return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason)
 
 

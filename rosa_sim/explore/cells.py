@@ -26,7 +26,7 @@ TASK = """
 server_cluster: {{num_servers: 9}}
 robot_fleet: [{{task: t, num_robots: 1}}]
 t:
-  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}}}
+  pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}{more}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {policy}}}
   safety_and_slo_violation:
     {{max_consecutive_safety_replan: {limit}, max_consecutive_slo_violation: {limit}, on_max_violation: {policy}}}
@@ -35,6 +35,14 @@ t:
 """
 
 NO_PLACE_TO_PUT_DOWN = ("planned strictly",)
+# Cells whose next chunk is inferred while one plays, with what else their pipeline says.
+ASYNCHRONOUS = {
+    "asynchronous": "",
+    "asynchronous, guarded": "",
+    "asynchronous, planned": "",
+    "asynchronous, planned ahead": ", planning: ahead",
+    "asynchronous, all four": "",
+}
 AT_ONCE = ("strict",)  # the first violation reaches the limit, and its own fallback at the same time
 
 RESEND, PLAN, REPLAN = "stop_and_resend", "use_last_plan", "stop_and_replan"
@@ -62,6 +70,15 @@ CELLS: dict[str, tuple[str, float, dict[str, str]]] = {
     ),
     # Both a return and a reset can be owed at once, and each can be interrupted.
     "guarded, watch returns": (RETURN, 1, {"system1": HUMAN, "safety": RESEND, "monitor": RETURN}),
+    "asynchronous": (HUMAN, 1, {"system1": RESEND, "monitor": RESEND}),
+    "asynchronous, guarded": (RETURN, 1, {"system1": RETURN, "safety": RESEND}),
+    "asynchronous, planned": (ABORT, 0.5, {"system1": PLAN, "system2": REPLAN}),
+    "asynchronous, planned ahead": (HUMAN, 0.5, {"system1": REPLAN, "system2": PLAN}),
+    "asynchronous, all four": (
+        RETURN,
+        0.5,
+        {"system1": RESEND, "system2": PLAN, "safety": RETURN, "monitor": RESEND},
+    ),
     "lenient guard": (HUMAN, 1, {"system1": RESEND, "system2": PLAN, "safety": PLAN}),
 }
 
@@ -75,6 +92,7 @@ def core_of(name: str) -> RobotRuntime:
         for key, fallback in fallbacks.items()
     ]
     limit = 1 if name in AT_ONCE else 2
-    text = TASK.format(policy=policy, limit=limit, ratio=ratio, components="\n".join(lines))
+    more = f", execution: asynchronous{ASYNCHRONOUS[name]}" if name in ASYNCHRONOUS else ""
+    text = TASK.format(policy=policy, limit=limit, ratio=ratio, more=more, components="\n".join(lines))
     robot = replace(ROBOT, drop_rad=None) if name in NO_PLACE_TO_PUT_DOWN else ROBOT
     return RobotRuntime("robot", parse_factory(text, name).tasks["t"], robot)

@@ -8,7 +8,7 @@ from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Decision, Hold,
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
 from rosa_client.runtime.task_machine import MOVES, State
-from rosa_contract.config import GOAL_COUPLED, SAFETY
+from rosa_contract.config import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_sim.explore.events import AFTER_DEADLINE
 from rosa_sim.explore.harmless import remembered
@@ -160,9 +160,31 @@ def _calls(before: Situation, after: Situation) -> Iterator[str]:
     others = [calls.name for calls in after.core.calls.values() if calls.in_flight and calls.name != SAFETY]
     if after.core.state is State.CLEARING and others:
         yield f"is on its way to a human, but waits for {others}"
-    chain = [name for name in GOAL_COUPLED if name in after.core.calls]
-    if after.core.state is not State.INFERRING and any(after.core.calls[name].in_flight for name in chain):
-        yield f"is {after.core.state.value}, but waits for {chain} about an old picture"
+    yield from _chain(before, after, set(ended))
+
+
+def _chain(before: Situation, after: Situation, ended: set[int]) -> Iterator[str]:
+    """System 1 and 2 are asked about what the robot stands before, or, where its task says so, while a chunk plays; and
+    no answer to what was seen before a stop is ever used."""
+    core, pipeline = after.core, after.core.task.pipeline
+    chain = [core.calls[name] for name in GOAL_COUPLED if name in core.calls]
+    open_now = [calls.name for calls in chain if calls.in_flight]
+    plays = core.state is State.EXECUTING
+    allowed = {
+        *([SYSTEM1] if plays and pipeline.execution == ASYNCHRONOUS else []),
+        *([SYSTEM2] if plays and pipeline.planning == AHEAD else []),
+    }
+    if core.state is not State.INFERRING and set(open_now) - allowed:
+        yield f"is {core.state.value}, but waits for {open_now} about an old picture"
+    if len(open_now) > 1:
+        yield f"waits for {open_now} at once, although one needs the answer of the other"
+    if any(isinstance(command, Hold | MoveTo) for command in after.commands):
+        for name in GOAL_COUPLED:
+            asked = before.core.calls[name].request_id if name in before.core.calls else None
+            if asked is not None and asked not in ended:
+                yield f"stops, and still waits for {name} about what it saw before"
+    if plays and after.joins and core.held_by:
+        yield "asks for the next chunk while something holds it"
 
 
 def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from math import inf
 
+from rosa_client.runtime.ahead import wanted
 from rosa_client.runtime.commands import HOLDING
 from rosa_client.runtime.side_machines import LegProgress
 from rosa_client.runtime.task_machine import MOVES, State
-from rosa_contract.config import MONITOR
+from rosa_contract.config import MONITOR, SYSTEM1
 from rosa_sim.explore import events
 from rosa_sim.explore.checks import finished
-from rosa_sim.explore.situation import BLIND, UNLINKED, Situation
+from rosa_sim.explore.situation import BLIND, NOW_S, UNLINKED, Situation
 
 MOST_STEPS = 200
 
@@ -51,6 +53,9 @@ def _go_on(situation: Situation, answered: bool) -> None:
         events.all_overdue(situation)
     elif core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
         events.stay_over(situation)
+    elif _asks_ahead(situation):
+        events.asks_next(situation)
+        events.all_due(situation)
     elif situation.arm_state != HOLDING:
         events.comes_to_end(situation)
         if core.state is State.EXECUTING:
@@ -63,6 +68,13 @@ def _go_on(situation: Situation, answered: bool) -> None:
         events.resend(situation)
         events.all_due(situation)
     situation.tick(wrong)
+
+
+def _asks_ahead(situation: Situation) -> bool:
+    """Whether System 1 is called when its time comes while the chunk plays."""
+    core = situation.core
+    free = core.calls[SYSTEM1].resend_after_s <= NOW_S
+    return core.state is State.EXECUTING and core.ask_next_s < inf and free and wanted(core)
 
 
 def executes(situation: Situation) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from math import inf
 
 import numpy as np
 
+from rosa_client.runtime.ahead import Asked
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES
@@ -55,6 +57,9 @@ def _times(situation: Situation) -> Iterator[Event]:
             yield f"{calls.name} is due", _then_tick(_due(calls.name))
     if any(calls.resend_after_s > NOW_S for calls in core.calls.values()):
         yield "what was refused may be sent again", _then_tick(resend)
+    if core.state is State.EXECUTING and core.ask_next_s < inf:
+        for wrong in ALL_WRONG:
+            yield f"the next chunk is to be asked for {wrong}", _then_tick(asks_next, wrong)
     if core.state is State.EXECUTING:
         for wrong in ALL_WRONG:
             yield f"the chunk ends {wrong}", _then_tick(chunk_ends, wrong)
@@ -80,6 +85,8 @@ def _server(situation: Situation) -> Iterator[Event]:
             yield f"{name} answers {_said(output)}", _answer(name, output)
             yield f"{name} answers {AFTER_DEADLINE} {_said(output)}", _too_late(name, output)
         yield f"{name} is refused", _answer(name, None)
+        if name == SYSTEM1 and situation.joins:
+            yield f"{name} answers actions whose time has passed", _answers_for_the_past
         yield f"{name} misses its deadline", _then_tick(_overdue((name,)))
     if len(in_flight) > 1:
         for wrong in ALL_WRONG:
@@ -107,6 +114,10 @@ def resend(situation: Situation) -> None:
 
 def chunk_ends(situation: Situation) -> None:
     situation.core.play_until_s = NOW_S
+
+
+def asks_next(situation: Situation) -> None:
+    situation.core.ask_next_s = NOW_S
 
 
 def stay_over(situation: Situation) -> None:
@@ -218,6 +229,12 @@ def _answer(name: str, output: Output | None) -> Callable[[Situation], None]:
         situation.hear(situation.core.answer(NOW_S, response(request_id, output)))
 
     return happen
+
+
+def _answers_for_the_past(situation: Situation) -> None:
+    """In time, but the arm has played for longer meanwhile than the chunk lasts."""
+    situation.core.asked_ahead = Asked(LONG_AGO_S, 1)
+    _answer(SYSTEM1, outputs(SYSTEM1)[0])(situation)
 
 
 def _too_late(name: str, output: Output) -> Callable[[Situation], None]:

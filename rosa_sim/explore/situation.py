@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from rosa_client.refusal import Refusal
+from rosa_client.runtime.ahead import Asked, Playing
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import (
     HOLDING,
@@ -30,12 +32,15 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import MOVES, State
+from rosa_contract.config import SYSTEM1
 
 NOW_S = 1000.0
 NEVER_S = NOW_S + 1e6
 LONG_AGO_S = 0.0
 FAULT = "reflex"
 CUT = "no sign of life"
+
+CHAIN = (State.INFERRING, State.EXECUTING)
 
 # What may be wrong at one instant.
 BLIND, FAULTY, STOPPED, UNLINKED = "blind", "faulty", "stopped", "unlinked"
@@ -122,6 +127,11 @@ class Situation:
         core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
         core.fresh_after_s = LONG_AGO_S
         core.play_until_s = core.stay_until_s = NEVER_S
+        core.ask_next_s = min(core.ask_next_s, NEVER_S) if core.ask_next_s < inf else inf
+        if core.playing is not None:
+            core.playing = Playing(core.playing.actions, core.playing.step_s, NOW_S)
+        if core.asked_ahead is not None:
+            core.asked_ahead = Asked(NOW_S, 1)
         core.deadline_s = NEVER_S if core.deadline_s is not None else None
         core.held_by = {key: Held(held.action, NOW_S) for key, held in core.held_by.items()}
         core.counters = Counters()
@@ -163,7 +173,13 @@ class Situation:
             (core.safety, core.unfinished, self.reset_owed, self.retried),
             core.alert is not None,
             type(core.last_order),
+            (core.ask_next_s == inf, self.joins) if core.state in CHAIN else None,
         )
+
+    @property
+    def joins(self) -> bool:
+        """System 1 is in flight, and its chunk joins the one that plays or has just ended."""
+        return self.core.calls[SYSTEM1].in_flight and self.core.asked_ahead is not None
 
     def _refused(self) -> tuple[bool, ...]:
         """Components that must not be asked again yet."""

@@ -20,6 +20,7 @@ WORDS = {
     "slo_missed": "no answer in time",
     "late_result": "answer came too late",
     "invalid_actions": "unusable actions",
+    "chunk_is_over": "the time of the actions has passed",
     "invalid_verdict": "an unknown verdict",
     "sensor_stale": "a sensor is late",
     "sensor_silent": "a sensor is silent",

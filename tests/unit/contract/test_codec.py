@@ -19,6 +19,7 @@ from rosa_contract import messages as m
 from rosa_contract.errors import CODEC_CAUSES, CodecError, VersionError
 from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage, decode_image, encode_image
+from rosa_contract.overlap import Overlap
 from rosa_contract.wire.decoders import DECODERS
 from rosa_contract.wire.packing import pack
 from tests.examples import examples
@@ -53,6 +54,7 @@ MESSAGES: list[m.Message] = [
     replace(request(), horizon=Horizon("threshold", t=0.4, min=2, max=12)),
     replace(request(), horizon=Horizon("static", steps=8)),
     replace(request(), observation=(1 << 63) - 1),
+    replace(request(), overlap=Overlap(np.arange(24, dtype=np.float32).reshape(3, 8), 2, 0.05)),
     m.Response(7, m.OK, "", "", 1.0, 2.0, 4, m.Output({"actions": np.ones((16, 8), np.float32)}, "", "")),
     m.Response(
         7,
@@ -361,3 +363,38 @@ def test_a_request_with_an_impossible_horizon_policy_is_refused(entry: Any) -> N
 def test_an_output_with_an_impossible_horizon_is_refused(entry: Any) -> None:
     with refused("bad_field"):
         codec.decode_output(pack({"a": {}, "w": "", "x": "", "z": entry}))
+
+
+ROWS = np.zeros((3, 8), np.float32)
+
+
+def packed_rows(rows: np.ndarray) -> list[Any]:
+    return [rows.dtype.str, list(rows.shape), rows.tobytes()]
+
+
+@pytest.mark.parametrize(
+    ("entry", "cause"),
+    [
+        ([2, 0.05], "bad_field"),
+        ([0, 0.05, packed_rows(ROWS)], "bad_field"),
+        ([4, 0.05, packed_rows(ROWS)], "bad_field"),
+        ([2, 0.0, packed_rows(ROWS)], "bad_field"),
+        ([2, float("inf"), packed_rows(ROWS)], "bad_field"),
+        ([2, 0.05, packed_rows(ROWS[0])], "bad_field"),
+        ([2, 0.05, packed_rows(ROWS.astype(np.int32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((257, 8), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((3, 65), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.full((3, 8), np.nan, np.float32))], "not_finite"),
+        ([2, 0.05, ["<f4", [3, 8], b"short"]], "bad_array"),
+    ],
+)
+def test_a_request_with_an_impossible_overlap_is_refused(entry: Any, cause: str) -> None:
+    frames = codec.encode(request())
+    header = {key: value for key, value in msgpack.unpackb(frames[0]).items() if key != "#"}
+    with refused(cause):
+        codec.decode([pack({**header, "f": entry}), *frames[1:]])
+
+
+def test_an_impossible_overlap_does_not_leave_the_robot() -> None:
+    with refused("bad_field", "frozen rows"):
+        codec.encode(replace(request(), overlap=Overlap(ROWS, 4, 0.05)))

@@ -55,11 +55,16 @@ def something_happens(stage: Stage, rng: random.Random) -> None:
         stage.decide(rng.choice(("resume", "retry", "return_to_safe_state")))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
     rng = random.Random(seed)
     planning = rng.choice(("in_turn", "ahead"))
-    stage = Stage(*rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)), ratio=0.3, planning=planning)
+    stage = Stage(
+        *rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)),
+        ratio=0.3,
+        planning=planning,
+        pipeline=f"execution: {rng.choice(('synchronous', 'asynchronous'))}",
+    )
     stage.catch_up = rng.choice((0.0, 1.0))
     stage.first_call_s = {name: stage.now_s + rng.random() for name in ("system1", "system2", "safety")}
     stage.start(timeout_s=rng.choice((0.0, 20.0)))

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, MoveTo, Play, Send
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import AHEAD, ESCALATIONS, GOAL_COUPLED, PLANNING
+from rosa_contract.config import AHEAD, ASYNCHRONOUS, ESCALATIONS, EXECUTIONS, GOAL_COUPLED, PLANNING
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from tests.examples import examples
 from tests.unit.client.runtime.stage import PERIOD_S, Stage
@@ -60,6 +60,7 @@ class AnyDay(RuleBasedStateMachine):
         on_retries=st.sampled_from(ESCALATIONS),
         ratio=st.sampled_from([1.0, 0.5, 0.1]),
         planning=st.sampled_from(PLANNING),
+        execution=st.sampled_from(EXECUTIONS),
         confirmations=st.integers(1, 2),
     )
     def a_task(
@@ -70,6 +71,7 @@ class AnyDay(RuleBasedStateMachine):
         on_retries: str,
         ratio: float,
         planning: str,
+        execution: str,
         confirmations: int,
     ) -> None:
         lines = []
@@ -81,12 +83,13 @@ class AnyDay(RuleBasedStateMachine):
             *lines,
             ratio=ratio,
             planning=planning,
+            pipeline=f"execution: {execution}",
             system1=own,
             on_violation=on_violation,
             on_retries=on_retries,
             unsafe=3,
         )
-        self.planning = planning
+        self.planning, self.execution = planning, execution
         self.stage.good = dict(ALL_WELL)
         self.stage.start()
         self.sends: list[Send] = []
@@ -305,11 +308,14 @@ class AnyDay(RuleBasedStateMachine):
         if self.stage.core.state is State.CLEARING:
             assert not any(calls.in_flight for name, calls in calls.items() if name != "safety")
         if self.stage.core.state is not State.INFERRING:
-            ahead = self.planning == AHEAD and self.stage.core.state is State.EXECUTING
-            old = [
-                name for name in GOAL_COUPLED if calls[name].in_flight and not (ahead and name == "system2")
-            ]
+            plays = self.stage.core.state is State.EXECUTING
+            allowed = {
+                "system2": plays and self.planning == AHEAD,
+                "system1": plays and self.execution == ASYNCHRONOUS,
+            }
+            old = [name for name in GOAL_COUPLED if calls[name].in_flight and not allowed[name]]
             assert not old, "it would act on an old picture"
+        assert not (calls["system1"].in_flight and calls["system2"].in_flight), "one needs the other's answer"
 
     @invariant()
     def no_deadline_passes_unnoticed(self) -> None:

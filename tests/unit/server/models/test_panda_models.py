@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from rosa_contract.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.task_monitor import TaskMonitorBackend, verdicts
 from rosa_sim.cell.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer
+from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.training.collect import POLICY_CAMERAS
 from rosa_sim.training.evaluate import look, play
@@ -131,3 +135,33 @@ def test_an_unsure_monitor_says_ongoing():
         "done",
         "failed",
     ]
+
+
+def test_a_chunk_joins_the_one_that_plays(policy, cell):
+    world, renderer = cell
+    world.reset(5)
+    arm = SynchronousArm(world)
+    arm.wait()
+    playing = policy.infer([look(world, renderer)])[0].arrays["actions"]
+    arm.play(playing, 6)
+    seen = look(world, renderer)
+    overlap = Overlap(playing[6:], 3, 0.05)
+    free, joined = (one.arrays["actions"] for one in policy.infer([seen, replace(seen, overlap=overlap)]))
+    assert joined.shape == (16, 8)
+    assert np.array_equal(joined[:3], playing[6:9])
+    jump = [np.abs(chunk[3, :7] - playing[8, :7]).max() for chunk in (joined, free)]
+    usual = np.abs(np.diff(playing[6:, :7], axis=0)).max()
+    assert jump[0] < 1.5 * usual < jump[1], (
+        "it goes on at the same pace; a chunk that knows nothing jumps back"
+    )
+    alone = policy.infer([replace(seen, overlap=overlap)])[0].arrays["actions"]
+    assert np.allclose(alone, joined, atol=1e-5), "an answer does not depend on who else is in the batch"
+
+
+@pytest.mark.parametrize(
+    "overlap", [Overlap(np.zeros((3, 7), np.float32), 1, 0.05), Overlap(np.zeros((3, 8)), 1, 0.02)]
+)
+def test_what_is_no_chunk_of_this_model_is_refused(policy, cell, overlap):
+    world, renderer = cell
+    with pytest.raises(ValueError, match="overlap: expected"):
+        policy.infer([replace(look(world, renderer), overlap=overlap)])

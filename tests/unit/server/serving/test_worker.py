@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 import zmq
 
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.horizon import Horizon
+from rosa_contract.overlap import Overlap
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.serving.worker import ContinuousWorker, Worker, WorkerSpec
 from tests.unit.server.serving.core.stage import IMAGES, STATE, request
@@ -54,10 +56,8 @@ class Moody:
         return [ModelOutput({"actions": actions[one.prompt == "nan"]}, updates=updates) for one in batch]
 
 
-def run(*prompts: str, spoil: bool = False, horizon: Horizon | None = None) -> m.Executed:
-    frames = [
-        codec.encode(request(index, prompt=prompt, horizon=horizon)) for index, prompt in enumerate(prompts)
-    ]
+def run(*prompts: str, spoil: bool = False, **asked: Any) -> m.Executed:
+    frames = [codec.encode(request(index, prompt=prompt, **asked)) for index, prompt in enumerate(prompts)]
     if spoil:
         frames[0][0] = frames[0][0][:-3]
     execute = m.Execute(5, list(range(len(prompts))), frames)
@@ -86,6 +86,23 @@ def test_the_horizon_that_the_request_asks_for_comes_with_its_reason() -> None:
     assert "step 2's last update is 2.00 times" in answered.horizon_reason
     [frame] = run("").outputs
     assert codec.decode_output(frame).horizon == 0
+
+
+def test_what_a_model_does_not_inpaint_is_blended_and_the_horizon_counts_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overlap = Overlap(np.full((1, 2), 5.0, np.float32), 1, 0.05)
+    [frame] = run("", overlap=overlap, horizon=Horizon("static", steps=2)).outputs
+    answered = codec.decode_output(frame)
+    assert answered.arrays["actions"].tolist() == [[5, 5], [1, 1]]
+    assert answered.horizon == 1, "one of two steps is frozen"
+    monkeypatch.setattr(Moody, "inpaints", True, raising=False)
+    [frame] = run("", overlap=overlap).outputs
+    assert codec.decode_output(frame).arrays["actions"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_an_overlap_of_another_robot_fails_its_request() -> None:
+    assert causes(run("", overlap=Overlap(np.zeros((1, 3), np.float32), 1, 0.05))) == ["input_rejected"]
 
 
 def test_a_policy_that_the_worker_does_not_know_fails_the_request() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rosa_client.runtime import checks, choices, ladder, mission, responses, runtime, steps
+from rosa_client.runtime import ahead, checks, choices, ladder, mission, responses, runtime, steps
 from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_client.runtime.machine import advance
 from rosa_client.runtime.mission import Mission
@@ -27,7 +27,7 @@ from rosa_sim.explore.events import possible
 from rosa_sim.explore.search import Found, search
 from rosa_sim.explore.situation import Situation
 
-SMALL = ("pick and place, safe", "planned, every time", "careful planner")
+SMALL = ("pick and place, safe", "planned, every time", "careful planner", "asynchronous, planned")
 FIRST_STATES = 2_500
 
 
@@ -47,7 +47,7 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
 
 def test_every_row_of_the_transition_table_is_taken() -> None:
     taken: set[tuple[Enum, Enum]] = set()
-    watched = ("lenient watch", "guarded, watch returns")
+    watched = ("lenient watch", "guarded, watch returns", "asynchronous")
     for cell in ("pick and place, safe", "guarded", "guarded, stands still", *watched):
         found = searched(cell)
         assert found.problems == []
@@ -208,6 +208,11 @@ def moves_before_it_looked(core: Mission, now_s: float) -> None:
     core.safety = safety
 
 
+def asks_without_a_plan(core: Mission) -> bool:
+    """Asks for the next chunk whether or not its plan is there."""
+    return True
+
+
 real_check_arm = checks.check_arm
 real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
@@ -232,6 +237,8 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("strict", checks, "violate", limits_first),
     ("guarded, stands still", responses, "unsafe", drives_in_danger),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
+    ("asynchronous", Mission, "cancel_chain", keeps_calls),
+    ("asynchronous, planned ahead", ahead, "wanted", asks_without_a_plan),
 ]
 
 

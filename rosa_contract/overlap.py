@@ -1,0 +1,40 @@
+"""What of a chunk goes on playing while the next one is inferred. The server makes the next chunk join it.
+
+Sources: Kairos 2.1; Black et al., Real-Time Execution of Action Chunking Flow Policies, 2025.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+MAX_ROWS, MAX_COLUMNS = 256, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """The rest of the chunk that plays, from the step that plays when the observation is taken.
+
+    `actions` `(rows, joints + 1)` float32, rad and m, `step_s` apart. The first `frozen` rows are played before the
+    answer comes; row 0 of the next chunk is at the time of row 0 here.
+    """
+
+    actions: npt.NDArray[Any]
+    frozen: int
+    step_s: float
+
+
+def overlap_problem(overlap: Overlap) -> str:
+    """Why this is no overlap; empty when it is one. That its numbers are finite was checked when it was decoded."""
+    shape = overlap.actions.shape
+    if overlap.actions.dtype.kind != "f" or len(shape) != 2:
+        return f"expected (rows, columns) of floats, got {overlap.actions.dtype} {shape}"
+    if not (1 <= shape[0] <= MAX_ROWS and 2 <= shape[1] <= MAX_COLUMNS):
+        return f"expected 1 to {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, got {shape}"
+    if not 1 <= overlap.frozen <= shape[0]:
+        return f"expected 1 to {shape[0]} frozen rows, got {overlap.frozen}"
+    if not 1e-3 <= overlap.step_s <= 10:
+        return f"expected a step of 0.001 to 10 s, got {overlap.step_s}"
+    return ""

@@ -1,0 +1,38 @@
+"""How the next chunk joins the one that plays: blending, for models that do not inpaint (`inpainting.py`).
+
+Both weigh the overlap by the soft mask of Black et al., Real-Time Execution of Action Chunking Flow Policies, 2025,
+equation 5: 1 for steps that are frozen, since they are played before the answer comes, then falling to 0 at its end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_contract.overlap import Overlap
+
+
+def soft_mask(frozen: int, overlap: int, horizon: int) -> NDArray[np.float64]:
+    """Weights `(horizon,)` of an overlap of so many steps, equation 5."""
+    weights = np.zeros(horizon)
+    rows = np.arange(min(overlap, horizon))
+    share = np.clip((overlap - rows) / (overlap - frozen + 1), 0, 1)
+    weights[: len(rows)] = share * np.expm1(share) / np.expm1(1)
+    weights[: min(frozen, horizon)] = 1
+    return weights
+
+
+def blended(actions: NDArray[np.floating], overlap: Overlap) -> NDArray[np.float32]:
+    """`actions` `(horizon, joints + 1)` that begin as the overlap does and end as they were.
+
+    The gripper is not blended: between open and closed there is nothing that a task means. Raises `ValueError` for an
+    overlap with other columns.
+    """
+    if actions.ndim != 2 or overlap.actions.shape[1] != actions.shape[1]:
+        raise ValueError(f"overlap: expected rows as {actions.shape}, got {overlap.actions.shape}")
+    rows = min(len(overlap.actions), len(actions))
+    share = soft_mask(overlap.frozen, len(overlap.actions), len(actions))[:rows, None]
+    joined = np.array(actions, np.float32)
+    joined[:rows, :-1] = share * overlap.actions[:rows, :-1] + (1 - share) * joined[:rows, :-1]
+    joined[: overlap.frozen, -1] = overlap.actions[:rows, -1][: overlap.frozen]
+    return joined
