@@ -9,52 +9,20 @@ Sources: DESIGN "Execution"; Kairos 2.1; Black et al., Real-Time Execution of Ac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rosa_client.runtime.chunks import Asked, Part, Playing
+from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER
 from rosa_contract.config import ASYNCHRONOUS, SYSTEM1, SYSTEM2
 from rosa_contract.overlap import MAX_ROWS, Overlap
 
-if TYPE_CHECKING:
-    from rosa_client.runtime.mission import Mission
-
 LATEST_CALLS = 10  # whose slowest is expected of the next one
 MARGIN_S = 0.02  # two control periods: from an answer to an arm that plays it
 LEAST_PLAYED_S = 0.02  # a chunk of which less is left is not worth joining
-
-
-@dataclass(frozen=True, eq=False)
-class Playing:
-    """The chunk that the arm plays: `actions` `(horizon, joints + 1)`, `step_s` apart.
-
-    `zero_s`: when its own time, which runs slower with a velocity scale, was zero.
-    """
-
-    actions: npt.NDArray[Any]
-    step_s: float
-    zero_s: float
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A call that was sent while a chunk played: when its chunk begins, and how many of its steps are frozen."""
-
-    zero_s: float
-    frozen: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """What is played of a chunk, in the chunk's own time."""
-
-    skip_s: float
-    lasts_s: float
 
 
 def wanted(core: Mission) -> bool:

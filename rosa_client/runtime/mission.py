@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import inf
 
-from rosa_client.runtime.ahead import Asked, Playing
 from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.chunks import Asked, Playing
 from rosa_client.runtime.commands import (
     Alert,
     Command,

@@ -8,6 +8,7 @@ from math import inf
 from rosa_client.motion.chunk_check import BadChunk, check_chunk, check_horizon
 from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.chunks import Playing
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
 from rosa_client.runtime.mission import Mission
@@ -93,7 +94,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     core.note("execute", "actions_in_time", told, SYSTEM1)
     number = core.next_sequence()
     core.order(Play(number, actions, step_s, part.lasts_s, request_id, part.skip_s), now_s)
-    ahead.begins(core, ahead.Playing(actions, step_s, now_s - part.skip_s / scale), now_s)
+    ahead.begins(core, Playing(actions, step_s, now_s - part.skip_s / scale), now_s)
 
 
 def _hear_why(core: Mission, text: str) -> None:

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from rosa_client.runtime.ahead import Asked
+from rosa_client.runtime.chunks import Asked
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES

@@ -14,8 +14,8 @@ from math import inf
 from typing import Any
 
 from rosa_client.refusal import Refusal
-from rosa_client.runtime.ahead import Asked, Playing
 from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.chunks import Asked, Playing
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
