@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from rosa_client.recording.bag import Recorded
 from rosa_contract.fallbacks import FALLBACK_NAMES, FallbackAction
 
 TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault")
+ANOTHER_SCENE_S = 3.0  # within this time an arm node has noticed that its simulated arm stands elsewhere
 SILENT_S = 0.6  # an older status says nothing about now; it comes at 10 Hz or more
 SILENT = "silent"
 ARM_STATES = {0: "holding", 1: "playing", 2: "moving"}
@@ -133,7 +135,7 @@ def _robot(name: str, topics: dict[str, list[Recorded]]) -> Robot:
         *(_decision(entry) for entry in decisions if _is_shown(entry.message)),
         *_alerts(topics.get("operator_alert", [])),
         *(_audit(entry) for entry in topics.get("operator_audit", [])),
-        *_arm_marks(arm),
+        *_arm_marks(arm, _between_tasks(topics.get("world_state", []), status, end_s)),
         *(Mark(span.start_s, "fault", f"fault on: {span.what}") for span in robot.faults),
         *(Mark(span.end_s, "fault", "fault lifted") for span in robot.faults if span.end_s < end_s),
     ]
@@ -224,16 +226,41 @@ def _audit(entry: Recorded) -> Mark:
     return Mark(entry.time_s, "operator", text if audit.accepted else f"{text} (refused)")
 
 
-def _arm_marks(entries: list[Recorded]) -> Iterator[Mark]:
-    """New faults, cut orders and emergency stops of the arm; releases of the stop are in the audit."""
+def _between_tasks(worlds: list[Recorded], status: list[Recorded], end_s: float) -> list[Span]:
+    """When another scene was laid out in the simulator while the robot had no task."""
+    tasks = _on(((e.time_s, e.message.task) for e in status), end_s)
+    found = []
+    for before, entry in pairwise(worlds):
+        if entry.message.seed == before.message.seed:
+            continue
+        start_s = before.time_s
+        next_s = min((task.start_s for task in tasks if task.end_s > start_s), default=end_s)
+        if next_s > start_s:
+            found.append(Span(start_s, min(next_s, start_s + ANOTHER_SCENE_S), "another scene"))
+    return found
+
+
+def _arm_marks(entries: list[Recorded], scenes: list[Span]) -> Iterator[Mark]:
+    """New faults, cut orders and emergency stops of the arm; releases of the stop are in the audit.
+
+    Behind ros2_control a new scene looks like a fault to the driver, as its arm stands elsewhere and its controller is
+    stopped: that is a mark of the scene, not of the arm.
+    """
     before = {"fault": "", "cut_short": "", "stop": ""}
+    moved: set[Span] = set()
     for entry in entries:
         status = entry.message
         stop = "emergency stop" if status.emergency_stop else ""
         now = {"fault": status.fault, "cut_short": "" if stop else status.cut_short, "stop": stop}
+        scene = next((span for span in scenes if span.start_s <= entry.time_s < span.end_s), None)
         for what, text in now.items():
-            if text and text != before[what]:
+            if not text or text == before[what]:
+                continue
+            if scene is None or what == "stop":
                 yield Mark(entry.time_s, "arm", text if what == "stop" else f"arm: {text}")
+            elif scene not in moved:
+                moved.add(scene)
+                yield Mark(entry.time_s, "other", scene.what)
         before = now
 
 

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
-from rosa_interfaces.msg import ArmStatus, Call, Decision, OperatorAlert, OperatorAudit, RobotStatus
+from rosa_interfaces.msg import (
+    ArmStatus,
+    Call,
+    Decision,
+    OperatorAlert,
+    OperatorAudit,
+    RobotStatus,
+    WorldState,
+)
 from std_msgs.msg import String
 
 from rosa_client.recording.bag import BagError, BagWriter, Recorded, read
@@ -343,6 +351,27 @@ def story_of_a_killed_server() -> list[Said]:
         (4.0, "/panda/operator_alert", OperatorAlert(id=1, active=True, cause="x" * 200)),
         (0.5, "/panda/arm_status", ArmStatus(state=99)),  # an arm of another day
     ]
+
+
+@pytest.mark.parametrize(
+    ("fault_s", "marks"),
+    [
+        (1.3, ["another scene"]),  # the driver finds its controller stopped
+        (0.9, ["arm: controller arm is inactive"]),  # before the reset
+        (2.1, ["arm: controller arm is inactive"]),  # in the task after it
+    ],
+)
+def test_a_new_scene_between_two_tasks_is_no_fault_of_the_arm(fault_s: float, marks: list[str]) -> None:
+    robot = only(
+        [
+            *status((0, "idle"), (2, "executing"), until_s=4),
+            *((at_s, "/panda/world_state", WorldState(seed=7 + (at_s > 1))) for at_s in (0.8, 1.0, 1.2, 1.4)),
+            (0.5, "/panda/arm_status", ArmStatus()),
+            (fault_s, "/panda/arm_status", ArmStatus(fault="controller arm is inactive")),
+            (fault_s + 0.2, "/panda/arm_status", ArmStatus()),
+        ]
+    )
+    assert [mark.text for mark in robot.marks if mark.kind in ("arm", "other")] == marks
 
 
 def test_the_picture_is_written_from_a_bag(tmp_path: Path) -> None:
