@@ -22,25 +22,30 @@ def setup_env() -> ModuleType:
 
 
 @pytest.fixture
+def setup_steps() -> ModuleType:
+    return importlib.import_module("setup_steps")
+
+
+@pytest.fixture
 def build_interfaces() -> ModuleType:
     return importlib.import_module("build_interfaces")
 
 
-def test_a_step_runs_again_only_when_its_key_has_changed(setup_env: ModuleType, tmp_path: Path) -> None:
+def test_a_step_runs_again_only_when_its_key_has_changed(setup_steps: ModuleType, tmp_path: Path) -> None:
     done: list[str] = []
     for key in ("a", "a", "b", "b"):
-        setup_env.Steps(tmp_path).step("name", key, "doing it", lambda: done.append("once"))
+        setup_steps.Steps(tmp_path).step("name", key, "doing it", lambda: done.append("once"))
     assert len(done) == 2
 
 
-def test_a_step_that_failed_runs_again(setup_env: ModuleType, tmp_path: Path) -> None:
+def test_a_step_that_failed_runs_again(setup_steps: ModuleType, tmp_path: Path) -> None:
     def fail() -> None:
-        raise setup_env.SetupError("no")
+        raise setup_steps.SetupError("no")
 
-    with pytest.raises(setup_env.SetupError):
-        setup_env.Steps(tmp_path).step("name", "key", "doing it", fail)
+    with pytest.raises(setup_steps.SetupError):
+        setup_steps.Steps(tmp_path).step("name", "key", "doing it", fail)
     done: list[str] = []
-    setup_env.Steps(tmp_path).step("name", "key", "doing it", lambda: done.append("once"))
+    setup_steps.Steps(tmp_path).step("name", "key", "doing it", lambda: done.append("once"))
     assert done == ["once"]
 
 
@@ -62,7 +67,9 @@ def test_a_python_that_has_no_ros_wheels_is_refused_with_the_way_out(
     setup_env.check_machine(with_ros=True)
 
 
-def test_the_wheels_cmake_files_get_this_machines_folders_once(setup_env: ModuleType, tmp_path: Path) -> None:
+def test_the_wheels_cmake_files_get_this_machines_folders_once(
+    build_interfaces: ModuleType, tmp_path: Path
+) -> None:
     path = tmp_path / "share" / "some_msgs" / "cmake" / "someExport.cmake"
     path.parent.mkdir(parents=True)
     foreign = "/opt/python/cp311-cp311"
@@ -81,8 +88,8 @@ def test_the_wheels_cmake_files_get_this_machines_folders_once(setup_env: Module
 
 
 def test_a_command_that_fails_shows_the_end_of_its_output(
-    setup_env: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    setup_steps: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(setup_env, "ROOT", tmp_path)
-    with pytest.raises(setup_env.SetupError, match=r"step 'try' failed with status 3(.|\n)*the last words"):
-        setup_env.run([sys.executable, "-c", "print('the last words'); raise SystemExit(3)"], "try")
+    monkeypatch.setattr(setup_steps, "ROOT", tmp_path)
+    with pytest.raises(setup_steps.SetupError, match=r"step 'try' failed with status 3(.|\n)*the last words"):
+        setup_steps.run([sys.executable, "-c", "print('the last words'); raise SystemExit(3)"], "try")
