@@ -102,13 +102,19 @@ class VlaNetwork(nn.Module):
         return self.norm(hidden), Cache(torch.stack(keys), torch.stack(values), length)
 
     def extend(
-        self, cache: Cache, tokens: Tensor, count: Tensor | None = None, in_place: bool = False
+        self,
+        cache: Cache,
+        tokens: Tensor,
+        count: Tensor | None = None,
+        in_place: bool = False,
+        watch: list[tuple[Tensor, Tensor]] | None = None,
     ) -> tuple[Tensor, Cache]:
         """Append tokens `(n, T)` to the rows of a cache -> normed states `(n, T, width)` and the longer cache.
 
         `count` `(n,)`: how many tokens of each row are real, default all; what comes after them is padding, and its
         states mean nothing. Each token sees its row's cache, itself and the tokens before it. `in_place` writes into
         free slots of the given cache (`Cache.reserve`) instead of a copy; it raises `ValueError` where there are none.
+        `watch` gets each layer's queries `(n, heads, T, d)` and keys `(n, kv_heads, slots, d)`, for training.
         """
         width = tokens.shape[1]
         slots = cache.length[:, None] + torch.arange(width, device=tokens.device)  # (n, T)
@@ -130,6 +136,8 @@ class VlaNetwork(nn.Module):
             keys = _with(cache.keys[number], key, to, in_place)
             values = _with(cache.values[number], value, to, in_place)
             hidden = layer.think(hidden, layer.heads.attend(query, keys, values, mask))
+            if watch is not None:
+                watch.append((query, keys))
             all_keys.append(keys)
             all_values.append(values)
         length = cache.length + (width if count is None else count)

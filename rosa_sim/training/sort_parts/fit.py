@@ -24,9 +24,12 @@ from rosa_server.models.panda import CAMERAS, CENTRE_M, proprioception
 from rosa_server.models.vision import WEIGHTS_DIR, save_weights
 from rosa_server.models.vla.backend import WEIGHTS_FILE
 from rosa_server.models.vla.cache import Cache
+from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech, padded
+from rosa_sim.cell.sort_parts.names import BINS, COLOURS
 from rosa_sim.training.learn import draw_curve, train
+from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule, points_in_world, target_of
 from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_eyes, in_eyes
 from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, make_speech
@@ -34,10 +37,14 @@ from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, ma
 FIELDS_PER_LOOK = 3  # (noise, time) pairs: the action expert is cheap next to the backbone
 SPEAKERS = ("system2", "safety", "monitor")
 SPEAKER_SHARES = (0.45, 0.25, 0.30)
+SHARES = {"flow": 4.0, "place": 1.0, "target": 2.0, "words": 1.0, "look of acts": 0.5, "look of words": 0.5}
 SPEAKING = 2  # every second look is asked for words as well: those sequences are the longest
 BATCH, RATE = 48, 1.2e-3
 JITTER = 0.008  # of a point's place, about a third of a pixel
-BLUR, WRONG = 0.02, 0.01  # of true places: a pixel, and how often a point is missed or invented
+BLUR, WRONG = (
+    0.016,
+    0.01,
+)  # of true places: some two thirds of a pixel, and how often a point is missed or invented
 FADE = 0.01  # of the points that a look loses
 
 
@@ -94,6 +101,7 @@ def _train(data: Data, points: Points, steps: int, work: Path, device: str) -> V
     torch.manual_seed(4)
     network = VlaNetwork().to(device)
     network.eyes.requires_grad_(False)
+    name_points(network, make_speech())
     losses = Losses(data, points, make_speech(), device)
     curve: list[float] = []
 
@@ -110,6 +118,17 @@ def _train(data: Data, points: Points, steps: int, work: Path, device: str) -> V
     draw_curve(curve, steps, work, "vla", "Training of the vision-language-action model")
     assert isinstance(average, VlaNetwork)
     return average.cpu()
+
+
+def name_points(network: VlaNetwork, speech: Speech) -> None:
+    """The point of each block and bin starts as the word that names it, with or without a space before it."""
+    with torch.no_grad():
+        embedding = network.embedding.weight
+        for point, name in enumerate((*COLOURS, *BINS)):
+            spaced, alone = speech.tokenizer.encode(f" {name}")[-1], speech.tokenizer.encode(name)
+            if len(alone) == 1:
+                embedding[alone[0]] = embedding[spaced]
+            network.project.which[point] = embedding[spaced] * network.config.width**0.5
 
 
 class Points(Protocol):
@@ -164,7 +183,7 @@ class Losses:
         self._stay = torch.from_numpy(to_network(stay, tool)).reshape(n, HORIZON, 4)
         self._places = torch.from_numpy(_scaled(points_in_world(data)))
         self._targets = torch.from_numpy(_scaled_target(target_of(data)))
-        self._asker, self._speech = Asker(data, speech), speech
+        self._asker, self._attention = Asker(data, speech), Attention(speech, SHIPPED.observation)
         self._ended = torch.from_numpy((data["outcome"] != 0).astype(np.float32))
         self._step_weight = torch.ones(HORIZON, 1)
         self._step_weight[HORIZON // 2 :] = 0.4  # only the first half is executed
@@ -189,16 +208,17 @@ class Losses:
         place = network.place(states[:, : points.shape[2]])
         parts = {"place": _distance(place, self._places[rows].to(device))}
         parts |= self._act(network, cache, rows, rng)
-        parts["words"] = self._speak(network, cache, rows, rng)
+        parts |= self._speak(network, cache, rows, rng)
         self.parts = {name: float(part.detach()) for name, part in parts.items()}
-        return parts["flow"] + parts["place"] + parts["target"] + parts["words"]
+        return torch.stack([SHARES[name] * part for name, part in parts.items()]).sum()
 
     def _act(
         self, network: VlaNetwork, cache: Cache, rows: NDArray[np.int64], rng: np.random.Generator
     ) -> dict[str, Tensor]:
         asked = [self._asker.act(int(row), rng) for row in rows]
         tokens, count = padded([one.question for one in asked])
-        states, longer = network.extend(cache, tokens.to(self._device), count.to(self._device))
+        watched: list[tuple[Tensor, Tensor]] = []
+        states, longer = network.extend(cache, tokens.to(self._device), count.to(self._device), watch=watched)
         last = states[torch.arange(len(rows)), count - 1]
         targets = self._targets[rows].clone()
         targets[torch.tensor([not one.target for one in asked])] = torch.nan
@@ -216,17 +236,19 @@ class Losses:
         return {
             "flow": (error * each).sum() / each.sum(),
             "target": _distance(network.where(last), targets.to(self._device)),
+            "look of acts": self._attention.loss(watched, asked),
         }
 
     def _speak(
         self, network: VlaNetwork, cache: Cache, rows: NDArray[np.int64], rng: np.random.Generator
-    ) -> Tensor:
+    ) -> dict[str, Tensor]:
         rows = rows[::SPEAKING]
         cache = cache.take(range(0, cache.rows, SPEAKING))
         roles = rng.choice(SPEAKERS, len(rows), p=SPEAKER_SHARES)
         asked = [self._asker.speak(str(role), int(row), rng) for role, row in zip(roles, rows, strict=True)]
         tokens, _ = padded([[*one.question, *one.answer] for one in asked])
-        states, _ = network.extend(cache, tokens[:, :-1].to(self._device))
+        watched: list[tuple[Tensor, Tensor]] = []
+        states, _ = network.extend(cache, tokens[:, :-1].to(self._device), watch=watched)
         at, right = _answers(asked)
         logits = network.logits(states[at[:, 0], at[:, 1]])
         word_weight = self._word_weight.to(self._device)
@@ -234,7 +256,10 @@ class Losses:
             logits[:, : len(word_weight)], right.to(self._device), reduction="none", label_smoothing=0.01
         )
         weight = word_weight[right]
-        return (loss * weight).sum() / len(rows)
+        return {
+            "words": (loss * weight).sum() / len(rows),
+            "look of words": self._attention.loss(watched, asked),
+        }
 
 
 def _answers(asked: list[Asked]) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ KEYS = {
     "unsafe",
     "safe",
 }
-NO_TASK = -1
+NO_POINT = -1
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Asked:
     answer: list[int]  # with its end; empty for System 1
     stays: bool = False  # System 1 has nothing to do: the chunk is to hold still
     target: bool = False  # the prompt names the subtask's block and bin
+    about: int = NO_POINT  # the point that the question is about
 
 
 def make_speech() -> Speech:
@@ -96,12 +97,15 @@ class Asker:
         if planned[0] < 0 and rng.random() < DONE_SHARE:
             return Asked(self._question("system1", words.ALL_DONE, rng), [], stays=True)
         if planned == subtask and rng.random() < RULE_SHARE:
-            return Asked(self._question("system1", self._rule(row, rng), rng), [], target=True)
-        return Asked(self._question("system1", self._subtask(row, rng), rng), [], target=True)
+            return Asked(
+                self._question("system1", self._rule(row, rng), rng), [], target=True, about=subtask[0]
+            )
+        question = self._question("system1", self._subtask(row, rng), rng)
+        return Asked(question, [], target=True, about=subtask[0])
 
     def speak(self, role: str, row: int, rng: np.random.Generator) -> Asked:
         """A question of System 2, safety or monitor, with the true answer."""
-        data = self._data
+        data, about = self._data, NO_POINT
         if role == "system2":
             planned = tuple(int(one) for one in data["plan"][row])
             answer = words.plan_text(None if planned[0] < 0 else (planned[0], planned[1]))
@@ -113,8 +117,9 @@ class Asker:
             whole = rng.random() < WHOLE_SHARE
             answer = words.OUTCOMES[int((self._whole if whole else data["outcome"])[row])]
             task = self._rule(row, rng) if whole else self._subtask(row, rng)
+            about = NO_POINT if whole else int(data["colour"][row])
             text = monitor_text(task, str(rng.choice(words.MONITOR_QUESTIONS)))
-        return Asked(self._question(role, text, rng), self._speech.answer(answer))
+        return Asked(self._question(role, text, rng), self._speech.answer(answer), about=about)
 
     def _subtask(self, row: int, rng: np.random.Generator) -> str:
         phrasing = int(rng.integers(len(words.SUBTASKS))) if rng.random() < 0.7 else 0

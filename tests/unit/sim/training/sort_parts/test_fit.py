@@ -11,7 +11,7 @@ from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.tokenizer import ACT, END, MONITOR, PLAN, SAFETY
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import load, outcome_of_rule, points_in_world, target_of
-from rosa_sim.training.sort_parts.fit import FromMarks, Losses
+from rosa_sim.training.sort_parts.fit import SHARES, FromMarks, Losses
 from rosa_sim.training.sort_parts.fit_eyes import cells_of, eyes_loss, in_eyes, report, shifted
 from rosa_sim.training.sort_parts.prompts import Asker, class_weights, make_speech
 
@@ -170,6 +170,6 @@ def test_every_part_of_the_loss_falls_when_the_model_trains_on_a_few_looks():
         loss.backward()
         optimiser.step()
         parts.append(dict(losses.parts))
-    assert set(parts[0]) == {"place", "flow", "target", "words"}
+    assert set(parts[0]) == set(SHARES)
     for name in parts[0]:
         assert parts[-1][name] < 0.6 * parts[0][name], name
