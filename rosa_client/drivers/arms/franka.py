@@ -40,6 +40,11 @@ class FrankaArm:
     def __init__(self, spec: RobotSpec, seed: int, fci: Fci | None = None, hand: Hand | None = None) -> None:
         """`fci` and `hand` stand for the library. Raises `ConfigError` for wrong settings, `DriverError` without it."""
         self._settings: FrankaSettings = arm_settings(spec.name, "franka", spec.arm)
+        if self._settings.limit_share < spec.velocity_scale:
+            raise DriverError(
+                f"arm.limit_share: {self._settings.limit_share:g} is less than velocity_scale, {spec.velocity_scale:g}:"
+                " the arm could not follow its setpoints"
+            )
         self._fci = fci or FrankaRs(self._settings)
         if hand is None and self._settings.gripper.kind != NO_GRIPPER:
             hand = FrankaRsHand(self._settings, spec.gripper.max_m)
@@ -51,7 +56,7 @@ class FrankaArm:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="franka", daemon=True)
         self._begun = threading.Event()
-        self._failure: FciError | None = None  # why it could not begin
+        self._failure: Exception | None = None  # why it could not begin
 
     def connect(self, namespace: str) -> None:
         settings, where = self._settings, self._settings.address
@@ -122,17 +127,26 @@ class FrankaArm:
                 self._take(FOLLOW)
             else:
                 self._link.stopped(why_stopped(heard, ""))
-        except FciError as error:
+        except Exception as error:
             self._failure = error
             self._ending.set()
         self._begun.set()
+        try:
+            self._watch()
+        except Exception as error:
+            with self._lock:
+                self._link.stopped(f"the driver's thread ended: {error!r}")
+            raise
+        finally:
+            self._fci.end()
+
+    def _watch(self) -> None:
         while not self._ending.wait(LOOK_EVERY_S):
             if self._connected and self._fci.newest() is None:
                 self._look()
             if self._wanted.is_set():
                 self._wanted.clear()
                 self._recover()
-        self._fci.end()
 
     def _look(self) -> None:
         """The loop does not run: note why, and hear the arm meanwhile."""

@@ -15,8 +15,8 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import JointState
+from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, JointState
 from tf2_msgs.msg import TFMessage
 
 from rosa_client.nodes.qos import LATEST
@@ -201,3 +201,20 @@ def test_a_camera_that_cannot_start_says_which_device_is_missing(tmp_path: Path)
         assert process.returncode == 2
         assert "v4l2: camera front: no device /dev/no_front" in said
         assert "Traceback" not in said
+
+
+def test_each_camera_has_its_own_rate(ear: Ear, tmp_path: Path) -> None:
+    page = yaml.safe_load(Path(PANDA.removeprefix("robot:=")).read_text())
+    page["cameras"]["front"]["rate_hz"], page["cameras"]["wrist"]["rate_hz"] = 20, 5
+    robot = tmp_path / "robot.yaml"
+    robot.write_text(yaml.safe_dump(page))
+    driver = "driver:=tests.system.nodes.quick_driver:QuickCameras"
+    heard = {
+        name: ear.hear(CompressedImage, f"/rates/{name}/image_raw/compressed", qos_profile_sensor_data)
+        for name in ("front", "wrist")
+    }
+    with running("camera_node", "rates", f"robot:={robot}", driver) as node:
+        ear.until(lambda: len(heard["wrist"]) >= 10, "ten pictures of the slower camera")
+        end(node)
+    # Four to one in the robot file; a busy machine takes from the quicker one first.
+    assert 1.5 < len(heard["front"]) / len(heard["wrist"]) < 5.5

@@ -257,6 +257,12 @@ def test_what_keeps_it_from_starting_is_one_line_with_the_setting(
         arm.connect("/fr3")
 
 
+def test_a_share_of_the_limits_below_the_speed_of_the_setpoints_is_refused(fci: ScriptedArm) -> None:
+    spec = replace(SPEC, arm={"address": "arm", "limit_share": 0.3}, velocity_scale=0.4)
+    with pytest.raises(DriverError, match=r"arm\.limit_share: 0\.3 is less than velocity_scale, 0\.4"):
+        FrankaArm(spec, 0, fci, ScriptedHand())
+
+
 def test_control_that_does_not_answer_is_another_programs() -> None:
     """Control serves one program; the library waits for as long as another one has it."""
     fci = ScriptedArm()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,3 +142,12 @@ def test_what_a_task_does_not_have_is_named(
         parse(words)
     assert ended.value.code == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_list_of_faults_may_be_cut_by_its_reader() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` has, once it has its lines
+    command = [sys.executable, "-m", "rosa_sim.demo", "--fault", "list"]
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, "")
