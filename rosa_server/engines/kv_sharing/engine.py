@@ -17,7 +17,18 @@ from rosa_server.engines.kv_sharing import passes
 from rosa_server.engines.kv_sharing.manager import KvManager, State
 from rosa_server.engines.kv_sharing.memory import Memory
 from rosa_server.engines.kv_sharing.passes import Call, Flow, Words
-from rosa_server.engines.kv_sharing.turns import Act, Ask, Cause, Costs, Limits, Prefill, Speak, Turn, Turns
+from rosa_server.engines.kv_sharing.turns import (
+    Act,
+    Ask,
+    Cause,
+    Costs,
+    Counts,
+    Limits,
+    Prefill,
+    Speak,
+    Turn,
+    Turns,
+)
 from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.network import VlaNetwork
 
@@ -137,6 +148,12 @@ class KvSharingEngine:
                 "held_bytes": memory.held,
                 "peak_in_use_bytes": memory.peak,
             }
+
+    def restart_counts(self) -> None:
+        """Count from here on: what a warm-up did is nobody's gain."""
+        with self._changed:
+            self._turns.counts = Counts()
+            self._turns.memory.evictions = self._turns.memory.peak = 0
 
     # -- running ---------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,10 @@ class Questions:
         """See `KvSharingEngine.counts`."""
         return self._engine.counts()
 
+    def restart_counts(self) -> None:
+        """See `KvSharingEngine.restart_counts`."""
+        self._engine.restart_counts()
+
     def close(self) -> None:
         """End the engine. May be called twice."""
         self._engine.close()

@@ -34,7 +34,7 @@ PROMPTS = {
 CAMERAS = {name: m.CameraInfo(96, 96, "rgb8") for name in ("front", "wrist")}
 STATE = {"joint_position": 7, "gripper_width": 1}
 FACTORY = """
-server_cluster: {{{{num_servers: 1}}}}
+server_cluster: {{{{num_servers: 2}}}}
 robot_fleet: [{{{{task: pick, num_robots: 2}}}}]
 pick:
   pipeline: {{{{action_period_ms: 400}}}}

@@ -187,3 +187,8 @@ def test_engine_options_are_checked(weights):
         VlaBackend(str(weights), engine="plain")
     with pytest.raises(ValueError, match="slice_tokens"):
         VlaBackend(str(weights), slice_tokens=0)
+
+
+def test_what_the_warm_up_looked_at_is_not_counted(sharing):
+    sharing.warm_up()
+    assert (sharing.counts()["prefills"], sharing.counts()["prefills_saved"]) == (0, 0)
