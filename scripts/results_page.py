@@ -19,6 +19,7 @@ SLOW = {
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "demo": "2 minutes",
+    "demo_sort_parts": "5 minutes",
     "exact": "2 minutes",
     "faults": "71 minutes, goes on where it was interrupted",
     "fleet": "20 minutes",

@@ -35,6 +35,7 @@ class DemoTask:
     policies: dict[str, Path]  # --policy -> its factory file; the first is the default
     faults: bool  # whether `--fault` knows this cell
     timeout_s: float  # until an episode counts as failed
+    result: str  # its name below benchmarks/results
 
 
 TASKS = {
@@ -51,6 +52,7 @@ TASKS = {
         },
         faults=True,
         timeout_s=60.0,
+        result="demo",
     ),
     SORT_PARTS: DemoTask(
         scene=SORT_PARTS,
@@ -59,6 +61,7 @@ TASKS = {
         policies={"vla": ROOT / "configs" / "sort_parts.yaml"},
         faults=False,
         timeout_s=150.0,
+        result="demo_sort_parts",
     ),
 }
 
@@ -107,7 +110,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--operator", action="store_true", help="alerts wait for you instead of the demo's stand-in"
     )
-    parser.add_argument("--result", action="store_true", help="also write benchmarks/results/demo.json")
+    parser.add_argument("--result", action="store_true", help="also write it to benchmarks/results")
     parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args(words)
     task = TASKS[args.task]

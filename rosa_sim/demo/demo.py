@@ -70,6 +70,7 @@ def main() -> int:
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
     fault_runs: list[FaultRun] = []
+    saved: sharing.Sharing | None = None
     records = Records(folder, say, TASKS[args.task].scene)
     status = 0
     say.line(f"run folder {shown(folder)}; logs in {shown(folder / 'logs')}")
@@ -131,7 +132,9 @@ def main() -> int:
             say.line(f"\n{table(fault_runs)}")
         if args.result:
             results = ROOT / "benchmarks" / "results"
-            written = records.try_to(lambda: report.write_result(results, episodes))
+            more = [saved.plain()] if saved else []
+            name = TASKS[args.task].result
+            written = records.try_to(lambda: report.write_result(results, episodes, name, more))
             say.line(f"result    {shown(written)}" if written else "no result")
     except KeyboardInterrupt:
         say.line("\nstopped by Ctrl-C")

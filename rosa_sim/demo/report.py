@@ -141,8 +141,10 @@ def footer(episodes: Sequence[Episode]) -> str:
     )
 
 
-def write_result(folder: Path, episodes: Sequence[Episode]) -> Path:
-    """The run as a benchmark result, with the aim of issue and README: nine of ten."""
+def write_result(
+    folder: Path, episodes: Sequence[Episode], name: str = "demo", more: Sequence[dict[str, Any]] = ()
+) -> Path:
+    """The run as a benchmark result `NAME.json`, with the aim of issue and README: nine of ten. `more`: rows beside."""
     total = summary(episodes)
     needed = math.ceil(0.9 * len(episodes))
     aim = {
@@ -152,14 +154,14 @@ def write_result(folder: Path, episodes: Sequence[Episode]) -> Path:
     }
     overall = [{key: value for key, value in total.items() if key not in ("rows", "machine")}]
     result = {
-        "name": "demo",
+        "name": name,
         "command": f"make demo ARGS='{' '.join(sys.argv[1:])}'",
         "machine": total["machine"],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows": overall + [_result_row(episode) for episode in episodes],
+        "rows": [*overall, *more, *(_result_row(episode) for episode in episodes)],
         "aims": [aim],
     }
-    path = folder / "demo.json"
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(rounded(result), indent=1, allow_nan=False) + "\n")
     return path
 
