@@ -24,7 +24,7 @@ from rosa_server.models.panda import Look, PandaBackend
 from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
-from rosa_server.models.vla.sharing import Questions
+from rosa_server.models.vla.sharing import Chunk, Questions
 from rosa_server.models.vla.speech import ROLES, VERDICTS, Speech, ask, plan, shares
 
 WEIGHTS_FILE = "panda_vla.safetensors"
@@ -186,8 +186,8 @@ class VlaBackend(PandaBackend[VlaNetwork]):
 
     def _meant(self, role: str, row: int, answer: object, look: Look) -> ModelOutput:
         """What the engine's answer to a row of a batch means to its robot."""
-        if isinstance(answer, Tensor):
-            return self._moved([row], answer[None], look)[0]
+        if isinstance(answer, Chunk):
+            return self._moved([row], answer.actions[None], answer.updates[None], look)[0]
         assert isinstance(answer, Words)
         if role in VERDICTS:
             return ModelOutput(verdict=self._verdict(role, np.array(answer.first)))
@@ -202,13 +202,16 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         return noise.expand(count, -1, -1).to(self._device)
 
     def _act(self, rows: list[int], cache: Cache, look: Look) -> list[ModelOutput]:
-        chunk = self.network.sample(cache, self._noise(len(rows)), self._flow_steps)
-        return self._moved(rows, chunk, look)
+        chunk, updates = self.network.refine(cache, self._noise(len(rows)), self._flow_steps)
+        return self._moved(rows, chunk, updates, look)
 
-    def _moved(self, rows: list[int], chunk: Tensor, look: Look) -> list[ModelOutput]:
+    def _moved(self, rows: list[int], chunk: Tensor, updates: Tensor, look: Look) -> list[ModelOutput]:
         """Chunks `(n, H, A)` as joint positions for these rows of a batch."""
         path = from_network(chunk.cpu().numpy(), look.tool_m[rows])
         joints = inverse_path(path[..., :3], look.q_rad[rows])
         actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
         step_s = np.array([STEP_S], np.float32)
-        return [ModelOutput(arrays={"actions": one, "step_s": step_s}) for one in actions]
+        return [
+            ModelOutput({"actions": one, "step_s": step_s}, updates=steps)
+            for one, steps in zip(actions, updates.cpu().numpy(), strict=True)
+        ]

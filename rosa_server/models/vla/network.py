@@ -182,11 +182,17 @@ class VlaNetwork(nn.Module):
     @torch.inference_mode()
     def sample(self, cache: Cache, noise: Tensor, steps: int = 8) -> Tensor:
         """Chunks `(n, H, A)` from `noise` `(n, H, A)`, by Euler steps."""
-        chunk = noise
+        return self.refine(cache, noise, steps)[0]
+
+    @torch.inference_mode()
+    def refine(self, cache: Cache, noise: Tensor, steps: int = 8) -> tuple[Tensor, Tensor]:
+        """As `sample`; also by how much each Euler step changed the chunks, `(n, steps, H, A)`."""
+        chunk, updates = noise, []
         for number in range(steps):
             time = torch.full((len(chunk),), number / steps, device=chunk.device)
-            chunk = chunk + self.velocity(chunk, time, cache) / steps
-        return chunk
+            updates.append(self.velocity(chunk, time, cache) / steps)
+            chunk = chunk + updates[-1]
+        return chunk, torch.stack(updates, dim=1)
 
 
 def _with(old: Tensor, new: Tensor, slots: Tensor, in_place: bool) -> Tensor:

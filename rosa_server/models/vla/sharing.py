@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from hashlib import blake2b
 
+import torch
 from torch import Tensor
 
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
@@ -13,6 +15,7 @@ from rosa_server.engines.kv_sharing.passes import Call, Grammar
 from rosa_server.engines.kv_sharing.turns import Limits
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda import Look
+from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import LONGEST_PROMPT, VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import END
@@ -36,6 +39,21 @@ def observation_name(one: ModelInput) -> str:
     return f"{one.observation} {digest.hexdigest()}"
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """An answer of the action expert."""
+
+    actions: Tensor  # (H, A)
+    updates: Tensor  # (flow steps, H, A): by how much each step of the flow changed each action
+
+
+def refined(network: VlaNetwork, cache: Cache, calls: Sequence[Call]) -> list[Chunk]:
+    """The flow of calls that all have as many steps."""
+    noise = torch.cat([call.noise for call in calls if call.noise is not None])
+    chunks, updates = network.refine(cache, noise, calls[0].steps)
+    return [Chunk(*one) for one in zip(chunks, updates, strict=True)]
+
+
 class Questions:
     """Asks a running engine for the answers of requests."""
 
@@ -46,9 +64,8 @@ class Questions:
         self._network, self._speech, self._steps = network, speech, flow_steps
         self._longest = max(len(speech.answer(plan)) for plan in speech.plans)
         limits = Limits(slice_tokens=slice_tokens)
-        self._engine = KvSharingEngine(
-            network, END, memory_mb, limits, longest_prompt=LONGEST_PROMPT, longest_answer=self._longest
-        )
+        lengths = {"longest_prompt": LONGEST_PROMPT, "longest_answer": self._longest}
+        self._engine = KvSharingEngine(network, END, memory_mb, limits, flow=refined, **lengths)
         self._grammars: dict[str, Grammar] = {role: self._verdicts(role) for role in VERDICTS}
         self._engine.start()
 
@@ -60,7 +77,7 @@ class Questions:
         questions: Sequence[Sequence[int]],
         noise: Tensor,
     ) -> list[object]:
-        """Of each input a chunk `(H, A)` (`system1`) or `Words`. `noise` `(1, H, A)`.
+        """Of each input a `Chunk` (`system1`) or `Words`. `noise` `(1, H, A)`.
 
         Raises `TimeoutError` where an answer does not come by an input's deadline.
         """

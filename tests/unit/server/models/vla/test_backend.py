@@ -163,6 +163,8 @@ def test_the_sharing_engine_answers_as_isolated_execution(backend, sharing):
         assert (alone.verdict, alone.text) == (together.verdict, together.text)
         if one.component == "system1":
             np.testing.assert_allclose(alone.arrays["actions"], together.arrays["actions"], atol=1e-3)
+            assert together.updates.shape == (8, 16, 4)  # for horizon policies
+            np.testing.assert_allclose(alone.updates, together.updates, atol=1e-4)
     counts = sharing.counts()
     assert (counts["prefills"], counts["prefills_saved"]) == (3, 9)
 
