@@ -7,6 +7,8 @@ one process, in its order, with its fixtures. The lanes:
 - *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds. On a
   small machine one file at a time, beside the robots, and two when no robots are left.
 - *beside*: what only computes, at low priority: it takes what the others leave.
+- *no nodes*: files that look at the shared memory of all ROS nodes of the machine. They come when robots and servers
+  are done, beside what computes.
 - *alone*: files that measure tenths of a second or look at the whole machine. They come last, when nothing else runs.
 
 Without pytest-xdist (`pytest tests/...`) all run one after the other.
@@ -27,6 +29,7 @@ class Lane(Enum):
     ROBOTS = "robots"
     SERVERS = "servers"
     BESIDE = "beside"
+    NO_NODES = "no nodes"
     ALONE = "alone"
 
 
@@ -44,6 +47,7 @@ LANES = {
     "tests/system/bringup/test_names.py": Lane.SERVERS,
     "tests/system/bringup/test_supervisor.py": Lane.SERVERS,
     "tests/system/calibrate/": Lane.SERVERS,
+    "tests/system/engines/": Lane.SERVERS,
     "tests/system/examples/": Lane.SERVERS,
     "tests/system/keys/": Lane.SERVERS,
     "tests/system/nodes/": Lane.SERVERS,
@@ -55,7 +59,7 @@ LANES = {
     "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds the memory of a server that is flooded
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
-    "tests/system/cell/test_interrupt.py": Lane.ALONE,  # looks at all shared memory of the machine
+    "tests/system/cell/test_interrupt.py": Lane.NO_NODES,
 }
 
 
@@ -208,6 +212,8 @@ class Lanes:
 
     def _next_file(self, node: Node) -> str | None:
         lanes = [*self._takes(self._work[node].role)]
+        if self._waits_for_alone(node) and self._nodes_are_done(node):
+            lanes.insert(0, Lane.NO_NODES)
         if self._waits_for_alone(node) and self._is_last(node):
             lanes.append(Lane.ALONE)
         return next((file for lane in lanes for file in self._files if lane_of(file) is lane), None)
@@ -223,9 +229,17 @@ class Lanes:
         return [node for node in self._work if not node.shutting_down]
 
     def _waits_for_alone(self, node: Node) -> bool:
-        """The first process takes what runs alone."""
+        """The first process takes what runs alone, or without nodes."""
         first = next((one for one in self._staying() if self._work[one].role is Lane.ROBOTS), None)
-        return node is first and any(lane_of(file) is Lane.ALONE for file in self._files)
+        return node is first and any(lane_of(file) in (Lane.ALONE, Lane.NO_NODES) for file in self._files)
+
+    def _nodes_are_done(self, node: Node) -> bool:
+        """No robot and no server is left, here or at work elsewhere."""
+        others = [work for other, work in self._work.items() if other is not node]
+        at_work = (self.collection[index] for work in others for index in (*work.queue, *work.sent))
+        return all(lane_of(test) is Lane.BESIDE for test in at_work) and not any(
+            lane_of(file) in (Lane.ROBOTS, Lane.SERVERS) for file in self._files
+        )
 
     def _is_last(self, node: Node) -> bool:
         """Everybody else has done everything."""

@@ -18,7 +18,8 @@ SERVERS = [f"tests/system/schedule/test_schedule.py::{name}" for name in "abc"]
 BESIDE = [f"tests/unit/contract/test_codec.py::{name}" for name in "abcd"]
 BESIDE_TOO = [f"tests/unit/sim/test_expert.py::{name}" for name in "ab"]
 ALONE = [f"tests/system/arm_safety/test_arm_safety.py::{name}" for name in "abc"]
-ALL = [*ALONE, *SERVERS, *ROBOTS, *ROBOTS_TOO, *BESIDE, *BESIDE_TOO]
+NO_NODES = [f"tests/system/cell/test_interrupt.py::{name}" for name in "abc"]
+ALL = [*ALONE, *NO_NODES, *SERVERS, *ROBOTS, *ROBOTS_TOO, *BESIDE, *BESIDE_TOO]
 
 
 class Process:
@@ -95,13 +96,24 @@ def test_files_keep_to_their_lanes_and_nothing_runs_beside_what_runs_alone(count
     for role, tests in zip(roles(count), done, strict=True):
         lanes = {lane_of(test) for test, _ in tests}
         if role is not Lane.ROBOTS:
-            assert not lanes & {Lane.ROBOTS, Lane.ALONE}
+            assert not lanes & {Lane.ROBOTS, Lane.NO_NODES, Lane.ALONE}
         if count > 2 and role is not Lane.ROBOTS:
             assert lanes <= {role}
         for test, others in tests:
             if lane_of(test) is Lane.ALONE:
                 assert others == []
+            if lane_of(test) is Lane.NO_NODES:
+                assert {lane_of(other) for other in others} <= {Lane.BESIDE}
     assert done[0][-1][0] in ALONE, "and it comes last"
+
+
+def test_what_must_meet_no_node_does_not_wait_for_what_computes() -> None:
+    processes = [Process(number) for number in range(3)]
+    done = run(
+        begun(processes, [*ALL, *(f"{BESIDE[0]}_{number}" for number in range(40))]), processes, slow=2
+    )
+    beside = [others for test, others in done[0] if lane_of(test) is Lane.NO_NODES]
+    assert len(beside) == len(NO_NODES) and all(beside)
 
 
 def test_two_cores_have_one_process_for_each_lane() -> None:
