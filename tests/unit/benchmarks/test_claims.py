@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -11,20 +10,17 @@ import pytest
 
 from rosa_sim.fleet.systems import fleet_of, without_limits
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 PUBLISHED, TODAY = "rosa_published", "rosa"
 
 
 @pytest.fixture
-def claims(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("paper.claims")
+def claims(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("paper.claims")
 
 
 @pytest.fixture
-def execution(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("paper.executed")
+def execution(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("paper.executed")
 
 
 def row(raw_hz: float, qualified_hz: float) -> dict[str, Any]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+@pytest.fixture
+def judge(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("closing.judge")
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("closing.judge")
-
-
-@pytest.fixture
-def agreement(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("closing.agreement")
+def agreement(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("closing.agreement")
 
 
 def rows(**per_hour: float) -> list[dict[str, Any]]:
@@ -64,9 +60,10 @@ def test_means_come_with_their_standard_error(agreement: ModuleType) -> None:
     assert (mean, error) == (2.5, pytest.approx((5 / 3) ** 0.5 / 2))
 
 
-def test_what_was_measured_is_not_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    trials = importlib.import_module("closing.trials")
+def test_what_was_measured_is_not_measured_again(
+    benchmark: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trials = benchmark("closing.trials")
     monkeypatch.setattr(trials, "CACHE", tmp_path)
     made: list[int] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,9 +67,8 @@ def test_every_figure_is_drawn_and_shown() -> None:
 
 
 @pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("gpus")
+def gpus(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("gpus")
 
 
 @pytest.mark.parametrize("enough", [4, 5, 16, 17, 128])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -44,10 +44,9 @@ def test_the_defaults_are_measured_and_no_miss_is_hidden_behind_another_row(benc
 
 
 def test_a_rate_that_the_paper_does_not_publish_says_how_it_was_inferred(
-    monkeypatch: pytest.MonkeyPatch,
+    benchmark: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    predictions = importlib.import_module("paper.predictions")
+    predictions = benchmark("paper.predictions")
     monkeypatch.setattr(predictions, "P4_HZ", {8: 23.9, 16: predictions.P4_HZ[16]})
     monkeypatch.setattr(predictions, "OTHER_HZ", {})
     published, inferred = predictions.rate_rows()
