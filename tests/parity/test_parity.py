@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
 from tests.parity import trace
-
-TOLERANCE_S = 0.05  # of every time; the trace keeps its events apart, so that no order depends on it
-KEPT_APART_S = 0.025
+from tests.parity.trace import KEPT_APART_S, TOLERANCE_S
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +17,7 @@ def simulated() -> trace.Record:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> trace.Record:
-    """Played again when the machine itself stood still for longer than the trace keeps its events apart."""
-    for _ in range(4):
-        record, stalled_s = trace.live(Path(tmp_path_factory.mktemp("live")))
-        if stalled_s < KEPT_APART_S:
-            break
-    return record
+    return trace.undisturbed(trace.live, tmp_path_factory)
 
 
 def by_robot(rows: list[tuple[object, ...]], robot: str) -> list[tuple[object, ...]]:

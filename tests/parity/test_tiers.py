@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.parity import trace
-from tests.parity.test_parity import KEPT_APART_S, TOLERANCE_S
+from tests.parity.trace import TOLERANCE_S
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +15,7 @@ def simulated() -> trace.Record:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> trace.Record:
-    """Played again when the machine itself stood still for longer than the trace keeps its events apart."""
-    for _ in range(4):
-        record, stalled_s = trace.live_tiers(Path(tmp_path_factory.mktemp("tiers")))
-        if stalled_s < KEPT_APART_S:
-            break
-    return record
+    return trace.undisturbed(trace.live_tiers, tmp_path_factory)
 
 
 def runs(record: trace.Record) -> dict[str, list[tuple[str, int]]]:
