@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import cv2
-import numpy as np
 import psutil
 import pytest
 import rclpy
@@ -25,6 +23,7 @@ from rosa_client.bringup.supervisor import BringupError
 from rosa_client.recording.bag import read
 from rosa_sim.ports import free_port
 from tests.system.operator.place import LATEST, ROOT, Floor, begin
+from tests.system.replayed import robot_file
 
 FIRST, SECOND = "panda0", "panda1"
 PANDA = Robot(
@@ -141,11 +140,9 @@ class Running:
         self._log = folder / "log"
         self.bags = [folder / f"run_{name}.mcap" for name in (FIRST, SECOND)]
         (folder / "factory.yaml").write_text(FACTORY.format(endpoint=endpoint))
-        for camera in ("front", "wrist"):
-            (folder / camera).mkdir()
-            cv2.imwrite(str(folder / camera / "0.png"), np.full((96, 96, 3), 90, np.uint8))
         values = {
             "config": folder / "factory.yaml",
+            "robot": robot_file(folder),
             "gateway": endpoint,
             "driver": "replay",
             "source": folder,

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
 import rclpy
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
@@ -28,6 +26,7 @@ from visualization_msgs.srv import GetInteractiveMarkers
 from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import Cell, Robot, panel, robots_of
 from rosa_sim.ports import free_port
+from tests.system.replayed import robot_file
 
 ROOT = Path(__file__).parents[3]
 ASK_AGAIN_S = 5.0
@@ -62,12 +61,9 @@ def place(folder: Path) -> Iterator[Bringup]:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     factory = folder / "factory.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))
-    for camera in ("front", "wrist"):
-        (folder / camera).mkdir()
-        cv2.imwrite(str(folder / camera / "0.png"), np.full((96, 96, 3), 90, np.uint8))
     robot = Robot(
         config=str(factory),
-        robot=str(ROOT / "configs" / "robots" / "panda.yaml"),
+        robot=str(robot_file(folder)),
         gateway=endpoint,
         driver="replay",
         source=str(folder),

@@ -11,15 +11,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
-import yaml
 
 from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import Cell, Robot, robots_of
 from rosa_sim.ports import free_port
 from tests.system.examples.test_examples import code_of
+from tests.system.replayed import robot_file
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -56,14 +54,9 @@ def robots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bringup]:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     factory = folder / "factory.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))
-    for camera in ("front", "wrist"):
-        (folder / camera).mkdir()
-        cv2.imwrite(str(folder / camera / "0.png"), np.full((96, 96, 3), 90, np.uint8))
     (folder / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
-    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda.yaml").read_text())
-    spec |= {"arm_driver": "my_arm:MyArm", "camera_driver": "replay"}
-    (folder / "robot.yaml").write_text(yaml.safe_dump(spec))
-    given = Robot(config=str(factory), robot=str(folder / "robot.yaml"), gateway=endpoint, source=str(folder))
+    robot = robot_file(folder, arm_driver="my_arm:MyArm", camera_driver="replay")
+    given = Robot(config=str(factory), robot=str(robot), gateway=endpoint, source=str(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
         bringup = Bringup(
