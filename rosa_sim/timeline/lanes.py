@@ -10,7 +10,10 @@ from typing import Any
 from rosa_client.recording.bag import Recorded
 from rosa_contract.fallbacks import FALLBACK_NAMES, FallbackAction
 
-TOPICS = ("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault")
+TOPICS = (
+    *("calls", "decisions", "robot_status", "arm_status", "operator_alert", "operator_audit", "fault"),
+    "world_state",  # of a simulated cell
+)
 ANOTHER_SCENE_S = 3.0  # within this time an arm node has noticed that its simulated arm stands elsewhere
 SILENT_S = 0.6  # an older status says nothing about now; it comes at 10 Hz or more
 SILENT = "silent"
@@ -229,14 +232,11 @@ def _audit(entry: Recorded) -> Mark:
 def _between_tasks(worlds: list[Recorded], status: list[Recorded], end_s: float) -> list[Span]:
     """When another scene was laid out in the simulator while the robot had no task."""
     tasks = _on(((e.time_s, e.message.task) for e in status), end_s)
+    starts = [before.time_s for before, e in pairwise(worlds) if e.message.seed != before.message.seed]
     found = []
-    for before, entry in pairwise(worlds):
-        if entry.message.seed == before.message.seed:
-            continue
-        start_s = before.time_s
-        next_s = min((task.start_s for task in tasks if task.end_s > start_s), default=end_s)
-        if next_s > start_s:
-            found.append(Span(start_s, min(next_s, start_s + ANOTHER_SCENE_S), "another scene"))
+    for start_s in starts:
+        task_s = min((task.start_s for task in tasks if task.end_s > start_s), default=end_s)
+        found.append(Span(start_s, min(task_s, start_s + ANOTHER_SCENE_S), "another scene"))
     return found
 
 

@@ -27,7 +27,7 @@ from std_msgs.msg import String
 from rosa_client.recording.bag import BagError, BagWriter, Recorded, read
 from rosa_sim.timeline import write
 from rosa_sim.timeline.__main__ import newest
-from rosa_sim.timeline.lanes import CallBar, Mark, Robot, Span, robots
+from rosa_sim.timeline.lanes import TOPICS, CallBar, Mark, Robot, Span, robots
 from rosa_sim.timeline.rows import MOST_LEVELS, Row, labels, levels, rows, title
 
 T0 = 1_700_000_000.0
@@ -356,16 +356,22 @@ def story_of_a_killed_server() -> list[Said]:
 @pytest.mark.parametrize(
     ("fault_s", "marks"),
     [
-        (1.3, ["another scene"]),  # the driver finds its controller stopped
-        (0.9, ["arm: controller arm is inactive"]),  # before the reset
-        (2.1, ["arm: controller arm is inactive"]),  # in the task after it
+        (0.9, ["arm: controller arm is inactive"]),  # before any reset
+        (2.1, ["arm: controller arm is inactive"]),  # in the task
+        (3.1, ["arm: controller arm is inactive"]),  # after it, before the reset
+        (3.5, ["another scene"]),  # the driver finds its controller stopped
+        (4.1, ["arm: controller arm is inactive"]),  # in the task after it
     ],
 )
 def test_a_new_scene_between_two_tasks_is_no_fault_of_the_arm(fault_s: float, marks: list[str]) -> None:
     robot = only(
         [
-            *status((0, "idle"), (2, "executing"), until_s=4),
-            *((at_s, "/panda/world_state", WorldState(seed=7 + (at_s > 1))) for at_s in (0.8, 1.0, 1.2, 1.4)),
+            *status((0, "idle"), (2, "executing"), (3, "idle"), (4, "executing"), until_s=5),
+            *(
+                (0.2 * tick, "/panda/world_state", WorldState(seed=7 + (tick > 16)))
+                for tick in range(1, 25)
+                if "world_state" in TOPICS
+            ),
             (0.5, "/panda/arm_status", ArmStatus()),
             (fault_s, "/panda/arm_status", ArmStatus(fault="controller arm is inactive")),
             (fault_s + 0.2, "/panda/arm_status", ArmStatus()),
