@@ -1,10 +1,11 @@
 """Success of the shipped policy against its mean execution horizon: static, and chosen for each chunk (Kairos 3.1).
 
-    python benchmarks/horizon.py [--pieces 32] [--jobs 2]      (about 5 minutes on two cores)
+    python benchmarks/horizon.py [still] [bumped] [--pieces 32] [--jobs 2]      (about 5 minutes each on two cores)
 
-Pick-and-place on the simulated Panda, unseen seeds, the same for every point. Static points play a fixed number of
-steps of each chunk of 16; dynamic ones the threshold policy with H_min = 2, the smallest static horizon. A round is one
-inference. Writes benchmarks/results/horizon.json and .png.
+Pick-and-place on the simulated Panda, unseen seeds, the same for every point of a scene: `still`, and `bumped`, where
+the cube moves by 6 cm once, while the arm is on its way to it. Static points play a fixed number of steps of each chunk
+of 16; dynamic ones the threshold policy with H_min = 2, the smallest static horizon. A round is one inference. A scene
+that is not measured keeps its rows. Writes benchmarks/results/horizon.json and .png.
 """
 
 from __future__ import annotations
@@ -41,26 +42,28 @@ SPECS = [
     *(Horizon(STATIC, steps=steps) for steps in STATIC_STEPS),
     *(Horizon(THRESHOLD, t=t, min=LEAST) for t in THRESHOLDS),
 ]
+BUMPED_M = {"still": 0.0, "bumped": 0.06}
 Row = dict[str, Any]
 
 
-def measure(job: tuple[Horizon, Sequence[int]]) -> list[Piece]:
+def measure(job: tuple[Horizon, float, Sequence[int]]) -> list[Piece]:
     """One point on a few seeds, in a process of its own."""
-    spec, seeds = job
+    spec, bumped_m, seeds = job
     policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
     policy.load()
     try:
-        return pieces(spec, seeds, policy, renderer)
+        return pieces(spec, seeds, policy, renderer, bumped_m)
     finally:
         renderer.close()
 
 
-def row_of(spec: Horizon, found: Sequence[Piece]) -> Row:
+def row_of(scene: str, spec: Horizon, found: Sequence[Piece]) -> Row:
     """One point. Rounds and times are those of successful pieces; the mean horizon is over all rounds of these."""
     good = [piece for piece in found if done(piece)]
     steps = [horizon for piece in good for horizon in piece.horizons]
     low, high = wilson(len(good), len(found))
     return {
+        "scene": scene,
         "policy": spec.policy,
         "setting": spec.steps if spec.policy == STATIC else spec.t,
         "pieces": len(found),
@@ -84,67 +87,63 @@ def static_at(rows: Sequence[Row], horizon: float) -> float:
     return float(np.interp(horizon, *zip(*points, strict=True)))
 
 
-def aims_of(rows: Sequence[Row]) -> list[Row]:
+def aims_of(scene: str, rows: Sequence[Row]) -> list[Row]:
     """Kairos's claim, the dynamic curve lies above the static one; and fewer inferences at equal success."""
     dynamic = [row for row in rows if row["policy"] == THRESHOLD]
     gains = [row["success"] - static_at(rows, row["mean_horizon"]) for row in dynamic]
-    above = {row["setting"]: round(gain, 3) for row, gain in zip(dynamic, gains, strict=True)}
-    best = max(row["success"] for row in rows)
-    within = best - 0.02
-    fixed, free = (at_equal_success(rows, kind, within) for kind in (STATIC, THRESHOLD))
-    shown = "none" if free is None or fixed is None else [free["mean_horizon"], fixed["mean_horizon"]]
-    fewer = "none" if free is None or fixed is None else [free["inferences"], fixed["inferences"]]
-    longer = free is not None and fixed is not None and free["mean_horizon"] > fixed["mean_horizon"]
-    spared = free is not None and fixed is not None and free["inferences"] < fixed["inferences"]
+    above = {f"{row['setting']:g}": round(gain, 3) for row, gain in zip(dynamic, gains, strict=True)}
+    least = max(row["success"] for row in rows) - 0.02
+    fixed, free = (at_equal_success(rows, kind, least) for kind in (STATIC, THRESHOLD))
+    both = free is not None and fixed is not None
     return [
         {
-            "aim": "at every threshold the success is above the static curve's at the same mean horizon (t -> gain)",
+            "aim": f"{scene} scene: every threshold succeeds more often than static at its mean horizon (gain by t)",
             "value": above,
             "holds": all(gain > 0 for gain in gains),
         },
         {
-            "aim": "within 2 points of the best success the dynamic horizon is longer than the best static one (steps)",
-            "value": shown,
-            "holds": longer,
+            "aim": f"{scene} scene: within 2 points of the best success the longest horizon is dynamic (it, static)",
+            "value": [row["mean_horizon"] if row else 0 for row in (free, fixed)],
+            "holds": bool(both and free["mean_horizon"] > fixed["mean_horizon"]),
         },
         {
-            "aim": "and needs fewer inferences per task (dynamic, static)",
-            "value": fewer,
-            "holds": spared,
+            "aim": f"{scene} scene: and it needs the fewest inferences per task (dynamic, static)",
+            "value": [row["inferences"] if row else 0 for row in (free, fixed)],
+            "holds": bool(both and free["inferences"] < fixed["inferences"]),
         },
     ]
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Success with its interval against the mean horizon, and against inferences per task."""
+    """Success with its interval against the mean horizon, by scene; each point with its steps, or its t."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)
-    for axis, key, label in zip(
-        axes,
-        ("mean_horizon", "inferences"),
-        ("mean execution horizon (steps of 50 ms)", "inferences per finished task"),
-        strict=True,
-    ):
+    scenes = list(dict.fromkeys(row["scene"] for row in rows))
+    figure, axes = plt.subplots(1, len(scenes), figsize=(5 * len(scenes), 3.8), sharey=True, squeeze=False)
+    for axis, scene in zip(axes[0], scenes, strict=True):
         for kind, colour in ((STATIC, "tab:gray"), (THRESHOLD, "tab:blue")):
-            points = sorted((row[key], row) for row in rows if row["policy"] == kind and row["success"])
-            x = [at for at, _ in points]
+            here = [row for row in rows if (row["scene"], row["policy"]) == (scene, kind)]
+            points = sorted(
+                ((row["mean_horizon"], row) for row in here if row["success"]), key=lambda one: one[0]
+            )
             y = np.array([row["success"] for _, row in points])
             ends = np.array([row["success_95"] for _, row in points])
-            name = "static" if kind == STATIC else f"threshold, H_min = {LEAST}"
+            name = "static (steps)" if kind == STATIC else f"threshold (t), H_min = {LEAST}"
+            bars = [y - ends[:, 0], ends[:, 1] - y]
             axis.errorbar(
-                x, y, yerr=[y - ends[:, 0], ends[:, 1] - y], color=colour, marker="o", capsize=2, label=name
+                [at for at, _ in points], y, yerr=bars, color=colour, marker="o", capsize=2, label=name
             )
             for at, row in points:
-                text = f"{row['setting']:g}"
-                axis.annotate(text, (at, row["success"]), (2, 4), textcoords="offset points", fontsize=7)
-        axis.set_xlabel(label)
+                place = (at, row["success"])
+                axis.annotate(f"{row['setting']:g}", place, (2, 4), textcoords="offset points", fontsize=7)
+        axis.set_title(scene)
+        axis.set_xlabel("mean execution horizon (steps of 50 ms)")
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("success, Wilson's 95 % interval")
-    axes[0].legend(loc="lower left")
+    axes[0][0].set_ylabel("success, Wilson's 95 % interval")
+    axes[0][0].legend(loc="lower left")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 
@@ -153,19 +152,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("scenes", nargs="*", help=f"which scenes (default all): {', '.join(BUMPED_M)}")
     parser.add_argument("--pieces", type=int, default=32, help="seeds per point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     arguments = parser.parse_args()
+    scenes = arguments.scenes or list(BUMPED_M)
+    if unknown := set(scenes) - set(BUMPED_M):
+        parser.error(f"no scene {', '.join(sorted(unknown))}; there are {', '.join(BUMPED_M)}")
     seeds = range(FIRST_SEED, FIRST_SEED + arguments.pieces)
-    parts = [seeds[first : first + AT_ONCE] for first in range(0, len(seeds), AT_ONCE)]
-    rows = []
+    path = RESULT.with_suffix(".json")
+    before: list[Row] = json.loads(path.read_text())["rows"] if path.exists() else []
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
-        jobs = [(spec, part) for spec in SPECS for part in parts]
-        answers = pool.imap(measure, jobs)
-        for spec in SPECS:
-            rows.append(row_of(spec, [piece for _ in parts for piece in next(answers)]))
-            print(json.dumps(rows[-1]), flush=True)
-    aims = aims_of(rows)
+        for scene in scenes:
+            found: list[list[Piece]] = [[] for _ in SPECS]
+            # Some seeds of every point at a time: what is there when a run is interrupted is a whole curve.
+            for first in range(0, len(seeds), AT_ONCE):
+                part = seeds[first : first + AT_ONCE]
+                jobs = [(spec, BUMPED_M[scene], part) for spec in SPECS]
+                for all_of_it, more in zip(found, pool.imap(measure, jobs), strict=True):
+                    all_of_it += more
+                rows = [row_of(scene, spec, one) for spec, one in zip(SPECS, found, strict=True)]
+                before = [row for row in before if row["scene"] != scene] + rows
+                write(sorted(before, key=lambda row: list(BUMPED_M).index(row["scene"])), path)
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    """Print the table and its aims, and write both with the plot."""
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    measured = list(dict.fromkeys(row["scene"] for row in rows))
+    aims = [
+        aim for scene in measured for aim in aims_of(scene, [row for row in rows if row["scene"] == scene])
+    ]
     for aim in aims:
         print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
     result = {
@@ -176,14 +194,15 @@ def main() -> None:
         "aims": aims,
         "notes": [
             "The shipped flow policy picks and places on the simulated Panda; the same unseen seeds at every point."
-            " Each round: look, hold for 100 ms of inference, play the horizon. `setting`: the static policy's"
-            f" steps, or t of the threshold policy (Kairos 3.1, H_min = {LEAST}). Wilson's 95 % interval of success;"
-            " `mean_horizon`, `inferences` and `task_s` are those of the pieces that ended well."
+            " Each round: look, hold for 100 ms of inference, play the horizon. In the bumped scene the cube moves by"
+            " 6 cm once, while the arm is on its way to it. `setting`: the static policy's steps, or t of the threshold"
+            f" policy (Kairos 3.1, H_min = {LEAST}). Wilson's 95 % interval of success; `mean_horizon`, `inferences`"
+            " and `task_s` are those of the pieces that ended well."
         ],
         "rows": rows,
     }
-    RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    plot(rows, RESULT.with_suffix(".png"))
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    plot(rows, path.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rosa_sim.cell.arm import ArmInCell
 from rosa_sim.cell.hardware import PICK_PLACE, cell
@@ -53,6 +53,15 @@ class World(ArmInCell):
         margin = c["lost_margin"]
         on_mat = c["x"][0] - margin < x < c["x"][1] + margin and c["y"][0] - margin < y < c["y"][1] + margin
         return bool(z < -0.02 or (not on_mat and not self.cube_in_bin))
+
+    def push_cube(self, by_m: ArrayLike) -> None:
+        """Something bumps into the cube: it moves by `(2,)` m, or the other way where it would leave the mat."""
+        mat, by = cell()["mat"], np.asarray(by_m, dtype=np.float64)
+        here = self.cube_position[:2]
+        for axis, name in enumerate("xy"):
+            if not mat[name][0] < here[axis] + by[axis] < mat[name][1]:
+                by[axis] = -by[axis]
+        self.data.qpos[self._cube_at : self._cube_at + 2] = here + by
 
     def outcome(self) -> Outcome:
         """done: the cube rests in the bin and the gripper has let go and moved away.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
 
 from rosa_contract.horizon import Horizon
 from rosa_server.models.flow_policy import FlowPolicyBackend
@@ -13,6 +16,9 @@ from rosa_sim.cell.rollout import INFERENCE_S, STEP_S, SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
 from rosa_sim.training.evaluate import look
+
+BUMPS_S = (0.3, 1.8)  # of motion: while the arm is on its way to the cube
+ON_THE_MAT_M, OPEN_M = 0.035, 0.06
 
 
 @dataclass
@@ -33,14 +39,36 @@ class Piece:
         return self.motion_s + len(self.horizons) * INFERENCE_S
 
 
+class Bump:
+    """Moves the cube once, while the arm is on its way to it: at a time and in a direction that the seed says."""
+
+    def __init__(self, seed: int, far_m: float) -> None:
+        rng = np.random.default_rng(seed)
+        angle = rng.uniform(0, 2 * np.pi)
+        self._by_m = far_m * np.array([np.cos(angle), np.sin(angle)])
+        self._at_s = rng.uniform(*BUMPS_S) if far_m else inf
+
+    def touch(self, world: World, motion_s: float) -> None:
+        """Move the cube if it is time and it is not held."""
+        if motion_s >= self._at_s:
+            self._at_s = inf
+            if world.cube_position[2] < ON_THE_MAT_M and world.gripper_width > OPEN_M:
+                world.push_cube(self._by_m)
+
+
 def pieces(
-    spec: Horizon, seeds: Sequence[int], policy: FlowPolicyBackend, renderer: SceneRenderer
+    spec: Horizon,
+    seeds: Sequence[int],
+    policy: FlowPolicyBackend,
+    renderer: SceneRenderer,
+    bumped_m: float = 0.0,
 ) -> list[Piece]:
     """One piece per seed, round by round, so that the policy answers all of them in one batch.
 
     Each round: look, infer while the arm holds, play as many steps as `spec` chooses. A piece that takes longer than
-    `GIVEN_UP_S` of motion has failed. At most `policy.max_batch` seeds.
+    `GIVEN_UP_S` of motion has failed. With `bumped_m` the cube moves so far, once. At most `policy.max_batch` seeds.
     """
+    bumps = [Bump(seed, bumped_m) for seed in seeds]
     found = [Piece(seed) for seed in seeds]
     worlds = [World(seed) for seed in seeds]
     arms = [SynchronousArm(world) for world in worlds]
@@ -50,8 +78,11 @@ def pieces(
         seen = [look(worlds[number], renderer) for number in open_now]
         for number, answer in zip(open_now, policy.infer(seen), strict=True):
             piece = found[number]
+            begun_s = piece.motion_s
             piece.horizons.append(choose(spec, answer).steps)
-            arms[number].play(answer.arrays["actions"], piece.horizons[-1])
+            for step in range(piece.horizons[-1]):
+                bumps[number].touch(worlds[number], begun_s + step * STEP_S)
+                arms[number].play(answer.arrays["actions"][step : step + 1])
             arms[number].wait()
             piece.outcome = worlds[number].outcome()
             if piece.outcome == ONGOING and piece.motion_s >= GIVEN_UP_S:

@@ -148,7 +148,9 @@ class LiveFleet:
             if isinstance(send, Ask):
                 seat.link.ask(send.component, now_s)
             elif (seat.robot.name, send.request_id) not in self._drop:
-                request = Request(send.request_id, send.component, send.budget_ms, send.prompt)
+                request = Request(
+                    send.request_id, send.component, send.budget_ms, send.prompt, overlap=send.overlap
+                )
                 seat.link.send(request, now_s)
                 self.messages += 1
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from rosa_contract import codec
 from rosa_contract import messages as m
+from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
+from rosa_contract.overlap import Overlap
 
 Frames = list[bytes]
 ODD: tuple[Any, ...] = (
@@ -44,7 +46,7 @@ ODD: tuple[Any, ...] = (
     {str(n): n for n in range(100)},
 )
 FRONT = EncodedImage("rgb8", 8, 8, bytes(8 * 8 * 3))
-KEYS = ("v", "t", "i", "c", "b", "p", "s", "m", "h", "r", "k", "y", "z", "#", "")
+KEYS = ("v", "t", "i", "c", "b", "p", "s", "m", "h", "r", "k", "y", "z", "f", "#", "")
 
 
 def hello(robot: str) -> Frames:
@@ -54,7 +56,16 @@ def hello(robot: str) -> Frames:
 
 def request(number: int, chance: random.Random) -> Frames:
     state = {"joint_position": np.zeros(7, np.float32)}
-    call = m.Request(number, "system1", chance.choice((0.0, 5.0, 300.0)), "", state, {"front": FRONT})
+    call = m.Request(
+        number,
+        "system1",
+        chance.choice((0.0, 5.0, 300.0)),
+        "",
+        state,
+        {"front": FRONT},
+        horizon=chance.choice((None, Horizon("static", steps=8), Horizon("threshold", t=0.4, min=2))),
+        overlap=chance.choice((None, Overlap(np.zeros((3, 8), np.float32), 2, 0.05))),
+    )
     return [bytes(frame) for frame in codec.encode(call)]
 
 
