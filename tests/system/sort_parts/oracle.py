@@ -39,6 +39,8 @@ class Oracle:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._newest: WorldState | None = None
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def load(self) -> None:
         rclpy.init(args=[])
@@ -50,12 +52,21 @@ class Oracle:
         until_s = time.monotonic() + LONGEST_S
         while self._newest is None and time.monotonic() < until_s:
             executor.spin_once(timeout_sec=0.1)
-        threading.Thread(target=executor.spin, daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, args=(executor,), daemon=True)
+        self._thread.start()
+
+    def _listen(self, executor: SingleThreadedExecutor) -> None:
+        while not self._closing.is_set():
+            executor.spin_once(timeout_sec=0.1)
 
     def warm_up(self) -> None:
         pass
 
     def close(self) -> None:
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
         rclpy.try_shutdown()
 
     def _on_world(self, message: WorldState) -> None:
