@@ -1,7 +1,7 @@
 """The search of everything that can happen (`rosa_sim/explore`): it ends, it is clean, and it sees a broken core.
 
-Here are the three smallest cells, completely, and for the rows of the tables the first `FIRST_STATES` states of four
-others (breadth first, so what lies fewest events from the start). `make prove` searches every cell completely, and
+Here are the smallest cells (`SMALL`), completely, and for the rows of the tables the first `FIRST_STATES` states of
+some others (breadth first, so what lies fewest events from the start). `make prove` searches every cell completely, and
 fails too when a row is never taken.
 """
 
