@@ -21,6 +21,7 @@ BACKENDS = {
 }
 
 AUTO_ENGINE = "auto"  # the option `engine` of a model in a factory file: the schedule says which
+SHARING_ENGINE = "kv_sharing"  # with it, components of a robot that ask about one observation cost less
 
 
 class BackendError(CausedError):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isclose
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1
 from rosa_contract.policies import ADAPTIVE, GIVEN, PERMITS, PLANNED, PUBLISHED, SHARED, Policies
+from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
@@ -129,7 +131,7 @@ def _times_ms(table: BatchProfile) -> dict[int, float]:
 
 def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> dict[str, dict[str, Phase]]:
     """Slot -> component -> when its calls are due. Multiples of the golden ratio: any number of robots is spread
-    evenly, whichever of them are there."""
+    evenly, whichever of them are there. Obligations that share what is seen are due together (`due_together`)."""
     found: dict[str, dict[str, Phase]] = {}
     for number, slot in enumerate(placement.routes or ()):
         share = number * GOLDEN % 1.0
@@ -143,6 +145,28 @@ def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> 
         period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
         periods_s[first.component] = min(MOST_RAMP_S, period_s)
         found[slot] = {component: Phase(each_s, share * each_s) for component, each_s in periods_s.items()}
+        found[slot].update(due_together(cls, number, share))
+    return found
+
+
+def due_together(cls: TaskClass, number: int, share: float) -> dict[str, Phase]:
+    """Phases of obligations whose model shares an observation's prefix: the slower ones are due when the fastest is,
+    so that their calls leave the robot together and the model looks once (OxyGen 3.3).
+
+    Only whole multiples of the fastest period can be. Of n turns of the fastest, robots take different ones.
+    """
+    models: dict[str, list[Need]] = {}
+    for need in cls.obligations:
+        if need.engine == SHARING_ENGINE:
+            models.setdefault(need.model, []).append(need)
+    found = {}
+    for needs in models.values():
+        fastest_hz = max(need.freq_hz for need in needs)
+        for need in needs:
+            turns = round(fastest_hz / need.freq_hz)
+            if isclose(turns * need.freq_hz, fastest_hz, rel_tol=1e-9):
+                offset_s = (share + number % turns) / fastest_hz
+                found[need.component] = Phase(1 / need.freq_hz, offset_s)
     return found
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rosa_contract.config import Factory, load_factory
 from rosa_contract.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
-from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.problem import Need, TaskClass, problem_from
 from rosa_server.scheduler.running.handover import hand_over, placement_of
+from rosa_server.scheduler.running.policies import due_together
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.serving.core.placement import Phase, Placement, Replica
 from tests.unit.server.scheduler.factories import LIBRARY
 
 P4 = Path(__file__).resolve().parents[5] / "configs" / "paper" / "p4.yaml"
@@ -73,3 +76,29 @@ def test_as_published_everything_is_as_planned() -> None:
     plain = placement_of(scheduled(32))
     carried = hand_over(replace(factory(32), policies=PUBLISHED), scheduled(32), "plan", LIBRARY)[0]
     assert carried == plain
+
+
+def sharing(engine: str = "kv_sharing", **freqs_hz: float) -> TaskClass:
+    """A task whose obligations run on one model with this engine."""
+    goal = Need("system1", "vla", 500.0, calls_per_action=1.0, engine=engine)
+    needs = [Need(name, "vla", 500.0, freq_hz=hz, engine=engine) for name, hz in freqs_hz.items()]
+    return TaskClass("sort", 8, 0.4, (goal, *needs))
+
+
+@given(st.integers(0, 200), st.floats(0.0, 1.0, exclude_max=True), st.floats(0.1, 20.0), st.integers(1, 6))
+def test_obligations_that_share_what_is_seen_are_due_together(
+    number: int, share: float, fastest_hz: float, turns: int
+) -> None:
+    phases = due_together(sharing(safety=fastest_hz, monitor=fastest_hz / turns), number, share)
+    safety, monitor = phases["safety"], phases["monitor"]
+    assert (safety.period_s, safety.offset_s) == pytest.approx((1 / fastest_hz, share / fastest_hz))
+    assert monitor.period_s == pytest.approx(turns / fastest_hz)
+    apart = (monitor.offset_s - safety.offset_s) / safety.period_s
+    assert apart == pytest.approx(number % turns, abs=1e-6), (
+        "a whole number of turns, other robots take others"
+    )
+
+
+def test_other_engines_and_periods_keep_their_own_phases() -> None:
+    assert due_together(sharing("isolated", safety=2.0, monitor=1.0), 3, 0.5) == {}
+    assert due_together(sharing(safety=3.0, monitor=2.0), 3, 0.5) == {"safety": Phase(1 / 3, 0.5 / 3)}
