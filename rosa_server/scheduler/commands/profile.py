@@ -51,6 +51,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--option", action="append", default=[], metavar="NAME=VALUE", help="backend option (YAML value)"
     )
     parser.add_argument("--component", default="system1", help="component that the requests name")
+    parser.add_argument(
+        "--only",
+        action="store_true",
+        help="what is measured holds for that component, not for all of the model",
+    )
     parser.add_argument("--hardware", default="cpu", help="server_cluster.gpu_type of this machine")
     parser.add_argument(
         "--hardware-memory-mb", type=float, help="its memory; default: GPU memory, or RAM for cpu"
@@ -106,16 +111,17 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     except ValueError:
         raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
     backend = _backend(args)
-    partial = path.with_suffix(".partial.json")
+    component = (args.component,) if args.only else ()
+    partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress.load(partial)
     backend.load()
     try:
         backend.warm_up()
         engine, at_once = str(getattr(backend, "engine", "")), int(getattr(backend, "at_once", 1))
-        configurations = _of_other_engines(path, engine)
+        configurations = _others(path, engine, component)
         if at_once > 1:
-            configurations.append(_continuous(args, backend, at_once, engine))
+            configurations.append(replace(_continuous(args, backend, at_once, engine), components=component))
         todo = batchings(batches, backend.max_batch) if at_once == 1 else []
         for index, batching in enumerate(todo):
             steps = measure_batching(
@@ -126,7 +132,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
                 time.perf_counter,
                 time.sleep,
                 progress,
-                False,
+                args.only,
             )
             for step in steps:
                 if isinstance(step, Configuration):
@@ -141,7 +147,10 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     finally:
         backend.close()
     print(file=sys.stderr)
-    widest = max(configurations, key=lambda c: (c.engine == engine, c.batching == "dynamic", c.batch))
+    widest = max(
+        configurations,
+        key=lambda c: (c.engine == engine, c.components == component, c.batching == "dynamic", c.batch),
+    )
     memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
     hardware_memory_mb = given or _memory_mb(args.hardware)
     profile = Profile(
@@ -163,11 +172,16 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     return profile
 
 
-def _of_other_engines(path: Path, engine: str) -> list[Configuration]:
-    """What an existing profile of the same model says of its other engines."""
-    if not engine or not path.exists():
+def _others(path: Path, engine: str, component: tuple[str, ...]) -> list[Configuration]:
+    """What an existing profile of the same model says of other engines, and with `--only` of other components."""
+    if not path.exists():
         return []
-    return [one for one in load_profile(path).configurations if one.engine not in ("", engine)]
+    return [
+        one
+        for one in load_profile(path).configurations
+        if (engine and one.engine not in ("", engine))
+        or (component and one.components and one.components != component)
+    ]
 
 
 def _continuous(args: argparse.Namespace, backend: Backend, at_once: int, engine: str) -> Configuration:

@@ -20,6 +20,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
 
 DEFAULT_ENGINE = "plain"  # of a backend that has several
+DEFAULT_ENGINES = (DEFAULT_ENGINE, "isolated")  # what it does when its options name none, by whichever name
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ class Catalog:
 
     def _of_engine(self, model: str, configuration: Configuration) -> bool:
         """Whether a configuration was measured with the engine that the factory file names."""
-        return configuration.engine in ("", self._engines[model])
+        named = self._engines[model]
+        return configuration.engine in ("", *(DEFAULT_ENGINES if named in DEFAULT_ENGINES else (named,)))
 
     def _check_batches(self) -> None:
         for model, most in self._max_batch.items():

@@ -17,7 +17,7 @@ from rosa_contract.strict import Reader, nearest
 from rosa_server.models.registry import AUTO_ENGINE
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from
-from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, Catalog
+from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, DEFAULT_ENGINES, Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC
@@ -182,7 +182,8 @@ def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None
                 words = f"planned {server.batch}, models.{model}.max_batch is {entry.max_batch}"
                 reader.fail(f"{where}.batch", words, "conflict")
             engine = str(entry.options.get("engine", DEFAULT_ENGINE)) if entry is not None else ""
-            if engine and server.engine and engine not in (AUTO_ENGINE, server.engine):
+            default = engine in DEFAULT_ENGINES and server.engine in DEFAULT_ENGINES
+            if engine and server.engine and not default and engine not in (AUTO_ENGINE, server.engine):
                 words = f"planned with {server.engine}, models.{model}.options.engine is {engine}"
                 reader.fail(f"{where}.engine", words + AGAIN, "conflict")
         for covered in server.covers:

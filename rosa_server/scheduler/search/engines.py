@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import product
 
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE
+from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, DEFAULT_ENGINES
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.min_servers import servers_needed
@@ -28,7 +28,7 @@ def candidates(problem: Problem, library: ProfileLibrary) -> list[Problem]:
     for model in problem.open_engines:
         profile = library.get(model, problem.gpu_type)
         engines = {one.engine for one in profile.configurations if one.engine} or {DEFAULT_ENGINE}
-        measured.append(sorted(engines, key=lambda engine: (engine != DEFAULT_ENGINE, engine)))
+        measured.append(sorted(engines, key=lambda engine: (engine not in DEFAULT_ENGINES, engine)))
     return [
         problem.with_engines(dict(zip(problem.open_engines, engines, strict=True)))
         for engines in product(*measured)

@@ -244,6 +244,19 @@ def test_profile_writes_a_file_that_plan_can_read(
     assert "--again" in capsys.readouterr().err
 
 
+def test_a_model_of_several_components_is_profiled_for_each_by_itself(tmp_path: Path) -> None:
+    words = ["profile", "test/model", "--backend", "emulated", "--batches", "1", "--requests", "50", "--only"]
+    words += ["--profiles", str(tmp_path)]
+    for component, latency_ms in (("system1", 4.0), ("safety", 0.2), ("system1", 1.0)):
+        own = ["--component", component, "--option", f"latency_ms={latency_ms}", "--again"]
+        assert rosa(cli_profile, *words, *own) == 0
+    profile = load_profile(next(tmp_path.glob("cpu/**/*.yaml")))
+    assert profile.components == ("safety", "system1")
+    (slow,), (quick,) = (profile.configurations_for(name) for name in ("system1", "safety"))
+    assert slow.max_throughput_hz < quick.max_throughput_hz
+    assert profile.configurations_for("monitor") == (), "nothing was measured for it"
+
+
 def test_profile_on_a_busy_machine_says_so_and_keeps_what_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,3 +109,15 @@ def test_a_profile_with_engines_comes_back_from_its_file(tmp_path) -> None:
         "plain",
         "pipelined",
     ]
+
+
+def test_a_default_engine_may_be_called_isolated() -> None:
+    shared = replace(
+        PROFILE,
+        configurations=(
+            configuration("isolated", STATIC, 1, 10.0, 90.0),
+            configuration("kv_sharing", CONTINUOUS, 32, 40.0, 150.0),
+        ),
+    )
+    catalog = Catalog(problem(""), library(shared), Options())
+    assert [one.label for one in catalog.configurations("tokens", "system1")] == ["b1 isolated"]
