@@ -10,6 +10,7 @@ import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
 from rosa_interfaces.msg import WorldState
 
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
@@ -43,7 +44,7 @@ class Oracle:
         self._thread: threading.Thread | None = None
 
     def load(self) -> None:
-        rclpy.init(args=[])
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # the worker has its own
         self._world = SortWorld()
         self._node = rclpy.create_node("oracle", namespace=self._namespace)
         self._node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
@@ -58,6 +59,8 @@ class Oracle:
     def _listen(self, executor: SingleThreadedExecutor) -> None:
         while not self._closing.is_set():
             executor.spin_once(timeout_sec=0.1)
+        executor.shutdown()
+        self._node.destroy_node()
 
     def warm_up(self) -> None:
         pass
