@@ -11,6 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 MAX_ROWS, MAX_COLUMNS = 256, 64
+MAX_VALUES = 8192  # 32 KiB: half of what the header of a request may have
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +32,8 @@ def overlap_problem(overlap: Overlap) -> str:
     shape = overlap.actions.shape
     if overlap.actions.dtype.kind != "f" or len(shape) != 2:
         return f"expected (rows, columns) of floats, got {overlap.actions.dtype} {shape}"
-    if not (1 <= shape[0] <= MAX_ROWS and 2 <= shape[1] <= MAX_COLUMNS):
-        return f"expected 1 to {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, got {shape}"
+    if not (1 <= shape[0] <= MAX_ROWS and 2 <= shape[1] <= MAX_COLUMNS and shape[0] * shape[1] <= MAX_VALUES):
+        return f"expected 1 to {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, at most {MAX_VALUES} values, got {shape}"
     if not 1 <= overlap.frozen <= shape[0]:
         return f"expected 1 to {shape[0]} frozen rows, got {overlap.frozen}"
     if not 1e-3 <= overlap.step_s <= 10:

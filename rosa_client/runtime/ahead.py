@@ -18,7 +18,7 @@ from rosa_client.runtime.chunks import Asked, Part, Playing
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER
 from rosa_contract.config import ASYNCHRONOUS, SYSTEM1, SYSTEM2
-from rosa_contract.overlap import MAX_ROWS, Overlap
+from rosa_contract.overlap import MAX_ROWS, MAX_VALUES, Overlap
 
 LATEST_CALLS = 10  # whose slowest is expected of the next one
 MARGIN_S = 0.02  # two control periods: from an answer to an arm that plays it
@@ -60,7 +60,8 @@ def overlap(core: Mission, now_s: float) -> tuple[Overlap, Asked]:
     step_s, last = playing.step_s, len(playing.actions) - 1
     here_s = max(0.0, now_s - playing.zero_s) * scale
     first = min(last, int(here_s / step_s + 1e-6))
-    rows = playing.actions[first : first + MAX_ROWS]
+    most = min(MAX_ROWS, MAX_VALUES // playing.actions.shape[1])
+    rows = playing.actions[first : first + most]
     ends_s = min(core.play_until_s, now_s + expected_s(core))
     played = ceil((ends_s - playing.zero_s) * scale / step_s - 1e-6) - first
     frozen = min(max(1, played), len(rows))

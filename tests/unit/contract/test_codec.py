@@ -384,6 +384,7 @@ def packed_rows(rows: np.ndarray) -> list[Any]:
         ([2, 0.05, packed_rows(ROWS.astype(np.int32))], "bad_field"),
         ([2, 0.05, packed_rows(np.zeros((257, 8), np.float32))], "bad_field"),
         ([2, 0.05, packed_rows(np.zeros((3, 65), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((129, 64), np.float32))], "bad_field"),
         ([2, 0.05, packed_rows(np.full((3, 8), np.nan, np.float32))], "not_finite"),
         ([2, 0.05, ["<f4", [3, 8], b"short"]], "bad_array"),
     ],

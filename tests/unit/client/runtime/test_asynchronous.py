@@ -200,3 +200,14 @@ def test_the_rate_of_the_schedule_holds() -> None:
         stage.answer(stage.send_of("system1"), actions=CHUNK, step_s=STEP_S)
     sent_s = [at_s for at_s, one in stage.events if isinstance(one, Send)]
     assert min(np.diff(sent_s)) >= 1.0 - PERIOD_S
+
+
+def test_a_long_chunk_is_not_sent_whole() -> None:
+    stage = Stage(pipeline=ASYNCHRONOUS)
+    stage.start()
+    request = stage.send_of("system1")
+    stage.run(0.05)
+    stage.answer(request, actions=np.zeros((1000, 3)), step_s=0.01)
+    request = stage.send_of("system1")
+    assert request.overlap is not None
+    assert request.overlap.actions.shape == (256, 3)
