@@ -47,6 +47,7 @@ MOST = {
     "one block, blank images": 0.05,
     "one block, a prompt for another one": 0.05,
 }
+SEEDS_PER_JOB = 5
 Job = tuple[str, list[int]]
 
 
@@ -61,13 +62,13 @@ def evaluate(folder: Path, seeds: int, looks: int, workers: int, results: Path =
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         asked = pool.apply_async(ask_about_looks, (folder, looks))
         parts = pool.imap_unordered(_play, jobs)
-        for name, part in tqdm(parts, total=len(jobs), desc="episodes", unit="x2"):
+        for name, part in tqdm(parts, total=len(jobs), desc="episodes", unit=f"x{SEEDS_PER_JOB}"):
             episodes[name] += part
         told = asked.get()
     rows = [episode_row(name, episodes[name]) for name in names] + told
     for row in rows:
         print("; ".join(f"{name}: {value}" for name, value in row.items() if name != "not done"))
-    return conclude("vla", f"sort_parts_evaluate --seeds {seeds}", rows, aims(rows), began_s, results)
+    return conclude("vla", f"sort_parts_evaluate --sort-seeds {seeds}", rows, aims(rows), began_s, results)
 
 
 def share_row(what: str, good: int, count: int) -> dict[str, Any]:
