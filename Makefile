@@ -54,7 +54,7 @@ format: setup  ## format and sort imports in place
 	@$(WITH)python -m ruff check --fix-only .
 	@$(WITH)python -m ruff format .
 
-train: setup  ## make the policy and the task monitor from nothing
+train: setup  ## make the shipped models from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
 
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera

@@ -38,6 +38,7 @@ SLOW = {
     "pipelined_decode": "6 minutes",
     "token_policy": "5 minutes",
     "transport": "5 minutes",
+    "vla": "5 minutes",
 }
 FIGURES = {
     "figure_06_shared": "Figure 6, single tasks against shared servers",

@@ -80,7 +80,7 @@ class Player:
 
     def __init__(self, model: Backend, kind: Kind = KINDS[0]) -> None:
         self._model, self._kind = model, kind
-        self._world = SortWorld(0)
+        self.world = SortWorld(0)
         self._renderer = SceneRenderer(POLICY_CAMERAS, kind.change, scene=SORT_PARTS)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Player:
 
     def one_block(self, seed: int) -> Episode:
         """The block and the bin are drawn from the seed."""
-        world, rng = self._world, np.random.default_rng([31, seed])
+        world, rng = self.world, np.random.default_rng([31, seed])
         world.reset(seed)
         colours = [int(one) for one in world.variation.block_colour]
         wanted = [one for one in colours if one in PALE] if self._kind.pale else colours
@@ -116,7 +116,7 @@ class Player:
         arm.wait()
         outcome = world.outcome(colour, side)
         while rounds < ONE_ROUNDS and outcome == "ongoing":
-            seen = self._look()
+            seen = self.look()
             acts, progress = self._model.infer(
                 [replace(seen, prompt=prompt), replace(seen, component="monitor", prompt=question)]
             )
@@ -125,7 +125,7 @@ class Player:
             arm.wait()
             rounds += 1
             outcome = world.outcome(colour, side)
-        last = self._model.infer([replace(self._look(), component="monitor", prompt=question)])[0]
+        last = self._model.infer([replace(self.look(), component="monitor", prompt=question)])[0]
         right += last.verdict == outcome
         return Episode(
             seed,
@@ -140,14 +140,14 @@ class Player:
 
     def whole_sort(self, seed: int, with_system2: bool) -> Episode:
         """Three blocks by a rule drawn from the seed; without System 2, System 1 is told the rule itself."""
-        world, rng = self._world, np.random.default_rng([32, seed])
+        world, rng = self.world, np.random.default_rng([32, seed])
         world.reset(seed)
         rule = draw_rule(rng, world.variation.block_colour)
         prompt = told = words.rule_text(rule, int(rng.integers(len(words.RULES))))
         arm, rounds, plans, plans_right, subtask = SynchronousArm(world), 0, 0, 0, None
         arm.wait()
         while rounds < ALL_ROUNDS and not world.sorted_by(rule) and (rounds == 0 or self._left(rule)):
-            seen = self._look()
+            seen = self.look()
             if with_system2 and rounds % PLAN_EVERY == 0:
                 prompt = self._model.infer([replace(seen, component="system2", prompt=told)])[0].text
                 subtask = words.next_subtask(rule, world.blocks)
@@ -164,13 +164,13 @@ class Player:
     def _left(self, rule: int) -> bool:
         """Whether the sort can still succeed: no block in the wrong bin or lost."""
         return all(
-            self._world.outcome(block.colour, 0 if rule >> block.colour & 1 else 1) != "failed"
-            for block in self._world.blocks
+            self.world.outcome(block.colour, 0 if rule >> block.colour & 1 else 1) != "failed"
+            for block in self.world.blocks
         )
 
-    def _look(self) -> ModelInput:
+    def look(self) -> ModelInput:
         """What the robot would send now."""
-        world = self._world
+        world = self.world
         pictures = self._renderer.render(world.seed, world.qpos)
         share = 0 if self._kind.blank else 1
         images = {name: through_jpeg(one * share, JPEG_QUALITY) for name, one in pictures.items()}
@@ -183,6 +183,6 @@ class Player:
     def _why(self, colour: int, outcome: str) -> str:
         if outcome == "done":
             return ""
-        block = self._world.block(colour)
-        off = np.round((self._world.tool_position - block.position) * 1000).astype(int).tolist()
+        block = self.world.block(colour)
+        off = np.round((self.world.tool_position - block.position) * 1000).astype(int).tolist()
         return f"the block is in place {block.place!r}, the tool off by {off} mm"

@@ -1,0 +1,54 @@
+"""The shipped weights in unseen sorting cells: they act on the prompt, and tell a hand in the workcell from none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rosa_server.models.vla.backend import VlaBackend
+from rosa_sim.training.sort_parts.episodes import KINDS, Player
+
+
+@pytest.fixture(scope="module")
+def model():
+    backend = VlaBackend()
+    backend.load()
+    return backend
+
+
+@pytest.fixture(scope="module")
+def player(model):
+    made = Player(model)
+    yield made
+    made.close()
+
+
+def test_it_puts_the_named_block_into_the_named_bin(player):
+    for seed in SOLVED:
+        episode = player.one_block(seed)
+        assert episode.outcome == "done", episode.why
+
+
+def test_asked_for_another_block_it_does_not_move_this_one(model):
+    wrong = Player(model, next(kind for kind in KINDS if kind.wrong_prompt))
+    try:
+        assert wrong.one_block(SOLVED[0]).outcome != "done"
+    finally:
+        wrong.close()
+
+
+def test_a_hand_in_the_workcell_is_unsafe_and_none_is_safe(model, player):
+    world = player.world
+    verdicts = []
+    for seed in (41, 42, 43, 44):
+        world.reset(seed)
+        for place in (None, np.array([0.45, 0.0, 0.12])):
+            world.place_hand(place)
+            assert world.safe == (place is None)
+            verdicts.append(model.infer([replace(player.look(), component="safety")])[0].verdict)
+    assert verdicts == ["safe", "unsafe"] * 4
+
+
+SOLVED = (1, 2, 4)
