@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, floor, inf
 
 from rosa_server.scheduler.bisection import bisect
@@ -91,8 +92,15 @@ class Packer:
         most = self.most(demand)
         return inf if most == 0 else ceil(demand.streams / most)
 
+    @cached_property
+    def _together(self) -> bool:
+        """Whether all demands fit on one server because they share what is seen there."""
+        return len(self.demands) > 1 and self.catalog.together(self.kind.model, self.demands)
+
     def least(self) -> float:
         """A lower bound on the servers of any packing."""
+        if self._together:
+            return 1
         if any(self.most(d) == 0 for d in self.demands):
             return inf
         total = sum(d.streams * self.size(d) / self._limits[id(d)] for d in self.demands)
@@ -102,6 +110,8 @@ class Packer:
         """Servers that the chosen method needs at least; infinite when no number suffices."""
         if not self.demands:
             return 0
+        if self._together:
+            return 1
         if self.least() == inf:
             return inf
         if self.catalog.options.packing == "isolated":
@@ -114,6 +124,8 @@ class Packer:
             return []
         if self.least() > servers:
             return None
+        if servers == 1 and self._together:
+            return [list(self.demands)]
         found = None if self.catalog.options.packing == "isolated" else self._pack_level(servers)
         return found or self._pack_isolated(servers)
 

@@ -3,6 +3,10 @@
 A server hosts one model. All its streams together must keep every stream's SLO. For one component the load is a request
 rate. A server that answers several components of one model (an option) is judged by utilisation: the loads, each
 divided by its own maximum throughput, add up, and each component must keep its SLO at that utilisation of its profile.
+
+Obligations of one robot that run on one such server, with an engine that shares what is seen, are called together
+(`running/policies.py`): the slower ones' calls find the observation's prefix there (OxyGen 3.3), and what
+it takes is counted once.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from functools import cached_property, lru_cache
 from math import inf
 
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_server.scheduler.problem import Problem, StreamClass
+from rosa_server.models.registry import SHARING_ENGINE
+from rosa_server.scheduler.problem import Need, Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
@@ -60,6 +65,9 @@ class Catalog:
         }
         self._max_batch = {need.model: need.max_batch for need in problem.needs.values() if need.max_batch}
         self._engines = {need.model: need.engine or DEFAULT_ENGINE for need in problem.needs.values()}
+        self._obligations = {key: need for key, need in problem.needs.items() if not need.is_goal}
+        self._shares = any(need.engine == SHARING_ENGINE for need in self._obligations.values())
+        self._robots = {cls.name: cls.robots for cls in problem.classes}
         self._check_engines()
         self._check_batches()
         self.capacity_hz = lru_cache(maxsize=None)(self._capacity_hz)
@@ -153,7 +161,32 @@ class Catalog:
         if len(rates) == 1:
             component, rate = next(iter(rates.items()))
             return self._assess_one(model, component, rate, slos[component])
-        return self._assess_shared(model, rates, slos)
+        return self._assess_shared(model, rates, slos, self._prefixes_saved_hz(loads))
+
+    def together(self, model: str, loads: Sequence[Load]) -> bool:
+        """Whether one server keeps every SLO under all these loads because prefixes are shared on it."""
+        return bool(self._prefixes_saved_hz(loads)) and self.assess(model, loads) is not None
+
+    def _prefixes_saved_hz(self, loads: Sequence[Load]) -> dict[str, float]:
+        """Component -> calls per second that find the prefix of their observation there.
+
+        Only where all robots of a task are on this server: otherwise it is not known whose streams meet.
+        """
+        saved: dict[str, float] = {}
+        for task in () if not self._shares else {load.task for load in loads}:
+            needs = [
+                self._obligations[load.stream_class]
+                for load in loads
+                if load.stream_class in self._obligations
+                and (load.task, load.streams) == (task, self._robots[task])
+            ]
+            sharing = sorted((need for need in needs if need.engine == SHARING_ENGINE), key=_rate_hz)
+            for need in sharing[:-1]:
+                turns = sharing[-1].freq_hz / need.freq_hz
+                if abs(turns - round(turns)) < 1e-9:
+                    hz = self._robots[task] * need.freq_hz
+                    saved[need.component] = saved.get(need.component, 0.0) + hz
+        return saved
 
     def least_loop(
         self, model: str, component: str, rate: float, slo_ms: float
@@ -178,13 +211,16 @@ class Catalog:
         return self._assessment({component: best}, rate / best.max_throughput_hz)
 
     def _assess_shared(
-        self, model: str, rates: dict[str, float], slos: dict[str, float]
+        self, model: str, rates: dict[str, float], slos: dict[str, float], saved_hz: dict[str, float]
     ) -> Assessment | None:
         best: Assessment | None = None
         by_label = [{c.label: c for c in self.configurations(model, component)} for component in rates]
         for label in set.intersection(*(set(choices) for choices in by_label)):
             chosen = {component: choices[label] for component, choices in zip(rates, by_label, strict=True)}
-            used = sum(rates[component] / c.max_throughput_hz for component, c in chosen.items())
+            used = sum(
+                (rates[component] - c.prefix_share * saved_hz.get(component, 0.0)) / c.max_throughput_hz
+                for component, c in chosen.items()
+            )
             limit = min(self.cap(c, slos[component]) / c.max_throughput_hz for component, c in chosen.items())
             if used <= limit * (1 + 1e-9):
                 found = self._assessment(chosen, used)
@@ -202,3 +238,7 @@ class Catalog:
         loop_ms = mean_ms if loop == "mean" else latencies_ms(loop)
         p99_ms = latencies_ms(self.options.slo_statistic)
         return Assessment(next(iter(chosen.values())), used, mean_ms, loop_ms, p99_ms)
+
+
+def _rate_hz(need: Need) -> tuple[float, str]:
+    return need.freq_hz, need.component

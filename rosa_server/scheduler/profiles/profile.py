@@ -62,6 +62,9 @@ class Configuration:
     service: tuple[ServiceTime, ...] = setting("service time by batch size", tuple)
     components: tuple[str, ...] = setting("components it was profiled for; none = any", tuple)
     engine: str = setting("engine of the backend that was measured; empty: it has only one", "")
+    prefix_share: float = setting(
+        "share of a request's time that another one about the same observation does not take again", 0.0
+    )
 
     @property
     def label(self) -> str:

@@ -83,3 +83,24 @@ def test_a_model_that_raises_ends_the_measurement() -> None:
 def test_the_largest_number_of_calls_comes_last() -> None:
     assert sizes_of(7) == [1, 2, 4, 7]
     assert sizes_of(2) == [1, 2]
+
+
+def test_what_a_second_call_about_an_observation_saves_is_measured() -> None:
+    class Sharing(Counting):
+        """Looks for 8 ms at what it has not seen, and answers in 2 ms."""
+
+        shares = True
+
+        def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+            (one,) = batch
+            self.sleep(0.002 if one.observation in known else 0.010)
+            if one.observation:
+                known.add(one.observation)
+            return [ModelOutput()]
+
+    known: set[str] = set()
+    backend = Sharing()
+    with ThreadPoolExecutor(2) as callers:
+        steps = list(measure_continuous(backend, 2, "safety", 50, backend.clock, backend.sleep, callers))
+    (found,) = [step for step in steps if isinstance(step, Configuration)]
+    assert found.prefix_share == pytest.approx(0.8)
