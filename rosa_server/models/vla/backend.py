@@ -31,6 +31,8 @@ WEIGHTS_FILE = "panda_vla.safetensors"
 ENGINES = ("isolated", "kv_sharing")
 AT_ONCE = 32  # calls that the sharing engine takes at a time
 SAFE_CERTAINTY = 0.8  # "safe" is said only when at least so sure: unsafe when in doubt
+LEAST_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
+IN_THE_DARK = {"safety": "unsafe", "monitor": "ongoing"}
 VERDICT_CERTAINTY = 0.8  # "done" and "failed" as well: ongoing when in doubt
 
 
@@ -112,9 +114,16 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         return self._roles[component]
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        """One answer per input: one pass over the pictures, one over all prompts, then each role's own decoding."""
+        """One answer per input: one pass over the pictures, one over all prompts, then each role's own decoding.
+
+        Of a blank picture nothing good is said: the workcell is unsafe, the task ongoing; `text` says why.
+        """
         look = self.look(batch)
         roles = [self.role_of(one.component) for one in batch]
+        answers = self._infer(batch, look, roles)
+        return [_restrained(*one) for one in zip(roles, batch, answers, strict=True)]
+
+    def _infer(self, batch: Sequence[ModelInput], look: Look, roles: Sequence[str]) -> list[ModelOutput]:
         questions = [self.speech.question(role, one.prompt) for role, one in zip(roles, batch, strict=True)]
         answers: list[ModelOutput] = [ModelOutput()] * len(batch)
         if self._questions is not None:
@@ -215,3 +224,17 @@ class VlaBackend(PandaBackend[VlaNetwork]):
             ModelOutput({"actions": one, "step_s": step_s}, updates=steps)
             for one, steps in zip(actions, updates.cpu().numpy(), strict=True)
         ]
+
+
+def _restrained(role: str, seen: ModelInput, answer: ModelOutput) -> ModelOutput:
+    """A network answers of a covered lens as well, and was never shown one."""
+    if role not in VERDICTS:
+        return answer
+    for name, picture in seen.images.items():
+        contrast = float(picture.std())
+        if contrast < LEAST_CONTRAST:
+            why = f"contrast {contrast:.1f}, expected at least {LEAST_CONTRAST:g}"
+            return ModelOutput(
+                verdict=IN_THE_DARK[role], text=f"out_of_range: blank: the {name} picture has {why}"
+            )
+    return answer

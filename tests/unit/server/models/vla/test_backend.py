@@ -104,6 +104,17 @@ def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend):
     assert backend._verdict("monitor", np.array([0.1, 0.05, 0.85])) == "failed"
 
 
+def test_of_a_covered_lens_nothing_good_is_said(backend):
+    (look,) = looks(1)
+    for camera in look.images:
+        for grey in (0, 128):
+            blank = replace(look, images=look.images | {camera: np.full((96, 96, 3), grey, np.uint8)})
+            acts, plans, safety, progress = backend.infer(asks(blank))
+            assert (safety.verdict, progress.verdict) == ("unsafe", "ongoing")
+            assert f"blank: the {camera} picture" in safety.text and safety.text == progress.text
+            assert acts.arrays and plans.text in PLANS
+
+
 def test_a_role_may_have_another_component_name(weights, backend):
     named = VlaBackend(str(weights), roles={"guard": "safety"})
     named.load()
