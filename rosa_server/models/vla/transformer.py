@@ -20,8 +20,7 @@ class Heads(nn.Module):
         self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, config.head_dim
         self.qkv = nn.Linear(width, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
         self.output = nn.Linear(config.heads * config.head_dim, width, bias=False)
-        # Keys start as the first queries of their group: tokens look at their like from the first step, so that a word
-        # finds the thing it names. From random keys that took thousands of steps more.
+        # Keys start as the first queries of their group: tokens look at their like from the first step.
         with torch.no_grad():
             queries, keys, _ = self.qkv.weight.unflatten(0, (-1, config.head_dim)).split(
                 [config.heads, config.kv_heads, config.kv_heads]

@@ -56,7 +56,9 @@ def evaluate(folder: Path, seeds: int, looks: int, workers: int, results: Path =
     began_s = time.monotonic()
     names = [kind.name for kind in KINDS] + list(SORTS)
     jobs = [
-        (name, list(range(first, min(first + 2, seeds)))) for name in names for first in range(0, seeds, 2)
+        (name, list(range(first, min(first + SEEDS_PER_JOB, seeds))))
+        for name in names
+        for first in range(0, seeds, SEEDS_PER_JOB)
     ]
     episodes: dict[str, list[Episode]] = {name: [] for name in names}
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
@@ -151,7 +153,7 @@ def _rows(model: Backend, data: Data, suffix: str, held_out: bool, blank: bool) 
     def ask(component: str, prompt: Callable[[int], str]) -> list[str]:
         asked = [_input(data, row, component, prompt(row), blank) for row in range(len(data["seed"]))]
         return [
-            answer.text or answer.verdict
+            answer.verdict or answer.text
             for first in range(0, len(asked), model.max_batch)
             for answer in model.infer(asked[first : first + model.max_batch])
         ]
