@@ -10,8 +10,18 @@ from rosa_server.engines.kv_sharing.passes import Call
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 
+# 33 tokens of an observation: the memories in these tests are multiples of it.
 SMALL = replace(
-    SHIPPED, width=32, layers=2, head_dim=8, mlp=48, vocabulary=40, expert_width=24, expert_mlp=32, longest=96
+    SHIPPED,
+    width=32,
+    layers=2,
+    head_dim=8,
+    mlp=48,
+    vocabulary=40,
+    expert_width=24,
+    expert_mlp=32,
+    longest=96,
+    points=32,
 )
 STOP = 0
 
