@@ -7,8 +7,8 @@ An answer takes 40 ms and the added latency. Ways to join the next chunk to the 
 
 synchronous  the arm holds while the next chunk is inferred
 switch       the next chunk replaces the present one where its time is, and knows nothing of it
-blend        the overlap is blended on the server, as for a model that is not a flow model
-inpaint      the flow is guided by the overlap (real-time chunking), as shipped
+blend        the overlap is blended on the server, as shipped
+inpaint      the flow is guided by the overlap (real-time chunking)
 
 Jerk is that of the arm's setpoints from 50 ms before to 250 ms after each seam. Writes
 benchmarks/results/asynchronous.json and .png.
@@ -73,7 +73,7 @@ def measure(job: tuple[str, float, Sequence[int]]) -> list[Episode]:
 @cache
 def equipment() -> tuple[FlowPolicyBackend, SceneRenderer, World]:
     """What every job of a process uses."""
-    policy = FlowPolicyBackend()
+    policy = FlowPolicyBackend(seam=INPAINT)
     policy.load()
     return policy, SceneRenderer(POLICY_CAMERAS), World(FIRST_SEED)
 

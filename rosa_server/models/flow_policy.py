@@ -113,10 +113,23 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
     """Answers `actions` `(16, 8)` float32, joint positions rad and gripper width m, and `step_s`, one row's time."""
 
     memory_mb = 120.0
-    inpaints = True
 
-    def __init__(self, weights: str = "", seed: int = 0, flow_steps: int = 8, device: str = "cpu") -> None:
-        """`weights`: a safetensors path, default the shipped ones. The same `seed` and input give the same chunk."""
+    def __init__(
+        self,
+        weights: str = "",
+        seed: int = 0,
+        flow_steps: int = 8,
+        device: str = "cpu",
+        seam: str = "blend",
+    ) -> None:
+        """`weights`: a safetensors path, default the shipped ones. The same `seed` and input give the same chunk.
+
+        `seam`: `inpaint` guides the flow by what the robot plays meanwhile; `blend` leaves that to the worker. Raises
+        `ValueError` for any other.
+        """
+        if seam not in ("blend", "inpaint"):
+            raise ValueError(f"seam: expected blend or inpaint, got {seam!r}")
+        self.inpaints = seam == "inpaint"
         super().__init__(FlowPolicy, weights, "panda_flow_policy.safetensors", device)
         self._seed = seed
         self._flow_steps = flow_steps
@@ -128,7 +141,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         made as if the arm stood where the overlap's first step tells it to be, and follows that step; the guide pulls
         it to the steps after. Raises `ValueError` for an overlap that is none of this model's chunks.
         """
-        overlaps = [_checked(one.overlap) for one in batch]
+        overlaps = [_checked(one.overlap) if self.inpaints else None for one in batch]
         network, look = self.network, self.look([_as_told(*one) for one in zip(batch, overlaps, strict=True)])
         # The same noise for every request: an answer does not depend on who else is in the batch.
         noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).to(self._device)

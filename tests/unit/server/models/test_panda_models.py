@@ -137,7 +137,15 @@ def test_an_unsure_monitor_says_ongoing():
     ]
 
 
-def test_a_chunk_joins_the_one_that_plays(policy, cell):
+@pytest.fixture(scope="module")
+def inpainting():
+    backend = FlowPolicyBackend(seam="inpaint")
+    backend.load()
+    return backend
+
+
+def test_a_chunk_joins_the_one_that_plays(inpainting, cell):
+    policy = inpainting
     world, renderer = cell
     world.reset(5)
     arm = SynchronousArm(world)
@@ -161,7 +169,7 @@ def test_a_chunk_joins_the_one_that_plays(policy, cell):
 @pytest.mark.parametrize(
     "overlap", [Overlap(np.zeros((3, 7), np.float32), 1, 0.05), Overlap(np.zeros((3, 8)), 1, 0.02)]
 )
-def test_what_is_no_chunk_of_this_model_is_refused(policy, cell, overlap):
+def test_what_is_no_chunk_of_this_model_is_refused(inpainting, cell, overlap):
     world, renderer = cell
     with pytest.raises(ValueError, match="overlap: expected"):
-        policy.infer([replace(look(world, renderer), overlap=overlap)])
+        inpainting.infer([replace(look(world, renderer), overlap=overlap)])

@@ -29,7 +29,7 @@ SEED = 4_000_100
 
 @pytest.fixture(scope="module")
 def policy() -> FlowPolicyBackend:
-    made = FlowPolicyBackend()
+    made = FlowPolicyBackend(seam=INPAINT)
     made.load()
     return made
 
