@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import Tokenizer
 from rosa_sim.demo import sharing
-from tests.system.server_harness import Robot, Server, serving
+from tests.system.server_harness import PATIENCE_S, Robot, Server, serving
 
 ROBOTS = ("r1", "r2")
 OBSERVATIONS = 4
@@ -125,9 +126,17 @@ def test_the_components_of_each_robot_share_one_look_and_answer_as_alone(
     assert found is not None
     observations = OBSERVATIONS * len(ROBOTS)
     assert (found.prefills, found.saved) == (observations, observations * (len(PROMPTS) - 1))
+    end_s = time.monotonic() + PATIENCE_S
+    while not all("prefills" in words and "saved" in words for words in health(server).values()):
+        assert time.monotonic() < end_s, health(server)
+        time.sleep(0.1)  # the page is drawn anew about once a second
+
+
+def health(server: Server) -> dict[str, str]:
+    """What /health says of each worker."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/health", timeout=10) as page:
-        workers = json.loads(page.read())["workers"]
-    assert all("prefills" in words and "saved" in words for words in workers.values()), workers
+        workers: dict[str, str] = json.loads(page.read())["workers"]
+    return workers
 
 
 def test_a_wrong_number_is_no_way_to_another_observation(server: Server, alone: VlaBackend) -> None:
