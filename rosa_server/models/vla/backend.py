@@ -33,7 +33,7 @@ AT_ONCE = 32  # calls that the sharing engine takes at a time
 SAFE_CERTAINTY = 0.8  # "safe" is said only when at least so sure: unsafe when in doubt
 LEAST_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
 IN_THE_DARK = {"safety": "unsafe", "monitor": "ongoing"}
-VERDICT_CERTAINTY = 0.8  # "done" and "failed" as well: ongoing when in doubt
+VERDICT_CERTAINTY = 0.6  # "done" and "failed" as well: ongoing when in doubt
 
 
 class VlaBackend(PandaBackend[VlaNetwork]):
