@@ -99,9 +99,9 @@ def test_components_that_ask_about_one_observation_share_what_is_seen(backend, m
 def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend):
     assert backend._verdict("safety", np.array([0.79, 0.21])) == "unsafe"
     assert backend._verdict("safety", np.array([0.81, 0.19])) == "safe"
-    assert backend._verdict("monitor", np.array([0.2, 0.79, 0.01])) == "ongoing"
-    assert backend._verdict("monitor", np.array([0.1, 0.85, 0.05])) == "done"
-    assert backend._verdict("monitor", np.array([0.1, 0.05, 0.85])) == "failed"
+    assert backend._verdict("monitor", np.array([0.35, 0.59, 0.06])) == "ongoing"
+    assert backend._verdict("monitor", np.array([0.3, 0.61, 0.09])) == "done"
+    assert backend._verdict("monitor", np.array([0.3, 0.09, 0.61])) == "failed"
 
 
 def test_of_a_covered_lens_nothing_good_is_said(backend):
