@@ -11,6 +11,7 @@ from rosa_sim.kairos.traces import WORKLOADS
 FCFS, LAS, AWARE = "first_come", "least_attained_service", "execution_aware"
 LOADS = (0.7, 1.0, 1.5, 2.0)
 BUCKETS = (2, 5, 10, 20, 0)
+STYLES = ((FCFS, "tab:gray", "o"), (LAS, "tab:orange", "s"), (AWARE, "tab:blue", "^"))
 
 
 def find(rows: list[dict[str, Any]], **what: Any) -> dict[str, Any]:
@@ -104,45 +105,50 @@ def aims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Average and P95 of a task's latency against load; below them fleets back to back, and the two tiers."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure, axes = plt.subplots(1, len(WORKLOADS) + 2, figsize=(20, 4))
-    colours = {FCFS: "tab:gray", LAS: "tab:orange", AWARE: "tab:blue"}
+    figure, (above, below) = plt.subplots(2, len(WORKLOADS), figsize=(13, 8))
 
-    def lines(axis: Any, key: str, kind: dict[str, Any]) -> None:
-        for name, colour in colours.items():
-            for how, style in (("static", "--"), ("dynamic", "-")):
-                chosen = [
-                    one for one in rows if one.items() >= {**kind, "order": name, "horizon": how}.items()
-                ]
-                means = [one["mean_s"] for one in chosen]
-                bars = [
-                    [max(0.0, one["mean_s"] - one["p25_s"]) for one in chosen],
-                    [max(0.0, one["p95_s"] - one["mean_s"]) for one in chosen],
-                ]
-                xs = [one[key] for one in chosen]
-                axis.errorbar(
-                    xs, means, bars, color=colour, linestyle=style, capsize=3, label=f"{name}, {how}"
+    def lines(axis: Any, across: str, kind: dict[str, Any]) -> None:
+        for order, colour, marker in STYLES:
+            for horizon, style in (("static", "--"), ("dynamic", "-")):
+                what = {**kind, "order": order, "horizon": horizon}
+                chosen = [one for one in rows if one.items() >= what.items()]
+                xs, label = [one[across] for one in chosen], f"{order.replace('_', ' ')}, {horizon} horizons"
+                axis.plot(
+                    xs, [one["mean_s"] for one in chosen], style, color=colour, marker=marker, label=label
                 )
-        axis.set_xlabel(key)
-        axis.set_ylim(bottom=0)
+                axis.plot(xs, [one["p95_s"] for one in chosen], ":", color=colour, marker=marker, alpha=0.4)
 
-    for axis, workload in zip(axes, WORKLOADS, strict=False):
+    for axis, workload in zip(above, WORKLOADS, strict=True):
         lines(axis, "load", {"part": "online", "workload": workload.name})
-        axis.set_title(workload.name)
-    axes[0].set_ylabel("task latency: mean, P25 to P95 (s)")
-    axes[0].legend(fontsize=7)
-    lines(axes[-2], "robots", {"part": "fleet"})
-    axes[-2].set_title("back to back")
+        axis.set(title=f"{workload.name}: tasks arrive at one server", xlabel="load")
+    fleet, tiers, legend = below[0], below[1], below[2]
+    lines(fleet, "robots", {"part": "fleet"})
+    fleet.set(title="robots work back to back", xlabel="robots")
     for name in ("edge only", "cloud only", "edge and cloud"):
         chosen = [one for one in rows if one["part"] == "tiers" and one["servers"] == name]
-        axes[-1].plot([one["load"] for one in chosen], [one["mean_s"] for one in chosen], "o-", label=name)
-    axes[-1].set_title("edge and cloud, 100 ms link")
-    axes[-1].set_xlabel("load")
-    axes[-1].set_ylim(bottom=0)
-    axes[-1].legend(fontsize=7)
+        tiers.plot([one["load"] for one in chosen], [one["mean_s"] for one in chosen], "o-", label=name)
+    tiers.set(title="edge and cloud, 100 ms link", xlabel="load")
+    tiers.set_ylim(bottom=0)
+    tiers.legend()
+    for axis in (*above, fleet):
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
+        axis.grid(alpha=0.3, which="both")
+    for axis in (above[0], fleet):
+        axis.set_ylabel("task latency (s), log scale")
+    tiers.set_ylabel("average task latency (s)")
+    legend.axis("off")
+    legend.legend(*fleet.get_legend_handles_labels(), loc="center", frameon=False)
+    legend.set_title("lines: average; dotted: P95", y=0.75, fontsize=10)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
