@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from rosa_contract.config import Factory
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.restart import Backoff
-from rosa_server.models.registry import AUTO_ENGINE
+from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.shared_memory import ShmWriter
@@ -44,11 +44,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
         model = factory.models[replica.model]
         for index in range(replica.workers):
             name = f"{replica.id}/{index}"
-            options = dict(model.cloud.options or model.options) if replica.link_ms else dict(model.options)
-            if options.get("engine") == AUTO_ENGINE:
-                del options["engine"]  # without a schedule the backend takes its default
-                if replica.engine:
-                    options["engine"] = replica.engine
+            options = (model.cloud.options or model.options) if replica.link_ms else model.options
             gpu = gpus.get(replica.server, "")
             specs.append(
                 WorkerSpec(
@@ -57,7 +53,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
                     model.backend,
                     endpoint,
                     model.max_batch,
-                    options,
+                    with_engine(options, replica.engine),
                     gpu=gpu,
                     far=replica.link_ms > 0,
                 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.config import SECTIONS, Factory, factory_from, load_factory
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
@@ -130,9 +130,12 @@ def _fits(first: Content, second: Content) -> list[str]:
     from rosa_server.models import registry
     from rosa_server.serving.core.fit import unfit
 
-    needs = {
-        name: registry.create(model.backend, **model.options).input_spec for name, model in one.models.items()
-    }
+    needs = {}
+    for name, model in one.models.items():
+        try:
+            needs[name] = registry.create(model.backend, **registry.with_engine(model.options)).input_spec
+        except registry.BackendError as error:
+            raise ConfigError(path, [ConfigProblem(f"models.{name}", "invalid", str(error))]) from error
     lines: list[str] = []
     refusals: list[str] = []
     for task in one.tasks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
@@ -33,6 +34,17 @@ class BackendError(CausedError):
         "bad_options": "it does not take these options",
         "bad_weights": "its weights do not fit its network",
     }
+
+
+def with_engine(options: Mapping[str, Any], engine: str = "") -> dict[str, Any]:
+    """Options of a factory file as the backend takes them.
+
+    `engine`: what the schedule chose where the file says `engine: auto`; empty: the backend's default.
+    """
+    if options.get("engine") != AUTO_ENGINE:
+        return dict(options)
+    rest = {name: value for name, value in options.items() if name != "engine"}
+    return {**rest, "engine": engine} if engine else rest
 
 
 def check_name(backend: str) -> str:

@@ -19,7 +19,7 @@ from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_server.models.backend import Backend
-from rosa_server.models.registry import create
+from rosa_server.models.registry import create, with_engine
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
@@ -207,7 +207,7 @@ def _backend(args: argparse.Namespace) -> Backend:
                 str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
             )
         name = name or models[args.model].backend
-        options = dict(models[args.model].options)
+        options = with_engine(models[args.model].options)
     if name is None:
         raise ConfigError(
             "rosa profile", ["the model's backend is missing: give --factory FILE or --backend NAME"]

@@ -27,6 +27,16 @@ gateway: {gateway}
 """
 GOOD_MODEL = "{policy: {backend: emulated, options: {images: {front: [96, 96]}, state: {joint_position: 7}}}}"
 
+BACKEND_WITH_ENGINES = """
+from rosa_server.models.backend import InputSpec
+
+class Kind:
+    def __init__(self, engine="plain"):
+        if engine != "plain":
+            raise ValueError(f"engine: got {engine}")
+        self.input_spec = InputSpec({"front": (96, 96)}, {"joint_position": 7})
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -178,3 +188,16 @@ def test_a_horizon_policy_that_no_worker_knows_is_named_unless_the_backend_may_b
     main(["check", str(path)])
     said = "pick.pipeline.horizon.policy: no horizon policy 'treshold' (did you mean 'threshold'?)"
     assert (said in "".join(capsys.readouterr())) is (backend == "emulated")
+
+
+
+def test_an_engine_that_the_schedule_chooses_keeps_no_robot_from_being_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "with_engines.py").write_text(BACKEND_WITH_ENGINES)
+    monkeypatch.syspath_prepend(folder)
+    model = "{{policy: {{backend: 'with_engines:Kind', options: {{engine: {}}}}}}}"
+    assert main(["check", factory(folder, model.format("auto")), str(PANDA)]) == 0
+    assert "panda fits pick" in capsys.readouterr().out
+    assert main(["check", factory(folder, model.format("steam")), str(PANDA)]) == 2
+    assert "models.policy: backend 'with_engines:Kind': engine: got steam" in capsys.readouterr().err
