@@ -77,9 +77,14 @@ class FrankaArm:
     def read(self) -> ArmState:
         now_s = time.monotonic()
         newest = self._fci.newest()
-        with self._lock:
-            if newest is not None:
+        if newest is not None:
+            with self._lock:
                 self._link.hear(now_s, newest)
+                left_behind = self._link.left_behind()
+            if left_behind:
+                # Whatever holds it may let go: then it must not go on to its old setpoint.
+                self._send(newest.q_rad[None])
+        with self._lock:
             fault = self._link.fault() or self._hand.fault(now_s)
             return self._link.state(now_s, self._hand.width_m, fault)
 

@@ -83,6 +83,20 @@ class FrankaLink:
             self._heard_s = now_s
         self._heard = heard
 
+    def left_behind(self) -> bool:
+        """Whether the arm, which follows, is now too far from its setpoint; from then on it counts as stopped."""
+        if self._stopped or self._setpoint is None or self._heard is None:
+            return False
+        away = np.abs(self._setpoint - self._heard.q_rad)
+        joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
+        if away[joint] <= most:
+            return False
+        self.stopped(
+            f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
+            " something holds the arm"
+        )
+        return True
+
     def follows(self) -> None:
         """The 1 kHz loop runs: the arm follows setpoints, and holds where it is until one comes."""
         self._stopped = ""
@@ -125,19 +139,7 @@ class FrankaLink:
 
     def fault(self) -> str:
         """Why the arm cannot move, in words; empty when it can. They stay the same until a recovery begins."""
-        return self._stopped or self._following_fault()
-
-    def _following_fault(self) -> str:
-        if self._setpoint is None or self._heard is None:
-            return ""
-        away = np.abs(self._setpoint - self._heard.q_rad)
-        joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
-        if away[joint] <= most:
-            return ""
-        return (
-            f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
-            " something holds the arm"
-        )
+        return self._stopped
 
 
 def why_stopped(heard: Heard | None, said: str) -> str:

@@ -32,6 +32,7 @@ class ScriptedArm:
         self.calls: list[str] = []
         self.ways: list[npt.NDArray[np.float64]] = []
         self.hangs_s = 0.0
+        self.held = False  # by something in its way
         self._q = Q.copy()
         self._s = 0.0
 
@@ -43,7 +44,8 @@ class ScriptedArm:
             return False
         self._may("send")
         self.ways.append(rows_rad)
-        self._q = rows_rad[-1]
+        if not self.held:
+            self._q = rows_rad[-1]
         return True
 
     def connect(self) -> None:
@@ -174,6 +176,27 @@ def test_a_reflex_is_a_fault_until_somebody_says_recover(arm: FrankaArm, fci: Sc
     arm.recover()
     until(lambda: arm.read().fault == "")
     assert fci.calls == ["connect", "follow", "clear_error", "follow"]
+
+
+def test_an_arm_that_something_holds_is_held_there_until_somebody_says_recover(
+    arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    arm.connect("/fr3")
+    arm.track(Q, 0.08, 0.01)
+    fci.held = True
+    arm.track(Q + 0.4, 0.08, 0.01)
+    assert "is 0.40 rad from its setpoint" in arm.read().fault
+    assert fci.ways[-1].tolist() == [Q.tolist()], "it no longer pulls towards the setpoint"
+    fci.held = False
+    ways = len(fci.ways)
+    arm.track(Q, 0.08, 0.01)
+    assert "is 0.40 rad from its setpoint" in arm.read().fault, "letting go of it ends no fault"
+    assert len(fci.ways) == ways, "nothing moves before"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    arm.track(Q + 0.01, 0.08, 0.01)
+    assert fci.ways[-1].tolist() == [(Q + 0.01).tolist()]
+    assert fci.calls == ["connect", "follow"], "it was held all the time"
 
 
 def test_a_user_stop_has_to_be_released_before_a_recovery_helps(arm: FrankaArm, fci: ScriptedArm) -> None:

@@ -74,9 +74,17 @@ def test_the_first_reason_of_a_stop_stays_until_the_arm_follows_again(link: Fran
 
 def test_an_arm_that_does_not_follow_is_a_fault(link: FrankaLink) -> None:
     link.sent(Q + 0.29)
-    assert link.fault() == ""
+    assert (link.left_behind(), link.fault()) == (False, "")
     link.sent(Q + np.array([0, 0, 0, 0.4, 0, 0, 0]))
+    assert link.left_behind()
     assert link.fault().startswith("fr3_joint4 is 0.40 rad from its setpoint, expected at most 0.3 rad")
+    assert not link.left_behind(), "it is said once"
+
+
+def test_an_arm_that_has_stopped_is_not_left_behind_too(link: FrankaLink) -> None:
+    link.stopped("a reflex")
+    link.sent(Q + 0.4)
+    assert (link.left_behind(), link.fault()) == (False, "a reflex")
 
 
 def test_after_a_stop_old_setpoints_count_no_more(link: FrankaLink) -> None:

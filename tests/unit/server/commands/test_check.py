@@ -190,7 +190,6 @@ def test_a_horizon_policy_that_no_worker_knows_is_named_unless_the_backend_may_b
     assert (said in "".join(capsys.readouterr())) is (backend == "emulated")
 
 
-
 def test_an_engine_that_the_schedule_chooses_keeps_no_robot_from_being_checked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
