@@ -18,6 +18,7 @@ from rosa_contract.robot import RobotSpec
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
+BEHIND_FOR_S = 0.2  # a fault that came and went between two looks of the robot's core would call nobody
 
 # franka_msgs/FrankaRobotState.robot_mode in which the arm does not follow its controller, and what helps.
 IMMOBILE_MODES = {
@@ -77,6 +78,7 @@ class Ros2ControlLink:
         self._controllers_s = self._robot_s = now_s
         self._mode: int | None = None
         self._errors: Sequence[str] = ()
+        self._behind, self._behind_s = "", -math.inf  # why it was not where it was told to be, and when
 
     # -- what is heard ----------------------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ class Ros2ControlLink:
             self._robot_fault(now_s)
             or self._controller_fault(now_s)
             or self._joint_states_fault(now_s)
-            or self._following_fault()
+            or self._following_fault(now_s)
         )
 
     def _robot_fault(self, now_s: float) -> str:
@@ -205,17 +207,22 @@ class Ros2ControlLink:
             return self._refused
         return f"no new joint states on {self._topic} for {self._settings.joint_state_timeout_s:g} s"
 
-    def _following_fault(self) -> str:
+    def _following_fault(self, now_s: float) -> str:
+        """The arm holds where it was found, so its next setpoint is there; the fault outlasts that."""
         if self._setpoint is None or self._sample is None:
             return ""
+        if now_s - self._behind_s < BEHIND_FOR_S:
+            return self._behind
         away = np.abs(self._setpoint - self._sample.q_rad)
         joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
         if away[joint] <= most:
             return ""
-        return (
+        self._behind_s = now_s
+        self._behind = (
             f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
             f" controller {self._settings.controller} does not follow"
         )
+        return self._behind
 
 
 def _picked(values: Sequence[float], columns: Collection[int]) -> Array | None:

@@ -133,6 +133,18 @@ def test_an_arm_that_does_not_follow_is_a_fault() -> None:
     assert made.fault(0.0).startswith("panda_joint4 is 0.31 rad from its setpoint, expected at most 0.3 rad")
 
 
+def test_the_fault_of_an_arm_that_did_not_follow_outlasts_the_setpoint_that_lets_it_stand() -> None:
+    """The arm node holds it where it is from the next period on; whoever looks ten times a second must see why."""
+    made = link(replace(SETTINGS, controller_manager=""))
+    made.sent(np.array(Q) + 0.4)
+    fault = made.fault(0.0)
+    made.sent(np.array(Q))
+    made.hear_joints(0.15, SPEC.joints, Q, [], [])
+    assert fault and made.fault(0.15) == fault
+    made.hear_joints(0.25, SPEC.joints, Q, [], [])
+    assert made.fault(0.25) == ""
+
+
 @pytest.mark.parametrize(
     ("mode", "words"),
     [(1, ""), (2, ""), (0, "unlock the joints"), (3, "guided"), (4, "reflex: joint_reflex"), (5, "release")],
