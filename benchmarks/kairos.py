@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rosa_contract.config import Gateway
+from rosa_contract.gateway import Gateway
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import ExecutionAware, FirstCome, LeastAttainedService, Order, Rank

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config import Gateway
+from rosa_contract.gateway import Gateway
 from rosa_sim.kairos.traces import WORKLOADS
 
 FCFS, LAS, AWARE = "first_come", "least_attained_service", "execution_aware"

@@ -9,9 +9,11 @@ from typing import Any
 
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_contract.gateway import Gateway
 from rosa_contract.horizon import Horizon, contradictions
+from rosa_contract.kinds import FACTORY, SECTIONS, mistaken
 from rosa_contract.policies import Policies
-from rosa_contract.strict import Reader, nearest, parse_yaml, read_yaml, setting, shown
+from rosa_contract.strict import Reader, misspelt, nearest, parse_yaml, read_yaml, setting, shown
 
 SYSTEM1 = "system1"
 SYSTEM2 = "system2"
@@ -23,12 +25,6 @@ ABORT = "abort"
 # Call a human where the robot stands, or at its safe pose, or end the task as failed; the arm holds.
 ESCALATIONS = (STOP_AND_CALL_HUMAN, RETURN_TO_SAFE_STATE, ABORT)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
-
-EARLIEST_DEADLINE = "earliest_deadline"
-FIRST_COME = "first_come"
-LEAST_ATTAINED_SERVICE = "least_attained_service"
-EXECUTION_AWARE = "execution_aware"
-ORDERS = (EARLIEST_DEADLINE, FIRST_COME, LEAST_ATTAINED_SERVICE, EXECUTION_AWARE)
 
 
 @dataclass(frozen=True)
@@ -166,44 +162,6 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Gateway:
-    """The server's interface to robots and to monitoring."""
-
-    bind: str = setting(
-        "ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570"
-    )
-    metrics_port: int = setting(
-        "Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535
-    )
-    queue_per_model: int = setting(
-        "most requests that may wait per model; a further one is answered 'overloaded'",
-        1024,
-        at_least=1,
-        at_most=1_000_000,
-    )
-    order: str = setting(
-        "which waiting request runs first: the one with the tightest deadline, that has waited longest, for whose robot"
-        " the model has run least, or whose robot has waited the largest share of its time (docs/scheduler.md)",
-        EARLIEST_DEADLINE,
-        choices=ORDERS,
-    )
-    order_buckets: int = setting(
-        "execution_aware: steps of the share of time waited; within one the longest execution goes first; 0: no steps",
-        10,
-        at_least=0,
-        at_most=1000,
-    )
-    order_ageing: int = setting(
-        "execution_aware: batches that pass a waiting request over before it rises by one step",
-        3,
-        at_least=1,
-        at_most=10_000,
-    )
-    max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
-    curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
-
-
-@dataclass(frozen=True)
 class Factory:
     """A whole factory description."""
 
@@ -217,9 +175,6 @@ class Factory:
     def models_of(self, task: str) -> dict[str, str]:
         """Component name -> model name of one task."""
         return {name: component.model for name, component in self.tasks[task].components.items()}
-
-
-SECTIONS = ("server_cluster", "robot_fleet", "models", "gateway", "policies")
 
 
 def load_factory(path: str | Path) -> Factory:
@@ -252,11 +207,13 @@ def factory_from(document: Any, source: str) -> Factory:
     """A `Factory` from plain YAML values; every top-level key that is not a section is a task, as in Figure 3."""
     reader = Reader(source)
     entries = reader.mapping("", document)
+    if problem := mistaken(document, FACTORY):
+        reader.fail("", problem, "wrong_type")
     reader.finish()
     assert entries is not None
     for name in ("server_cluster", "robot_fleet"):
         if name not in entries:
-            reader.fail(name, f"is missing{nearest(name, entries)}", "missing")
+            reader.fail(name, f"is missing{misspelt(name, entries)}", "missing")
     cluster = reader.section(
         ServerCluster, "server_cluster", entries.get("server_cluster", {"num_servers": 1})
     )
@@ -295,12 +252,9 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
     """Find values that are each possible but contradict one another."""
     where = f"{name}.components"
     if SYSTEM1 not in task.components:
-        hint = nearest(SYSTEM1, task.components)
-        reader.fail(
-            where,
-            f"needs a component system1, the action model{hint}; got {', '.join(task.components) or 'none'}",
-            "missing",
-        )
+        got = ", ".join(task.components) or "none"
+        hint = misspelt(SYSTEM1, task.components)
+        reader.fail(where, f"needs a component system1, the action model{hint}; got {got}", "missing")
     for key, component in task.components.items():
         if key in GOAL_COUPLED and component.freq_hz is not None:
             words = "is set by pipeline.action_period_ms for this component; remove it"

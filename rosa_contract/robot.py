@@ -9,6 +9,7 @@ from typing import Any
 
 from rosa_contract.arms import read_arm
 from rosa_contract.cameras import CameraSpec, check_cameras
+from rosa_contract.kinds import ROBOT, mistaken
 from rosa_contract.messages import CameraInfo, Hello
 from rosa_contract.strict import Reader, read_yaml, setting
 
@@ -132,8 +133,11 @@ def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
 
 def load_robot(path: str | Path) -> RobotSpec:
     """Load and check a robot file. Raises `ConfigError` listing every mistake in it."""
-    reader = Reader(str(path))
-    spec = reader.section(RobotSpec, "", read_yaml(path))
+    reader, document = Reader(str(path)), read_yaml(path)
+    if problem := mistaken(document, ROBOT):
+        reader.fail("", problem, "wrong_type")
+        reader.finish()
+    spec = reader.section(RobotSpec, "", document)
     reader.finish()
     assert isinstance(spec, RobotSpec)
     _check(reader, spec)

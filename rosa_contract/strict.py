@@ -154,6 +154,12 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     return f" (did you mean {match[0]!r}?)" if match else ""
 
 
+def misspelt(name: str, given: typing.Iterable[str]) -> str:
+    """A hint for a missing `name`, such as ` (is 'sytem1' meant to be it?)`, or the empty string."""
+    match = difflib.get_close_matches(name, list(given), n=1, cutoff=0.6)
+    return f" (is {match[0]!r} meant to be it?)" if match else ""
+
+
 def shown(value: Any) -> str:
     """`value` as an error shows it: short, on one line."""
     try:

@@ -25,7 +25,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import arms, cameras, config, horizon, policies, robot
+from rosa_contract import arms, cameras, config, gateway, horizon, policies, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.faults.table import FAULTS, Fault
@@ -44,7 +44,7 @@ FACTORY_SECTIONS = (
     ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
     ("`models.<name>`", config.Model),
     ("`models.<name>.cloud`", config.Cloud),
-    ("`gateway`", config.Gateway),
+    ("`gateway`", gateway.Gateway),
     ("`policies`", policies.Policies),
 )
 ROBOT_SECTIONS = (
@@ -67,7 +67,7 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `robot.py`, `cameras.py`, `arms.py`)",
+        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `gateway.py`, `policies.py`, `robot.py`, `cameras.py`, `arms.py`)",
         "by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",

@@ -9,8 +9,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config import SECTIONS, Factory, factory_from, load_factory
+from rosa_contract.config import Factory, factory_from, load_factory
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.kinds import ROBOT, kind_of
 from rosa_contract.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
@@ -87,13 +88,7 @@ def load_any(path: str | Path) -> Factory | RobotSpec:
     document = read_yaml(path)
     if not isinstance(document, dict):
         factory_from(document, str(path))  # raises with the right words
-    robot_keys = {field.name for field in dataclasses.fields(RobotSpec)}
-    factory_like = any(key in SECTIONS for key in document) or any(
-        isinstance(value, dict) and "components" in value for value in document.values()
-    )
-    if not factory_like and robot_keys & set(document):
-        return load_robot(path)
-    return load_factory(path)
+    return load_robot(path) if kind_of(document) == ROBOT else load_factory(path)
 
 
 def _kind(content: Factory | RobotSpec) -> str:

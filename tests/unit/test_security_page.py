@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rosa_client import session_token
 from rosa_contract import codec
-from rosa_contract.config import Gateway
+from rosa_contract.gateway import Gateway
 from rosa_server.serving import gateway, intake
 from rosa_server.serving.core import check, session
 from rosa_server.serving.core.limits import CAUSES, OFFENCES, Limits, limits_for

@@ -11,7 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from rosa_contract import config
+from rosa_contract.gateway import (
+    EARLIEST_DEADLINE,
+    EXECUTION_AWARE,
+    FIRST_COME,
+    LEAST_ATTAINED_SERVICE,
+    Gateway,
+)
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.rounds import Rounds
 
@@ -84,14 +90,14 @@ class ExecutionAware(Order):
         return bucket
 
 
-def order_of(gateway: config.Gateway) -> Order:
+def order_of(gateway: Gateway) -> Order:
     """The policy that a factory file chooses."""
-    if gateway.order == config.EXECUTION_AWARE:
+    if gateway.order == EXECUTION_AWARE:
         return ExecutionAware(gateway.order_buckets, gateway.order_ageing)
     plain: dict[str, type[Order]] = {
-        config.EARLIEST_DEADLINE: EarliestDeadline,
-        config.FIRST_COME: FirstCome,
-        config.LEAST_ATTAINED_SERVICE: LeastAttainedService,
+        EARLIEST_DEADLINE: EarliestDeadline,
+        FIRST_COME: FirstCome,
+        LEAST_ATTAINED_SERVICE: LeastAttainedService,
     }
     return plain[gateway.order]()
 

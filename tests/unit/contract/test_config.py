@@ -113,7 +113,12 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "unknown_name",
             "robot_fleet[0].task: no task 'pik' in this file (did you mean 'pick'?)",
         ),
-        ("robot_fleet:", "robot_flet:", "missing", "robot_fleet: is missing (did you mean 'robot_flet'?)"),
+        (
+            "robot_fleet:",
+            "robot_flet:",
+            "missing",
+            "robot_fleet: is missing (is 'robot_flet' meant to be it?)",
+        ),
         (
             "freq_hz: 1",
             "fallback: stop",
@@ -130,7 +135,7 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "system1:",
             "sistem1:",
             "missing",
-            "needs a component system1, the action model (did you mean 'sistem1'?)",
+            "needs a component system1, the action model (is 'sistem1' meant to be it?)",
         ),
         ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "conflict", "needs a component system2"),
         ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "conflict", "is set by pipeline.action_period_ms"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.config import ORDERS, Gateway
+from rosa_contract.gateway import ORDERS, Gateway
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.order import FirstCome, order_of
 from rosa_sim.kairos.replay import Replay, poisson

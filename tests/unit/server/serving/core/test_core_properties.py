@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rosa_contract import messages as m
-from rosa_contract.config import ORDERS
+from rosa_contract.gateway import ORDERS
 from rosa_server.serving.core.pool import CREDITS
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 

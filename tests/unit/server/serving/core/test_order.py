@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.config import EXECUTION_AWARE, FIRST_COME, LEAST_ATTAINED_SERVICE, ORDERS, Gateway
+from rosa_contract.gateway import EXECUTION_AWARE, FIRST_COME, LEAST_ATTAINED_SERVICE, ORDERS, Gateway
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import ExecutionAware, FirstCome, Order, Ranking, order_of
 from rosa_server.serving.core.queue import RequestQueue

@@ -1,0 +1,51 @@
+"""The section `gateway` of a factory file: how robots and monitoring reach the server, and whose request runs first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rosa_contract.strict import setting
+
+EARLIEST_DEADLINE = "earliest_deadline"
+FIRST_COME = "first_come"
+LEAST_ATTAINED_SERVICE = "least_attained_service"
+EXECUTION_AWARE = "execution_aware"
+ORDERS = (EARLIEST_DEADLINE, FIRST_COME, LEAST_ATTAINED_SERVICE, EXECUTION_AWARE)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The server's interface to robots and to monitoring."""
+
+    bind: str = setting(
+        "ZeroMQ endpoint for robots; beyond loopback needs curve_keys", "tcp://127.0.0.1:5570"
+    )
+    metrics_port: int = setting(
+        "Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535
+    )
+    queue_per_model: int = setting(
+        "most requests that may wait per model; a further one is answered 'overloaded'",
+        1024,
+        at_least=1,
+        at_most=1_000_000,
+    )
+    order: str = setting(
+        "which waiting request runs first: the one with the tightest deadline, that has waited longest, for whose robot"
+        " the model has run least, or whose robot has waited the largest share of its time (docs/scheduler.md)",
+        EARLIEST_DEADLINE,
+        choices=ORDERS,
+    )
+    order_buckets: int = setting(
+        "execution_aware: steps of the share of time waited; within one the longest execution goes first; 0: no steps",
+        10,
+        at_least=0,
+        at_most=1000,
+    )
+    order_ageing: int = setting(
+        "execution_aware: batches that pass a waiting request over before it rises by one step",
+        3,
+        at_least=1,
+        at_most=10_000,
+    )
+    max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
+    curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")
