@@ -67,8 +67,8 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `gateway.py`, `policies.py`, `robot.py`, `cameras.py`, `arms.py`)",
-        "by `make docs`.",
+        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `gateway.py`, `policies.py`, `robot.py`,",
+        "`cameras.py`, `arms.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "## The factory file",

@@ -33,7 +33,6 @@ from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
 
 INFEASIBLE = 3  # exit status: the file is sound, the factory does not fit
-WRONG_INPUT = 2
 OUT_OF_TIME = 4
 TIME_LIMIT_S = 60.0
 PICTURES = (".png", ".svg", ".pdf")
@@ -133,10 +132,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 2: wrong input; 4: out of time."""
+    """Run `rosa plan`. Exit status 0: feasible; 3: refused, with reasons; 4: out of time.
+
+    Raises `ConfigError` for wrong input.
+    """
     if not 0 <= args.time_limit < inf:
-        print(f"--time-limit: expected seconds from 0, got {args.time_limit:g}", file=sys.stderr)
-        return WRONG_INPUT
+        raise ConfigError("--time-limit", [f"expected seconds from 0, got {args.time_limit:g}"])
     # The exact search has a limit of its own, and ends with the best that it has found.
     try:
         with within(args.time_limit + (args.exact or 0.0) if args.time_limit else 0.0, "rosa plan"):
@@ -147,49 +148,45 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    try:
-        if args.picture is not None:
-            _check_picture(args.picture)  # before a search that may take long
-        _check_combination(args)
-        factory = load_factory(args.factory)
-        described = problem_from(factory)
-        if not described.classes:
-            raise ConfigError(
-                str(args.factory),
-                [ConfigProblem("robot_fleet", "missing", "is empty; a schedule needs robots")],
-            )
-        problem, left_out = changed(described, args.what_if)
-        if args.standby >= problem.servers and not args.min_servers:
-            words = f"keeping {args.standby} of {problem.servers} servers leaves none to serve; keep fewer"
-            raise ConfigError("--standby", [ConfigProblem("", "conflict", words)])
-        for note in left_out:
-            print(note, file=sys.stderr)
-        older = load_schedule(args.migrate_from) if args.migrate_from else None
-        library = ProfileLibrary(args.profiles)
-        options = options_from(args)
-        if args.min_servers:
-            problem = with_fewest_servers(problem, library, options)
-            return _min_servers(problem, library, options, args.json)
-        problem = with_best_engines(problem, library, options, time.monotonic)
-        exact = None
-        if args.exact is not None:
-            exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact), time.monotonic)
-        if exact is not None:
-            chosen = expected(exact.schedule, problem, library, factory.policies)
-        elif args.scheduler == "paper":
-            schedule = solve(problem, library, options, time.monotonic)
-            chosen = expected(schedule, problem, library, factory.policies)
-        else:
-            chosen = choose(problem, library, options, factory.policies, time.monotonic)
-        schedule, migration = chosen.schedule, None
-        if older is not None and schedule.feasible:
-            catalog = Catalog(problem, library, options)
-            migration = plan_migration(older, schedule, problem, catalog)
-            schedule = migration.schedule
-            chosen = expected(schedule, problem, library, factory.policies)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG_INPUT
+    if args.picture is not None:
+        _check_picture(args.picture)  # before a search that may take long
+    _check_combination(args)
+    factory = load_factory(args.factory)
+    described = problem_from(factory)
+    if not described.classes:
+        raise ConfigError(
+            str(args.factory),
+            [ConfigProblem("robot_fleet", "missing", "is empty; a schedule needs robots")],
+        )
+    problem, left_out = changed(described, args.what_if)
+    if args.standby >= problem.servers and not args.min_servers:
+        words = f"keeping {args.standby} of {problem.servers} servers leaves none to serve; keep fewer"
+        raise ConfigError("--standby", [ConfigProblem("", "conflict", words)])
+    for note in left_out:
+        print(note, file=sys.stderr)
+    older = load_schedule(args.migrate_from) if args.migrate_from else None
+    library = ProfileLibrary(args.profiles)
+    options = options_from(args)
+    if args.min_servers:
+        problem = with_fewest_servers(problem, library, options)
+        return _min_servers(problem, library, options, args.json)
+    problem = with_best_engines(problem, library, options, time.monotonic)
+    exact = None
+    if args.exact is not None:
+        exact = solve_exact(problem, library, replace(options, time_budget_s=args.exact), time.monotonic)
+    if exact is not None:
+        chosen = expected(exact.schedule, problem, library, factory.policies)
+    elif args.scheduler == "paper":
+        schedule = solve(problem, library, options, time.monotonic)
+        chosen = expected(schedule, problem, library, factory.policies)
+    else:
+        chosen = choose(problem, library, options, factory.policies, time.monotonic)
+    schedule, migration = chosen.schedule, None
+    if older is not None and schedule.feasible:
+        catalog = Catalog(problem, library, options)
+        migration = plan_migration(older, schedule, problem, catalog)
+        schedule = migration.schedule
+        chosen = expected(schedule, problem, library, factory.policies)
     if args.json:
         told = {PREDICTION: outlook(chosen, problem)} if schedule.feasible else {}
         print(json.dumps({**schedule.to_dict(), **told}, indent=2))
@@ -246,7 +243,7 @@ def _check_combination(args: argparse.Namespace) -> None:
         if given[one] and given[other]
     ]
     if problems:
-        raise ConfigError("rosa plan", problems)
+        raise ConfigError("options", problems)
 
 
 def options_from(args: argparse.Namespace) -> Options:

@@ -78,7 +78,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `rosa profile`. Exit status 0; 2: wrong input; 4: no steady measurement, what was measured is kept."""
+    """Run `rosa profile`. Exit status 0; 4: no steady measurement, what was measured is kept.
+
+    Raises `ConfigError` for wrong input.
+    """
     try:
         path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
         if path.exists() and not args.again:
@@ -88,9 +91,6 @@ def main(args: argparse.Namespace) -> int:
             profile = load_profile(path)
         else:
             profile = _measured(args, path)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
     except UnsteadyMachine as error:
         print(f"\nrosa profile {args.model}: {error}", file=sys.stderr)
         return UNSTEADY
@@ -210,7 +210,7 @@ def _backend(args: argparse.Namespace) -> Backend:
         options = with_engine(models[args.model].options)
     if name is None:
         raise ConfigError(
-            "rosa profile", ["the model's backend is missing: give --factory FILE or --backend NAME"]
+            "--backend", ["the model's backend is missing: give --factory FILE or --backend NAME"]
         )
     for text in args.option:
         key, separator, value = text.partition("=")

@@ -74,5 +74,5 @@ class ProfileLibrary:
             )
         return (
             f"no profile of {model!r} on {gpu_type!r}{nearest(model, known)}; profiled there: {', '.join(known)};"
-            f" make one with `rosa profile` on that hardware"
+            f" make one with `rosa profile {model} --factory FILE` on that hardware"
         )

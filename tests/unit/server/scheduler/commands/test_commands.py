@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import signal
 from math import inf
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from rosa_contract.errors import ConfigError
+from rosa_server.commands.parser import run
 from rosa_server.scheduler.commands import patience
 from rosa_server.scheduler.commands import plan as cli_plan
 from rosa_server.scheduler.commands import profile as cli_profile
@@ -25,18 +24,15 @@ from tests.unit.server.scheduler.factories import CONFIGS
 FIGURE_3 = str(CONFIGS / "factory.yaml")
 
 
-def rosa(module: ModuleType, *words: str) -> int:
-    parser = argparse.ArgumentParser()
-    module.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(words)
-    return int(arguments.run(arguments))
+def rosa(*words: str) -> int:
+    return run(words)
 
 
 @pytest.mark.parametrize(
     "name", ["factory", *(f"paper/{n}" for n in ("p1", "p2", "p3", "p4", "mix2", "mix4"))]
 )
 def test_every_shipped_factory_plans(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", str(CONFIGS / f"{name}.yaml")) == 0
+    assert rosa("plan", str(CONFIGS / f"{name}.yaml")) == 0
     printed = capsys.readouterr().out
     assert "actions/s" in printed
     assert "What limits the rates" in printed
@@ -45,7 +41,7 @@ def test_every_shipped_factory_plans(name: str, capsys: pytest.CaptureFixture[st
 def test_a_plan_shows_every_latency_beside_its_slo_and_servers_that_are_alike_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "p1.yaml"), "--standby", "2") == 0
+    assert rosa("plan", str(CONFIGS / "paper" / "p1.yaml"), "--standby", "2") == 0
     printed = capsys.readouterr().out
     rates = next(line for line in printed.splitlines() if line.startswith("pick_and_place_action_only  32"))
     *_, p99_ms, slo_ms = rates.split()
@@ -57,7 +53,7 @@ def test_a_plan_shows_every_latency_beside_its_slo_and_servers_that_are_alike_on
 
 @pytest.mark.parametrize("name", ["factory", "paper/p4", "paper/mix4"])
 def test_what_limits_a_rate_adds_up_to_the_round(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", str(CONFIGS / f"{name}.yaml")) == 0
+    assert rosa("plan", str(CONFIGS / f"{name}.yaml")) == 0
     lines = re.findall(r": ([\d.]+) Hz of at most .*; a round of (\d+) ms is (.*?);", capsys.readouterr().out)
     assert lines
     for rate_hz, round_ms, parts in lines:
@@ -67,7 +63,7 @@ def test_what_limits_a_rate_adds_up_to_the_round(name: str, capsys: pytest.Captu
 
 
 def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--standby", "1") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--standby", "1") == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["feasible"] is True
     assert plan["reasons"] == []
@@ -81,20 +77,20 @@ def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_if_changes_robots_servers_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=64", "servers=12") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--what-if", "robots=64", "servers=12") == 0
     assert sum(json.loads(capsys.readouterr().out)["robots"].values()) == 64
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
     assert json.loads(capsys.readouterr().out)["robots"] == {"pick_and_place_simple": 16}
 
 
 @pytest.mark.parametrize("change", ["robot=3", "robots=-1", "robots=many", "robots", "robots=0"])
 def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", change) == 2
+    assert rosa("plan", FIGURE_3, "--what-if", change) == 2
     assert "--what-if" in capsys.readouterr().err
 
 
 def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "servers=8", "servers=12") == 2
+    assert rosa("plan", FIGURE_3, "--what-if", "servers=8", "servers=12") == 2
     assert "servers: is given twice" in capsys.readouterr().err
 
 
@@ -102,23 +98,23 @@ def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture
 def test_the_order_of_a_what_if_does_not_matter(order: int, capsys: pytest.CaptureFixture[str]) -> None:
     mix4 = str(CONFIGS / "paper" / "mix4.yaml")
     changes = ["robots=20", "servers=6", "assemble_kit=5"][::order]
-    assert rosa(cli_plan, "plan", mix4, "--json", "--what-if", *changes) == 0
+    assert rosa("plan", mix4, "--json", "--what-if", *changes) == 0
     robots = json.loads(capsys.readouterr().out)["robots"]
     assert robots["assemble_kit"] == 5, "a task that is named has what was asked"
     assert set(robots.values()) == {5}, "the others share the other 15 robots in the mix of the file"
 
 
 def test_a_what_if_whose_tasks_exceed_all_robots_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=8", "inspect_product=9") == 2
+    assert rosa("plan", FIGURE_3, "--what-if", "robots=8", "inspect_product=9") == 2
     assert "robots=8 is the number of all robots, and inspect_product=9 makes 9" in capsys.readouterr().err
 
 
 def test_a_task_that_a_what_if_leaves_without_robots_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "robots=1") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--what-if", "robots=1") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["robots"] == {"pick_and_place_simple": 1}
     assert "inspect_product is not in the schedule: of 1 robot its share is 0.5" in err
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--what-if", "inspect_product=0") == 0
     assert "inspect_product has no robots, as requested" in capsys.readouterr().err
 
 
@@ -134,7 +130,7 @@ def test_options_that_would_do_nothing_together_are_refused(
     }
     for one, other, why in cli_plan.UNSUPPORTED:
         both = [*words.get(one, [one]), *words.get(other, [other])]
-        assert rosa(cli_plan, "plan", FIGURE_3, *both) == 2, both
+        assert rosa("plan", FIGURE_3, *both) == 2, both
         out, err = capsys.readouterr()
         assert out == ""
         assert f"and {other} cannot be combined: {why}" in err
@@ -146,24 +142,24 @@ def test_options_that_would_do_nothing_together_are_refused(
 def test_a_picture_that_cannot_be_written_is_refused_before_the_search(
     name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--picture", str(tmp_path / name)) == 2
+    assert rosa("plan", FIGURE_3, "--picture", str(tmp_path / name)) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert words in err
 
 
 def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
+    assert rosa("plan", FIGURE_3, "--what-if", "robots=2000") == cli_plan.INFEASIBLE
     assert "safety needs" in capsys.readouterr().out
 
 
 def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
+    assert rosa("plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
     found = re.fullmatch(r"At most (\d+\.\d)% below the best .* exceeds (\d+\.\d\d)\.", last)
     assert found, last
     assert float(found[1]) < 5.0
-    assert rosa(cli_plan, "plan", FIGURE_3, "--bound", "--json") == 0
+    assert rosa("plan", FIGURE_3, "--bound", "--json") == 0
     out, err = capsys.readouterr()
     assert schedule_from(json.loads(out)).feasible, "the bound does not get into the JSON"
     assert "At most" in err
@@ -172,7 +168,7 @@ def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFi
 def test_a_new_plan_says_how_to_get_there_from_the_older_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rosa(cli_plan, "plan", str(CONFIGS / "paper" / "p4.yaml"), "--what-if", "robots=16", "--json") == 0
+    assert rosa("plan", str(CONFIGS / "paper" / "p4.yaml"), "--what-if", "robots=16", "--json") == 0
     older = tmp_path / "plan.json"
     older.write_text(capsys.readouterr().out)
     more = [
@@ -183,28 +179,28 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
         "--migrate-from",
         str(older),
     ]
-    assert rosa(cli_plan, *more) == 0
+    assert rosa(*more) == 0
     printed = capsys.readouterr().out
     assert "Steps from the older schedule" in printed
     assert "1. robots act at assemble_kit" in printed
     assert printed.count("robots act at") == 1, "no rate is higher afterwards, so none is said twice"
     assert "load Qwen2.5-VL-3B-Instruct on gpu" in printed, "64 robots need a second safety server"
-    assert rosa(cli_plan, *more, "--json") == 0
+    assert rosa(*more, "--json") == 0
     was = {server.id: server.models for server in schedule_from(json.loads(older.read_text())).servers}
     now = {s.id: s.models for s in schedule_from(json.loads(capsys.readouterr().out)).servers}
     assert sum(now[name] == models for name, models in was.items()) == 7, "5:1:1:1 becomes 4:1:2:1"
-    assert rosa(cli_plan, *more[:-1], str(tmp_path / "none.json")) == 2
+    assert rosa(*more[:-1], str(tmp_path / "none.json")) == 2
 
 
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers") == 0
+    assert rosa("plan", FIGURE_3, "--min-servers") == 0
     assert capsys.readouterr().out.startswith("4 servers will keep every SLO")
-    assert rosa(cli_plan, "plan", FIGURE_3, "--min-servers", "--standby", "1") == 0
+    assert rosa("plan", FIGURE_3, "--min-servers", "--standby", "1") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("5 servers will keep every SLO")
     assert lines[1] == "1 of them, here and below, is kept as standby."
     picture = tmp_path / "plan.png"
-    assert rosa(cli_plan, "plan", FIGURE_3, "--standby", "1", "--picture", str(picture)) == 0
+    assert rosa("plan", FIGURE_3, "--standby", "1", "--picture", str(picture)) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -212,12 +208,12 @@ def test_unknown_hardware_is_explained(tmp_path: Path, capsys: pytest.CaptureFix
     text = Path(FIGURE_3).read_text().replace("NVIDIA H200", "NVIDIA B300")
     path = tmp_path / "f.yaml"
     path.write_text(text)
-    assert rosa(cli_plan, "plan", str(path)) == 2
+    assert rosa("plan", str(path)) == 2
     assert "no profiles for gpu_type 'NVIDIA B300'" in capsys.readouterr().err
 
 
 def test_a_schedule_with_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    rosa(cli_plan, "plan", FIGURE_3, "--json")
+    rosa("plan", FIGURE_3, "--json")
     plan = json.loads(capsys.readouterr().out)
     plan["routing"]["inspect_product/0"]["safety"] = "gpu99"
     with pytest.raises(ConfigError, match="no server 'gpu99'"):
@@ -230,7 +226,7 @@ def test_profile_writes_a_file_that_plan_can_read(
     monkeypatch.setattr(measure, "STEADY", inf)  # how busy this machine is, is not what is tested
     words = ["profile", "test/model", "--backend", "emulated", "--option", "latency_ms=0.2", "--batches", "2"]
     words += ["--requests", "50", "--profiles", str(tmp_path), "--plot"]
-    assert rosa(cli_profile, *words) == 0
+    assert rosa(*words) == 0
     path = tmp_path / "cpu" / "test--model.yaml"
     profile = load_profile(path)
     assert profile.origin == "measured"
@@ -240,7 +236,7 @@ def test_profile_writes_a_file_that_plan_can_read(
     assert "practically their maximum" in latency.source
     assert path.with_suffix(".png").exists()
     assert not path.with_suffix(".partial.json").exists()
-    assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path)) == 2
+    assert rosa("profile", "test/model", "--profiles", str(tmp_path)) == 2
     assert "--again" in capsys.readouterr().err
 
 
@@ -249,7 +245,7 @@ def test_a_model_of_several_components_is_profiled_for_each_by_itself(tmp_path: 
     words += ["--profiles", str(tmp_path)]
     for component, latency_ms in (("system1", 4.0), ("safety", 0.2), ("system1", 1.0)):
         own = ["--component", component, "--option", f"latency_ms={latency_ms}", "--again"]
-        assert rosa(cli_profile, *words, *own) == 0
+        assert rosa(*words, *own) == 0
     profile = load_profile(next(tmp_path.glob("cpu/**/*.yaml")))
     assert profile.components == ("safety", "system1")
     (slow,), (quick,) = (profile.configurations_for(name) for name in ("system1", "safety"))
@@ -265,7 +261,7 @@ def test_profile_on_a_busy_machine_says_so_and_keeps_what_it_has(
 
     monkeypatch.setattr(cli_profile, "measure_batching", never_steady)
     words = ["profile", "test/model", "--backend", "null", "--profiles", str(tmp_path)]
-    assert rosa(cli_profile, *words) == cli_profile.UNSTEADY
+    assert rosa(*words) == cli_profile.UNSTEADY
     assert "rosa profile test/model: static batch 1: the machine was not steady" in capsys.readouterr().err
     assert not list(tmp_path.glob("cpu/*.yaml")), "no profile of two different machines"
 
@@ -278,20 +274,20 @@ def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--backend", "null", "--batches", "two"], "numbers such as"),
         (["--factory", FIGURE_3], "no entry for 'test/model'"),
     ):
-        assert rosa(cli_profile, "profile", "test/model", "--profiles", str(tmp_path), *words) == 2
+        assert rosa("profile", "test/model", "--profiles", str(tmp_path), *words) == 2
         assert expected in capsys.readouterr().err
 
 
 def test_network_time_makes_rounds_longer_and_stays_with_the_schedule(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json") == 0
+    assert rosa("plan", FIGURE_3, "--json") == 0
     near = schedule_from(json.loads(capsys.readouterr().out))
-    assert rosa(cli_plan, "plan", FIGURE_3, "--json", "--network-ms", "20") == 0
+    assert rosa("plan", FIGURE_3, "--json", "--network-ms", "20") == 0
     far = schedule_from(json.loads(capsys.readouterr().out))
     assert far.objective < near.objective
     assert far.options["network_ms"] == 20.0, "admission counts it too"
-    assert rosa(cli_plan, "plan", FIGURE_3, "--network-ms", "-1") == 2
+    assert rosa("plan", FIGURE_3, "--network-ms", "-1") == 2
     assert "--network-ms" in capsys.readouterr().err
 
 
@@ -300,7 +296,7 @@ def test_a_plan_that_takes_too_long_is_given_up_with_a_word_on_the_way(
 ) -> None:
     monkeypatch.setattr(patience, "FIRST_WORD_S", 0.5)
     huge = ["plan", FIGURE_3, "--what-if", "robots=1000000", "servers=300000", "--time-limit", "2"]
-    assert rosa(cli_plan, *huge) == 4
+    assert rosa(*huge) == 4
     said = capsys.readouterr().err
     assert "rosa plan: " in said and "s of at most 2 s" in said
     assert "rosa plan was not finished within 2 s" in said
@@ -309,10 +305,10 @@ def test_a_plan_that_takes_too_long_is_given_up_with_a_word_on_the_way(
 
 @pytest.mark.parametrize("number", ["-1", "nan", "inf"])
 def test_a_time_limit_that_is_none_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--time-limit", number) == 2
-    assert "--time-limit: expected seconds" in capsys.readouterr().err
+    assert rosa("plan", FIGURE_3, "--time-limit", number) == 2
+    assert "rosa plan: --time-limit: 1 problem\n  expected seconds" in capsys.readouterr().err
 
 
 def test_a_number_of_thousands_of_digits_is_named_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa(cli_plan, "plan", FIGURE_3, "--what-if", f"robots={'9' * 5000}") == 2
+    assert rosa("plan", FIGURE_3, "--what-if", f"robots={'9' * 5000}") == 2
     assert "expected robots=N with a whole number" in capsys.readouterr().err
