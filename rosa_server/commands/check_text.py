@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rosa_contract.config import Factory
+from rosa_contract.config import Factory, Model, Pipeline
+from rosa_contract.horizon import Horizon
 from rosa_contract.robot import RobotSpec
 
 
@@ -12,7 +13,7 @@ def factory_lines(factory: Factory) -> list[str]:
     for entry in factory.robot_fleet:
         lines.append(f"robots: {entry.num_robots} on {entry.task}")
     for name, task in factory.tasks.items():
-        lines.append(f"task {name}: an action every {task.pipeline.action_period_ms:g} ms")
+        lines.append(f"task {name}: {_pipeline(task.pipeline)}")
         for key, component in task.components.items():
             rate = f", {component.freq_hz:g} Hz" if component.freq_hz else ""
             rule = f"{component.slo_ms:g} ms, else {component.fallback}"
@@ -20,13 +21,30 @@ def factory_lines(factory: Factory) -> list[str]:
     used = {component.model for task in factory.tasks.values() for component in task.components.values()}
     for name in sorted(used):
         model = factory.models.get(name)
-        how = (
-            f"{model.backend}, {model.workers} worker(s)"
-            if model
-            else "no entry in `models`: can be planned, not served"
-        )
+        how = _model(model) if model else "no entry in `models`: can be planned, not served"
         lines.append(f"model {name}: {how}")
     return lines
+
+
+def _pipeline(pipeline: Pipeline) -> str:
+    often = f"an action every {pipeline.action_period_ms:g} ms"
+    words = [often if pipeline.horizon is None else f"{often} on average, {_horizon(pipeline.horizon)}"]
+    if pipeline.execution != Pipeline.execution:
+        words.append(pipeline.execution)
+    if pipeline.planning != Pipeline.planning:
+        words.append(f"planned {pipeline.planning}")
+    return ", ".join(words)
+
+
+def _horizon(horizon: Horizon) -> str:
+    given = ((name, getattr(horizon, name)) for name in ("steps", "t", "min", "max"))
+    told = "".join(f", {name} {value:g}" for name, value in given if value is not None)
+    return f"horizon {horizon.policy}{told}"
+
+
+def _model(model: Model) -> str:
+    engine = f", engine {model.options['engine']}" if "engine" in model.options else ""
+    return f"{model.backend}{engine}, {model.workers} {'worker' if model.workers == 1 else 'workers'}"
 
 
 def robot_lines(spec: RobotSpec) -> list[str]:

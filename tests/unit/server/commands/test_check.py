@@ -113,6 +113,19 @@ def test_keys_and_bind_on_the_command_line_are_judged_like_those_of_the_file(
     assert main(["check", path, "--bind", "tcp://*:5570", "--keys", str(folder / "keys")]) == 0
 
 
+def test_what_a_task_says_of_its_execution_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(factory(folder))
+    assert main(["check", str(path)]) == 0
+    assert "task pick: an action every 400 ms\n" in capsys.readouterr().out
+    more = "400, execution: asynchronous, planning: ahead, horizon: {policy: threshold, t: 0.2, max: 12}"
+    path.write_text(path.read_text().replace("400", more))
+    assert main(["check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    execution = "horizon threshold, t 0.2, max 12, asynchronous, planned ahead"
+    assert f"task pick: an action every 400 ms on average, {execution}\n" in shown
+    assert "model policy: emulated, 1 worker\n" in shown
+
+
 def test_a_robot_file_is_shown_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(PANDA)]) == 0
     shown = capsys.readouterr().out
