@@ -15,6 +15,7 @@ from rosa_contract.strict import setting
 STATIC, THRESHOLD = "static", "threshold"
 MAX_STEPS = 1024
 MAX_POLICY_CHARS = 64
+MAX_REASON_CHARS = 300  # of a choice; a longer reason is cut
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.horizon import MAX_STEPS, Horizon, contradictions
+from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, Horizon, contradictions
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import MAX_ROWS, Overlap, overlap_problem
 from rosa_contract.wire import fields
@@ -31,7 +31,6 @@ MAX_START_MS = 60_000.0
 MAX_BUDGET_MS = 600_000.0
 MAX_DURATION_MS = 1e9
 MAX_ROBOTS = 1 << 16
-MAX_REASON_CHARS = 300
 MAX_T = 1000.0
 MAX_COUNTS = 32
 MAX_STEP_S = 10.0

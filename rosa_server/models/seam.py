@@ -6,6 +6,10 @@ equation 5: 1 for steps that are frozen, since they are played before the answer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isclose
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,3 +40,18 @@ def blended(actions: NDArray[np.floating], overlap: Overlap) -> NDArray[np.float
     joined[:rows, :-1] = share * overlap.actions[:rows, :-1] + (1 - share) * joined[:rows, :-1]
     joined[: overlap.frozen, -1] = overlap.actions[:rows, -1][: overlap.frozen]
     return joined
+
+
+def joined(arrays: Mapping[str, NDArray[Any]], overlap: Overlap) -> dict[str, NDArray[Any]]:
+    """A model's arrays whose `actions` are blended into the overlap.
+
+    Raises `ValueError` as `blended` does, and where the answer's `step_s` is not the overlap's: its rows would be about
+    other moments.
+    """
+    if "step_s" in arrays:
+        step_s = float(np.asarray(arrays["step_s"], np.float64).ravel()[0])
+        if not isclose(step_s, overlap.step_s, rel_tol=1e-3):
+            raise ValueError(
+                f"overlap: expected steps of {step_s:g} s as in the answer, got {overlap.step_s:g} s"
+            )
+    return {**arrays, "actions": blended(arrays["actions"], overlap)}

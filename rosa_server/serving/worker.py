@@ -26,18 +26,16 @@ from rosa_contract import messages as m
 from rosa_contract.errors import CodecError, ContractError
 from rosa_contract.images import decode_image
 from rosa_server.models import registry
-from rosa_server.models.backend import Backend, ModelInput, ModelOutput
-from rosa_server.models.horizon import choose
-from rosa_server.models.seam import blended
+from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.serving import log
+from rosa_server.serving.answers import Answer, Outcome, encoded, failure, finished, short
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.shared_memory import ShmReader
 
 PR_SET_PDEATHSIG = 1
 POLL_MS = 500
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
-Done = tuple[m.Execute, float, Sequence["Outcome"]]  # a batch, its time in ms, and what came of each request
-Outcome = bytes | tuple[str, str]  # an encoded output, or (cause, reason)
+Done = tuple[m.Execute, float, Sequence[Outcome]]  # a batch, its time in ms, and what came of each request
 
 
 @dataclass(frozen=True)
@@ -169,26 +167,26 @@ class Worker:
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
         """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
         inputs = [one for one in decoded if isinstance(one, ModelInput)]
-        answered: Iterator[m.Output | tuple[str, str]]
+        answered: Iterator[Answer]
         try:
             answered = iter(self._run(inputs) if inputs else [])
         except Exception as error:  # a model may raise anything; the worker goes on and answers every request
-            log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=_short(error))
-            answered = iter([_failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
-        return [_outcome(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
+            log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
+            answered = iter([failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
+        return [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
 
-    def _run(self, inputs: list[ModelInput]) -> list[m.Output]:
+    def _run(self, inputs: list[ModelInput]) -> list[Answer]:
         outputs = self._backend.infer(inputs)
         if len(outputs) != len(inputs):
             raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
         inpaints = getattr(self._backend, "inpaints", False)
-        return [_finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
+        return [finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
 
-    def _alone(self, one: ModelInput) -> m.Output | tuple[str, str]:
+    def _alone(self, one: ModelInput) -> Answer:
         try:
             return self._run([one])[0]
         except Exception as error:
-            return _failure(error)
+            return failure(error)
 
     def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
@@ -242,44 +240,6 @@ class ContinuousWorker(Worker):
         self._done.put(self._execute(batch))
         with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken
             os.write(self._wake, b"1")
-
-
-def _finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> m.Output:
-    """What the robot gets of the model's output.
-
-    Its actions join the chunk that the robot plays; where the request names a policy, a horizon is chosen (Kairos 4).
-    """
-    arrays, frozen = output.arrays, 0
-    if asked.overlap is not None and "actions" in arrays:
-        frozen = asked.overlap.frozen
-        if not inpaints:
-            arrays = {**arrays, "actions": blended(arrays["actions"], asked.overlap)}
-    plain = m.Output(arrays, output.verdict, output.text)
-    if asked.horizon is None:
-        return plain
-    chosen = choose(asked.horizon, output, frozen)
-    return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason)
-
-
-def _outcome(answer: m.Output | tuple[str, str]) -> Outcome:
-    """The encoded output, or why it cannot be sent."""
-    if isinstance(answer, tuple):
-        return answer
-    try:
-        return codec.encode_output(answer)
-    except CodecError as error:
-        return "bad_output", f"the model's output cannot be used: {error}"
-
-
-def _failure(error: Exception) -> tuple[str, str]:
-    """What `Backend.infer` raises: an input that does not fit, a deadline, or anything else: a fault of the model."""
-    if isinstance(error, TimeoutError):
-        return "budget_spent", _short(error)
-    return ("input_rejected" if isinstance(error, ValueError) else "model_error"), _short(error)
-
-
-def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
 
 
 def die_with(parent_pid: int) -> None:

@@ -17,6 +17,7 @@ from rosa_contract import messages as m
 from rosa_contract.horizon import Horizon
 from rosa_contract.overlap import Overlap
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.models.horizon import POLICIES, Choice
 from rosa_server.serving.worker import ContinuousWorker, Worker, WorkerSpec
 from tests.unit.server.serving.core.stage import IMAGES, STATE, request
 
@@ -53,7 +54,14 @@ class Moody:
             return []
         actions = {True: np.full((2, 2), np.nan, np.float32), False: np.ones((2, 2), np.float32)}
         updates = np.array([[[1.0], [1.0]], [[0.5], [2.0]]])
-        return [ModelOutput({"actions": actions[one.prompt == "nan"]}, updates=updates) for one in batch]
+        timed = {"step_s": np.array([0.05], np.float32)}
+        return [
+            ModelOutput(
+                {"actions": actions[one.prompt == "nan"], **(timed if one.prompt == "timed" else {})},
+                updates=updates,
+            )
+            for one in batch
+        ]
 
 
 def run(*prompts: str, spoil: bool = False, **asked: Any) -> m.Executed:
@@ -109,6 +117,37 @@ def test_a_policy_that_the_worker_does_not_know_fails_the_request() -> None:
     done = run("", horizon=Horizon("treshold"))
     assert causes(done) == ["input_rejected"]
     assert "did you mean 'threshold'" in done.errors[0][1]
+
+
+def test_one_request_that_cannot_be_finished_costs_the_others_of_its_batch_no_second_inference() -> None:
+    sound, unknown = request(0), request(1, horizon=Horizon("treshold"))
+    asked: list[int] = []
+    execute = m.Execute(5, [0, 1], [codec.encode(sound), codec.encode(unknown)])
+    with wired(codec.encode(execute)) as (worker, gateway), pytest.MonkeyPatch.context() as patch:
+        infer = Moody.infer
+        patch.setattr(Moody, "infer", lambda self, batch: asked.append(len(batch)) or infer(self, batch))
+        worker.step()
+        done = codec.decode(gateway.recv_multipart(zmq.NOBLOCK))
+    assert isinstance(done, m.Executed)
+    assert causes(done) == ["ok", "input_rejected"]
+    assert asked == [2]
+
+
+def test_an_overlap_with_other_steps_in_time_than_the_answers_fails_its_request() -> None:
+    """Row by row they would be joined although they are about different moments."""
+    overlap = Overlap(np.zeros((1, 2), np.float32), 1, 0.05)
+    assert causes(run("timed", overlap=overlap)) == ["ok"]
+    done = run("timed", overlap=Overlap(overlap.actions, 1, 0.1))
+    assert causes(done) == ["input_rejected"]
+    assert "0.1 s" in done.errors[0][1] and "0.05 s" in done.errors[0][1]
+
+
+def test_a_long_reason_of_a_policy_is_cut_and_its_answer_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "wordy", lambda spec, chunk: Choice(1, "because " * 100))
+    [frame] = run("", horizon=Horizon("wordy")).outputs
+    answered = codec.decode_output(frame)
+    assert answered.horizon == 1
+    assert answered.horizon_reason.startswith("because because")
 
 
 def test_nan_from_the_model_fails_its_own_request_only() -> None:

@@ -1,0 +1,58 @@
+"""What becomes of a model's answer before it leaves the worker: joined, given a horizon, encoded, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rosa_contract import codec
+from rosa_contract import messages as m
+from rosa_contract.errors import CodecError
+from rosa_contract.horizon import MAX_REASON_CHARS
+from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.horizon import choose
+from rosa_server.models.seam import joined
+
+Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
+Answer = m.Output | Refusal
+Outcome = bytes | Refusal  # an encoded output, or why there is none
+
+
+def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
+    """What the robot gets of the model's output, or why it gets nothing; the rest of the batch is not concerned.
+
+    Its actions join the chunk that the robot plays; where the request names a policy, a horizon is chosen (Kairos 4).
+    """
+    try:
+        arrays, frozen = output.arrays, 0
+        if asked.overlap is not None and "actions" in arrays:
+            frozen = asked.overlap.frozen
+            if not inpaints:
+                arrays = joined(arrays, asked.overlap)
+        plain = m.Output(arrays, output.verdict, output.text)
+        if asked.horizon is None:
+            return plain
+        chosen = choose(asked.horizon, output, frozen)
+    except Exception as error:  # of a policy or an output that may be anybody's
+        return failure(error)
+    return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason[:MAX_REASON_CHARS])
+
+
+def encoded(answer: Answer) -> Outcome:
+    """The output as one frame, or why it cannot be sent."""
+    if isinstance(answer, tuple):
+        return answer
+    try:
+        return codec.encode_output(answer)
+    except CodecError as error:
+        return "bad_output", f"the model's output cannot be used: {error}"
+
+
+def failure(error: Exception) -> tuple[str, str]:
+    """What `Backend.infer` raises: an input that does not fit, a deadline, or anything else: a fault of the model."""
+    if isinstance(error, TimeoutError):
+        return "budget_spent", short(error)
+    return ("input_rejected" if isinstance(error, ValueError) else "model_error"), short(error)
+
+
+def short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
