@@ -63,7 +63,10 @@ class Configuration:
     components: tuple[str, ...] = setting("components it was profiled for; none = any", tuple)
     engine: str = setting("engine of the backend that was measured; empty: it has only one", "")
     prefix_share: float = setting(
-        "share of a request's time that another one about the same observation does not take again", 0.0
+        "share of a request's time that another one about the same observation does not take again",
+        0.0,
+        at_least=0,
+        at_most=1,
     )
 
     @property

@@ -105,12 +105,14 @@ def test_mistakes_in_a_file_are_all_named() -> None:
     document = yaml.safe_load(text)
     document["origin"] = "guessed"
     document["configurations"][0]["latency"][0]["p99_ms"] = -1
+    document["configurations"][0]["prefix_share"] = 1.5  # would make servers gain capacity by being asked
     document["memorymb"] = 3
     with pytest.raises(ConfigError) as caught:
         profile_from(document, "bad.yaml")
     words = str(caught.value)
     assert "origin: must be one of measured, derived" in words
     assert "latency[0].p99_ms: must be > 0" in words
+    assert "configurations[0].prefix_share: must be <= 1, got 1.5" in words
     assert "did you mean 'memory_mb'" in words
 
 
