@@ -1,0 +1,32 @@
+"""`make bench` runs every benchmark that has no command of its own, and the results page names each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+OF_THEIR_OWN = {"faults", "hostile", "soak"}  # an hour, a second checkout, and as long as HOURS says
+
+
+def scripts() -> set[str]:
+    """What can be run in `benchmarks/`."""
+    return {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+
+
+def test_make_bench_runs_every_benchmark() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    [listed] = re.findall(r"^BENCHMARKS = (.*)$", makefile, re.MULTILINE)
+    names = listed.split()
+    assert sorted(names) == sorted(scripts() - OF_THEIR_OWN)
+    assert names.index("figures") > max(names.index("claims"), names.index("paper_schedules")), (
+        "it draws what they wrote"
+    )
+
+
+def test_every_benchmark_is_named_with_its_command() -> None:
+    pages = (ROOT / "docs" / "results.md").read_text() + (ROOT / "Makefile").read_text()
+    assert not [
+        name for name in scripts() if f"python benchmarks/{name}.py" not in pages and name != "figures"
+    ]
+    assert "figures" in pages
