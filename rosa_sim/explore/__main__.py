@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from rosa_client.runtime.side_machines import LEG_PROGRESS, SAFETY_VERDICTS, UNFINISHED
 from rosa_client.runtime.task_machine import TRANSITIONS
-from rosa_sim.explore.cells import CELLS, core_of
+from rosa_sim.explore.cells import CELLS, COARSE, core_of
+from rosa_sim.explore.keys import coarse, fine
 from rosa_sim.explore.search import Found, search
+
+TOLD_EVERY_S = 20.0
 
 ROWS = (*TRANSITIONS, *SAFETY_VERDICTS, *UNFINISHED, *LEG_PROGRESS)
 
@@ -49,18 +53,18 @@ def main() -> int:
 
 
 def searched(names: list[str], jobs: int, most_problems: int) -> list[Found]:
-    """Search cells, several at once, and print a line for each."""
-    print(f"{'cell':24s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
+    """Search cells, several at once, and print a line for each as soon as it is done."""
+    print(f"{'cell':28s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
     results = []
     with ProcessPoolExecutor(max(1, min(jobs, len(names)))) as pool:
         largest_first = sorted(names, key=lambda name: -len(CELLS[name][2]))
-        searches = {name: pool.submit(timed, name, most_problems) for name in largest_first}
-        for name in names:
-            found, took_s = searches[name].result()
+        searches = {pool.submit(timed, name, most_problems): name for name in largest_first}
+        for done in as_completed(searches):
+            found, took_s = done.result()
             results.append(found)
             counts = f"{found.states:8d} {found.transitions:12d} {len(found.rows):5d} {took_s:6.1f}"
             ways = ", ".join(f"{steps} when {way}" for way, steps in found.longest.items())
-            print(f"{name:24s} {counts}  {ways}", flush=True)
+            print(f"{searches[done]:28s} {counts}  {ways}", flush=True)
             for problem in found.problems:
                 print(f"  BROKEN {problem}")
     return results
@@ -70,7 +74,24 @@ def timed(name: str, most_problems: int) -> tuple[Found, float]:
     """Search one cell; returns what was found, and how long it took in s."""
     gc.disable()  # no reference cycles here, and scanning the many keys takes long
     began_s = time.monotonic()
-    return search(core_of(name), most_problems=most_problems), time.monotonic() - began_s
+    key_of = coarse if name in COARSE else fine
+    found = search(core_of(name), most_problems=most_problems, key_of=key_of, progress=Progress(name))
+    return found, time.monotonic() - began_s
+
+
+class Progress:
+    """Tells now and then how far a search is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._began_s = self._told_s = time.monotonic()
+
+    def __call__(self, found: Found, waiting: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s > TOLD_EVERY_S:
+            self._told_s = now_s
+            so_far = f"{found.states} states so far, {waiting} more known, {now_s - self._began_s:.0f} s"
+            print(f"  ... {self._name}: {so_far}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

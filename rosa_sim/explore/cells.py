@@ -44,6 +44,7 @@ ASYNCHRONOUS = {
     "asynchronous, all four": "",
 }
 AT_ONCE = ("strict",)  # the first violation reaches the limit, and its own fallback at the same time
+COARSE = ("all four", "asynchronous, all four")  # searched with the coarse key; see `keys.py`
 
 RESEND, PLAN, REPLAN = "stop_and_resend", "use_last_plan", "stop_and_replan"
 RETURN, HUMAN, ABORT = "return_to_safe_state", "stop_and_call_human", "abort"

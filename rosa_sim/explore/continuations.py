@@ -12,6 +12,7 @@ from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import MONITOR, SYSTEM1
 from rosa_sim.explore import events
 from rosa_sim.explore.checks import finished
+from rosa_sim.explore.keys import Key, fine
 from rosa_sim.explore.situation import BLIND, NOW_S, UNLINKED, Situation
 
 MOST_STEPS = 200
@@ -92,19 +93,27 @@ CONTINUATIONS: dict[str, tuple[Callable[[Situation], None], Callable[[Situation]
 
 
 class Ends:
-    """Whether every continuation comes to an end. Remembers those that did."""
+    """Whether every continuation comes to an end, and in how many steps at most. Remembers those that did."""
 
-    def __init__(self, step: Callable[[Situation], None], end: Callable[[Situation], bool]) -> None:
+    def __init__(
+        self, step: Callable[[Situation], None], end: Callable[[Situation], bool], key_of: Key = fine
+    ) -> None:
         self._step = step
         self._end = end
-        self._ends: set[Hashable] = set()
+        self._key_of = key_of
+        self._steps: dict[Hashable, int] = {}  # to the end of what was gone through before
         self.longest = 0
 
     def endless(self, situation: Situation) -> list[str]:
         """The states of a continuation of `situation` that never ends; empty when it ends."""
         way: list[Hashable] = []
         seen: list[str] = []
-        while not self._end(situation) and (key := situation.key()) not in self._ends:
+        left = 0
+        while not self._end(situation):
+            key = self._key_of(situation)
+            if key in self._steps:
+                left = self._steps[key]
+                break
             seen.append(situation.core.state.value)
             if key in way or len(way) > MOST_STEPS:
                 return seen
@@ -112,6 +121,8 @@ class Ends:
             situation = situation.copy()
             self._step(situation)
             situation.settle()
-        self._ends.update(way)
-        self.longest = max(self.longest, len(way))
+        for key in reversed(way):
+            left += 1
+            self._steps[key] = left
+        self.longest = max(self.longest, left)
         return []

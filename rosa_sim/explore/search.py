@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -14,6 +14,7 @@ from rosa_sim.explore.checks import broken
 from rosa_sim.explore.continuations import CONTINUATIONS, Ends
 from rosa_sim.explore.events import possible
 from rosa_sim.explore.harmless import disturbing
+from rosa_sim.explore.keys import Key, fine
 from rosa_sim.explore.situation import Situation
 
 
@@ -29,35 +30,46 @@ class Found:
     problems: list[str] = field(default_factory=list)
 
 
-def search(core: RobotRuntime, most_states: int = 10_000_000, most_problems: int = 1) -> Found:
-    """Search everything that can happen to `core`, from its start; ends early after `most_problems`."""
+def search(
+    core: RobotRuntime,
+    most_states: int = 10_000_000,
+    most_problems: int = 1,
+    key_of: Key = fine,
+    progress: Callable[[Found, int], None] = lambda found, waiting: None,
+) -> Found:
+    """Search everything that can happen to `core`, from its start; ends early after `most_problems`.
+
+    `progress` is told before each state what was found so far, and how many states are known that wait for their turn.
+    """
     found = Found()
-    ends = {name: Ends(*way) for name, way in CONTINUATIONS.items()}
+    ends = {name: Ends(*way, key_of) for name, way in CONTINUATIONS.items()}
     first = Situation(core)
     first.settle()
-    came_from: dict[Hashable, tuple[Hashable, str]] = {first.key(): ("", "")}
+    came_from: dict[Hashable, tuple[Hashable, str]] = {key_of(first): ("", "")}
     waiting = deque([first])
     with _Watch(found.rows):
         while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
+            progress(found, len(waiting))
             situation = waiting.popleft()
+            here = key_of(situation)
             found.states += 1
             for name, one in ends.items():
                 if way := one.endless(situation):
                     text = f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
-                    found.problems.append(_told(text, situation.key(), came_from))
+                    found.problems.append(_told(text, here, came_from))
             disturbing_things, tried = disturbing(situation)
             found.transitions += tried
             for thing in disturbing_things:
-                found.problems.append(_told(f"{thing}: changed something", situation.key(), came_from))
+                found.problems.append(_told(f"{thing}: changed something", here, came_from))
             for event, happen in possible(situation):
                 after = situation.copy()
                 problems = _happens(situation, event, happen, after)
                 after.settle()
                 found.transitions += 1
-                key = after.key()
-                found.problems += [_told(f"{event}: {p}", situation.key(), came_from) for p in problems]
+                key = key_of(after)
+                found.problems += [_told(f"{event}: {p}", here, came_from) for p in problems]
                 if key not in came_from:
-                    came_from[key] = (situation.key(), event)
+                    came_from[key] = (here, event)
                     waiting.append(after)
     found.complete = not waiting
     found.longest = {name: one.longest for name, one in ends.items()}

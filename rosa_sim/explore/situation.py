@@ -8,7 +8,6 @@ order, also in orders that no clock allows. What holds for all of these holds fo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -31,7 +30,7 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import MOVES, State
+from rosa_client.runtime.task_machine import State
 from rosa_contract.config import SYSTEM1
 
 NOW_S = 1000.0
@@ -39,8 +38,6 @@ NEVER_S = NOW_S + 1e6
 LONG_AGO_S = 0.0
 FAULT = "reflex"
 CUT = "no sign of life"
-
-CHAIN = (State.INFERRING, State.EXECUTING)
 
 # What may be wrong at one instant.
 BLIND, FAULTY, STOPPED, UNLINKED = "blind", "faulty", "stopped", "unlinked"
@@ -146,47 +143,10 @@ class Situation:
             if len(calls._overdue) > 1:
                 calls._overdue = {max(calls._overdue)}
 
-    def key(self) -> Hashable:
-        """Two situations with one key behave alike. What every way out of a state forgets is not part of its key."""
-        core = self.core
-        inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault)
-        if core.state is State.IDLE:
-            return (core.state, inputs, self._arm())
-        if core.state is State.WAITING_FOR_HUMAN:
-            return (core.state, inputs, self._arm(), self._refused(), core.alert is not None)
-        if core.state is State.CLEARING:
-            asked = tuple(calls.in_flight for calls in core.calls.values())
-            way = (core.safety, core.leg, core.leg_progress)
-            return (core.state, inputs, self._arm(), self._refused(), asked, *way)
-        moves = core.state in MOVES
-        return (
-            core.state,
-            inputs,
-            self._arm(),
-            self._refused(),
-            tuple((calls.in_flight, calls.consecutive_missed) for calls in core.calls.values()),
-            tuple(sorted((key, held.action.value) for key, held in core.held_by.items())),
-            (core.plan is not None, round(core.plan_credit, 3)),
-            (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures),
-            tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
-            (core.leg, core.leg_progress) if moves else None,
-            (core.safety, core.unfinished, self.reset_owed, self.retried),
-            core.alert is not None,
-            type(core.last_order),
-            (core.ask_next_s == inf, self.joins) if core.state in CHAIN else None,
-        )
-
     @property
     def joins(self) -> bool:
         """System 1 is in flight, and its chunk joins the one that plays or has just ended."""
         return self.core.calls[SYSTEM1].in_flight and self.core.asked_ahead is not None
-
-    def _refused(self) -> tuple[bool, ...]:
-        """Components that must not be asked again yet."""
-        return tuple(calls.resend_after_s > NOW_S for calls in self.core.calls.values())
-
-    def _arm(self) -> tuple[Hashable, ...]:
-        return (self.arm_state, self.arm_behind, self.arm_cut)
 
 
 def _twin(one: Any) -> Any:

@@ -7,8 +7,7 @@ fails too when a row is never taken.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -23,9 +22,8 @@ from rosa_client.runtime.side_machines import Safety, Unfinished, UnfinishedEven
 from rosa_client.runtime.task_machine import Event, State
 from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of
-from rosa_sim.explore.events import possible
+from rosa_sim.explore.keys import Key, coarse, fine
 from rosa_sim.explore.search import Found, search
-from rosa_sim.explore.situation import Situation
 
 SMALL = ("pick and place, safe", "planned, every time", "careful planner", "asynchronous, planned")
 FIRST_STATES = 2_500
@@ -53,40 +51,6 @@ def test_every_row_of_the_transition_table_is_taken() -> None:
         assert found.problems == []
         taken |= found.rows
     assert taken == set(ROWS)
-
-
-def test_worlds_that_the_search_takes_for_the_same_go_on_alike() -> None:
-    """Two ways to what counts as one state: whatever can happen in both leads to the same states again."""
-    first: dict[Hashable, dict[str, Hashable]] = {}
-    waiting = deque([Situation(core_of("careful planner"))])
-    waiting[0].settle()
-    twice = 0
-    while waiting:
-        situation = waiting.popleft()
-        key, following = situation.key(), what_follows(situation)
-        after = {event: child.key() for event, child in following.items()}
-        expected = first.get(key)
-        if expected is None:
-            first[key] = after
-            waiting.extend(following.values())
-            continue
-        twice += 1
-        assert {event: after[event] for event in expected if event in after} == {
-            event: expected[event] for event in after if event in expected
-        }
-    assert twice > 1_000
-
-
-def happened(situation: Situation, happen: Callable[[Situation], None]) -> Situation:
-    after = situation.copy()
-    happen(after)
-    after.settle()
-    return after
-
-
-def what_follows(situation: Situation) -> dict[str, Situation]:
-    """Event -> the situation that it leads to."""
-    return {event: happened(situation, happen) for event, happen in possible(situation)}
 
 
 def test_every_fallback_and_policy_is_in_a_cell() -> None:
@@ -208,6 +172,15 @@ def moves_before_it_looked(core: Mission, now_s: float) -> None:
     core.safety = safety
 
 
+def never_stops(core: Mission, *why: Any) -> None:
+    """Goes on whatever should hold it."""
+
+
+def believes_old_reports(core: Mission) -> bool:
+    """Takes what the arm does before it has taken an order for what it does with that order."""
+    return False
+
+
 def asks_without_a_plan(core: Mission) -> bool:
     """Asks for the next chunk whether or not its plan is there."""
     return True
@@ -239,19 +212,24 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
     ("asynchronous", Mission, "cancel_chain", keeps_calls),
     ("asynchronous, planned ahead", ahead, "wanted", asks_without_a_plan),
+    ("asynchronous, all four", Mission, "cancel_chain", keeps_calls),
+    ("asynchronous, all four", checks, "stop", never_stops),
+    ("asynchronous, all four", Mission, "arm_is_behind", property(believes_old_reports)),
+    ("asynchronous, all four", mission, "advance", forgets_an_interrupted_reset),
 ]
 
 
+@pytest.mark.parametrize("key_of", [fine, coarse])
 @pytest.mark.parametrize(
     ("cell", "where", "name", "broken"),
     MUTANTS,
     ids=lambda one: getattr(getattr(one, "fget", one), "__name__", None),
 )
 def test_a_broken_core_is_noticed(
-    cell: str, where: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
+    cell: str, where: Any, name: str, broken: Any, key_of: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(where, name, broken)
-    assert search(core_of(cell)).problems
+    assert search(core_of(cell), key_of=key_of).problems
 
 
 def test_a_search_leaves_the_core_as_it_found_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,107 @@
+"""Which situations the search takes for the same: those with one key.
+
+`fine` leaves out only what every way out of the present state forgets. `coarse` also leaves out what the core as it is
+overwrites before it reads it, for cells that are too large otherwise. A core that reads such a value all the same would
+make two situations with one coarse key go on differently; a test compares both keys on cells that are searched with
+either (`tests/unit/sim/explore/test_keys.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from math import inf
+
+from rosa_client.runtime.checks import ARM
+from rosa_client.runtime.side_machines import Unfinished
+from rosa_client.runtime.task_machine import MOVES, State
+from rosa_sim.explore.situation import NOW_S, Situation
+
+Key = Callable[[Situation], Hashable]
+
+CHAIN = (State.INFERRING, State.EXECUTING)
+RESET_IS_OWED = (Unfinished.RESET, Unfinished.RETURN_THEN_RESET)
+
+
+def fine(situation: Situation) -> Hashable:
+    """All that the core or the arm may still look at."""
+    core = situation.core
+    inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault)
+    arm = (situation.arm_state, situation.arm_behind, situation.arm_cut)
+    if core.state is State.IDLE:
+        return (core.state, inputs, arm)
+    refused = _refused(situation, everyone=True)
+    if core.state is State.WAITING_FOR_HUMAN:
+        return (core.state, inputs, arm, refused, core.alert is not None)
+    if core.state is State.CLEARING:
+        asked = tuple(calls.in_flight for calls in core.calls.values())
+        return (core.state, inputs, arm, refused, asked, core.safety, core.leg, core.leg_progress)
+    return (
+        *(core.state, inputs, arm, refused),
+        *_task(situation),
+        (core.safety, core.unfinished),
+        type(core.last_order),
+        (core.ask_next_s == inf, situation.joins) if core.state in CHAIN else None,
+    )
+
+
+def coarse(situation: Situation) -> Hashable:
+    """Without what is overwritten before it is read:
+
+    - Outside a task and while a human decides, whatever ends that gives the arm a new order.
+    - Elsewhere an emergency stop calls a human in the period in which it is seen.
+    - During a reset System 1 and 2 are not called, and the attempt that follows begins with nobody refused.
+    - The time to ask for the next chunk is set when a chunk begins.
+    """
+    core = situation.core
+    if core.state is State.IDLE:
+        return (core.state, core.inputs.arm_fault)
+    if core.state is State.WAITING_FOR_HUMAN:
+        wrong = (core.inputs.emergency_stop, core.inputs.arm_fault)
+        return (core.state, wrong, _refused(situation, everyone=False), core.alert is not None)
+    fault, arm = (core.inputs.arm_fault, core.excused_fault), _arm(situation)
+    if core.state is State.CLEARING:
+        asked = tuple(calls.in_flight for calls in core.calls.values())
+        refused = _refused(situation, everyone=False)
+        return (core.state, fault, arm, refused, asked, core.safety, core.leg, core.leg_progress)
+    resets = core.state is State.RESETTING or core.unfinished in RESET_IS_OWED
+    return (
+        *(core.state, fault, arm, _refused(situation, everyone=not resets)),
+        *_task(situation),
+        (core.safety, core.unfinished),
+        core.ask_next_s == inf if core.state is State.EXECUTING else None,
+        situation.joins if core.state in CHAIN else None,
+    )
+
+
+def _task(situation: Situation) -> tuple[Hashable, ...]:
+    """Calls, causes, plan and counters of a task that goes on, the same in both keys."""
+    core = situation.core
+    return (
+        tuple((calls.in_flight, calls.consecutive_missed) for calls in core.calls.values()),
+        tuple(sorted((key, held.action.value) for key, held in core.held_by.items())),
+        (core.plan is not None, round(core.plan_credit, 3)),
+        (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures),
+        tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
+        (core.leg, core.leg_progress) if core.state in MOVES else None,
+        (situation.reset_owed, situation.retried, core.alert is not None),
+    )
+
+
+def _refused(situation: Situation, everyone: bool) -> tuple[bool, ...]:
+    """Components that must not be asked again yet: of all, or of the periodic ones."""
+    return tuple(
+        calls.resend_after_s > NOW_S
+        for calls in situation.core.calls.values()
+        if everyone or calls.component.freq_hz is not None
+    )
+
+
+def _arm(situation: Situation) -> Hashable:
+    """The order that it will take next. What it does until then is about an older one, which the core disregards.
+
+    Of an arm that has taken the newest: whether it still moves. That it cut an order short is read in the same period,
+    except while the robot is held for it.
+    """
+    if situation.arm_behind:
+        return type(situation.core.last_order)
+    return (situation.arm_state, situation.arm_cut and ARM in situation.core.held_by)
