@@ -1,15 +1,10 @@
-"""The engine: calls come from any thread, one loop does the turns, each caller gets its answer.
-
-`step` is the whole loop body and takes the time, so that tests and benchmarks drive it without a thread.
-"""
+"""The engine: calls come from any thread, one loop does the turns, each caller gets its answer."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from threading import Condition, Thread
 
 import torch
 
@@ -29,10 +24,10 @@ from rosa_server.engines.kv_sharing.turns import (
     Turn,
     Turns,
 )
+from rosa_server.engines.looped import LoopedEngine, smoothed
 from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.network import VlaNetwork
 
-SMOOTHING = 0.1  # share of the newest turn in the expected time of the next
 WHY = {
     "expired": "its deadline came before its answer",
     "cancelled": "it was cancelled",
@@ -64,7 +59,7 @@ class _Given:
     state: State | None
 
 
-class KvSharingEngine:
+class KvSharingEngine(LoopedEngine[Turn, _Open]):
     """Answers calls about observations with one network, sharing prefixes and batching words."""
 
     def __init__(
@@ -82,6 +77,7 @@ class KvSharingEngine:
         `longest_prompt`, `longest_answer`: tokens. Raises `ValueError` where the network has no positions for them, or
         the memory does not hold an action and a sequence at a time.
         """
+        super().__init__("kv-sharing")
         self.network, self._stop, self._flow = network, stop, flow
         self._longest_prompt, self._longest_answer = longest_prompt, longest_answer
         self._bytes_each = network.embedding.weight.element_size()
@@ -97,12 +93,7 @@ class KvSharingEngine:
             raise ValueError(f"memory_mb: expected {words}; got {memory_mb}")
         self.manager = KvManager()
         self._turns = Turns(Memory(budget, prefix), limits or Limits(), prompted)
-        self._changed = Condition()
-        self._open: dict[int, _Open] = {}
-        self._next = 0
         self._costs = Costs()
-        self._stopping = False
-        self._thread: Thread | None = None
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
@@ -122,9 +113,7 @@ class KvSharingEngine:
             number = self._next
             name = call.observation or f"alone {number}"
             self._turns.offer(Ask(number, name, call.kind, call.deadline_s, own, not call.observation))
-            self._next += 1
-            self._open[number] = _Open(call, answer)
-            self._changed.notify()
+            self._add(_Open(call, answer))
         return number, answer
 
     def cancel(self, number: int) -> bool:
@@ -184,11 +173,11 @@ class KvSharingEngine:
         costs = self._costs
         prefill_s, act_s, token_s = costs.prefill_s, costs.act_s, costs.token_s
         if isinstance(turn, Prefill):
-            prefill_s = _smoothed(prefill_s, took_s / len(turn.asks))
+            prefill_s = smoothed(prefill_s, took_s / len(turn.asks))
         elif isinstance(turn, Act):
-            act_s = _smoothed(act_s, took_s / len(turn.asks))
+            act_s = smoothed(act_s, took_s / len(turn.asks))
         else:
-            token_s = _smoothed(token_s, took_s / turn.tokens)
+            token_s = smoothed(token_s, took_s / turn.tokens)
         self._costs = Costs(prefill_s, act_s, token_s)
 
     def _given(self, ask: Ask) -> _Given:
@@ -285,35 +274,6 @@ class KvSharingEngine:
     def _cache_bytes(self, tokens: int) -> int:
         return self.network.config.cache_bytes(tokens, self._bytes_each)
 
-    # -- in a thread of its own ------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Do turns from now on, whenever there is work."""
-        self._thread = Thread(target=self._loop, name="kv-sharing", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread; calls that still wait are cancelled. May be called twice."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        for number in list(self._open):
-            self.cancel(number)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopping or len(self._turns) > 0)
-                if self._stopping:
-                    return
-            began_s = time.monotonic()
-            turn = self.step(began_s)
-            if turn is not None:
-                self.learn(turn, time.monotonic() - began_s)
-
 
 def run_all(engine: KvSharingEngine, calls: Sequence[Call]) -> list[object]:
     """Answers of an engine without a thread, all calls there at once."""
@@ -330,7 +290,3 @@ def _prefixes(given: Sequence[_Given]) -> list[Cache]:
 def _tell(left: Sequence[tuple[Future[object], Cause]]) -> None:
     for answer, cause in left:
         answer.set_exception(CallLeft(cause))
-
-
-def _smoothed(before_s: float, took_s: float) -> float:
-    return before_s + (took_s - before_s) * (SMOOTHING if before_s else 1.0)
