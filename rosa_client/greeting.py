@@ -37,6 +37,7 @@ class Greeting:
         self.first_call_s: dict[str, float] = {}  # component -> when its first call may leave
         self.permits: Sequence[str] = ()  # components for which the server gives permits
         self.permit_s: dict[str, float] = {}  # component -> when its newest permit came
+        self.cancels = False  # the gateway understands that a request is not waited for any more
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # so many times that is allowed
         self._pace_until_s = inf  # unless a response says it again
@@ -91,7 +92,7 @@ class Greeting:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
-            self.catch_up, self.permits = message.catch_up, message.permits
+            self.catch_up, self.permits, self.cancels = message.catch_up, message.permits, message.cancels
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000
             self._paced(self._pace, self._pace_until_s, renew=True)

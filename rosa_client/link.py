@@ -17,7 +17,7 @@ from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import load_robot_keys
-from rosa_contract.messages import Bye, Hello, Ready, Request, Response
+from rosa_contract.messages import Bye, Cancel, Hello, Ready, Request, Response
 
 MAX_MESSAGE_BYTES = 64 << 20
 
@@ -59,6 +59,10 @@ class GatewayLink(Greeting):
     def ask(self, component: str, now_s: float) -> bool:
         """Ask for a permit without waiting; false when that cannot leave now."""
         return self._send(codec.encode(Ready(component)), now_s)
+
+    def cancel(self, request_id: int, now_s: float) -> bool:
+        """Say that this request is not waited for any more; false when the gateway does not want to know, or cannot."""
+        return self.ready and self.cancels and self._send(codec.encode(Cancel(request_id)), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""

@@ -15,7 +15,18 @@ from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
 from rosa_client.refusal import Refusal
-from rosa_client.runtime.commands import Ask, Command, Hold, Inputs, MoveTo, Order, Play, Send
+from rosa_client.runtime.commands import (
+    CANCELLED,
+    Ask,
+    CallEnded,
+    Command,
+    Hold,
+    Inputs,
+    MoveTo,
+    Order,
+    Play,
+    Send,
+)
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
@@ -156,6 +167,8 @@ class RobotLoop:
             elif isinstance(command, Play | Hold | MoveTo):
                 self.body.act(command)
             else:
+                if isinstance(command, CallEnded) and command.ending == CANCELLED:
+                    self.link.cancel(command.request_id, now_s)
                 self.body.publish(command)
 
     def _send(self, send: Send, seen: Seen, now_s: float) -> None:

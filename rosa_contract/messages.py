@@ -1,9 +1,9 @@
 """Every message between robot, gateway and worker. `codec.py` turns them into ZeroMQ frames and back.
 
-Robot -> gateway:   Hello, Ready, Request, Bye, HealthQuery
+Robot -> gateway:   Hello, Ready, Request, Cancel, Bye, HealthQuery
 Gateway -> robot:   Welcome, Refused, Permit, Response, HealthReport
 Worker -> gateway:  WorkerReady, Executed
-Gateway -> worker:  Execute, Drain
+Gateway -> worker:  Execute, CancelTickets, Drain
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ OVERLOADED = "overloaded"  # the queue of its replica is full
 UNAVAILABLE = "unavailable"  # no worker for its model, and none came within the budget
 INVALID = "invalid"  # the request does not fit what the model takes
 FAILED = "failed"  # the model raised an error, or its output cannot be used
-STATUSES = (OK, EXPIRED, REPLACED, OVERLOADED, UNAVAILABLE, INVALID, FAILED)
+CANCELLED = "cancelled"  # its robot waits for it no more; only a robot that sends `Cancel` gets this
+STATUSES = (OK, EXPIRED, REPLACED, OVERLOADED, UNAVAILABLE, INVALID, FAILED, CANCELLED)
 
 # Why a request did not end with "ok", and the status that each cause belongs to.
 CAUSES = {
@@ -50,6 +51,7 @@ CAUSES = {
     "model_error": FAILED,
     "bad_output": FAILED,  # not finite, or not to be encoded
     "workers_lost": FAILED,  # every worker that took it died
+    "cancelled": CANCELLED,
 }
 
 # Why a robot, or a message of it, is refused.
@@ -110,7 +112,7 @@ class Welcome:
     request with others is invalid. `token`: what to say hello with the next time. `catch_up`: how many periods of its
     rate a robot that is late may make up for. `starts_ms`: component -> its first call is not sent before so much
     later, and a periodic one keeps that phase; a component without an entry may be called at once. `permits`:
-    components that may be called faster than `rates_hz` with a permit.
+    components that may be called faster than `rates_hz` with a permit. `cancels`: the gateway understands `Cancel`.
     """
 
     models: Mapping[str, str]
@@ -120,6 +122,7 @@ class Welcome:
     catch_up: float = 0.0
     starts_ms: Mapping[str, float] = field(default_factory=dict)
     permits: Sequence[str] = ()
+    cancels: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,16 @@ class Request:
     horizon: Horizon | None = None
     observation: int | None = None
     overlap: Overlap | None = None
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The robot waits for this request no more. It is still answered, unless it has been: `cancelled`.
+
+    Optional: a request that nobody cancels ends by its deadline. Sent only where the robot's welcome said `cancels`.
+    """
+
+    request_id: int
 
 
 @dataclass(frozen=True)
@@ -280,10 +293,20 @@ class Executed:
 
 
 @dataclass(frozen=True)
+class CancelTickets:
+    """Nobody waits for these any more. The worker answers each as it would otherwise, as soon as it can.
+
+    Only for a worker that runs several calls at a time (`at_once`): any other reads nothing while it runs.
+    """
+
+    tickets: Sequence[int]
+
+
+@dataclass(frozen=True)
 class Drain:
     """Finish what you have and exit."""
 
 
-FromRobot = Hello | Ready | Request | Bye | HealthQuery
+FromRobot = Hello | Ready | Request | Cancel | Bye | HealthQuery
 ToRobot = Welcome | Refused | Permit | Response | HealthReport
-Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | Drain
+Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | CancelTickets | Drain

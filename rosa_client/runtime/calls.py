@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
-from rosa_client.runtime.commands import CallEnded
+from rosa_client.runtime.commands import CANCELLED, CallEnded
 from rosa_contract.config import Component
 
 WINDOW = 512  # latencies kept for percentiles
@@ -126,7 +126,7 @@ class ComponentCalls:
         if self.request_id is None:
             return None
         self.cancelled += 1
-        return self._end("cancelled", now_s)
+        return self._end(CANCELLED, now_s)
 
     def _end(self, ending: str, now_s: float) -> CallEnded:
         if self.request_id is None:

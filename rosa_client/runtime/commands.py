@@ -137,6 +137,9 @@ class TaskEnded:
     reason: str
 
 
+CANCELLED = "cancelled"  # an ending of which the server is told, so that it drops the call
+
+
 @dataclass(frozen=True)
 class CallEnded:
     """One call of a component is over. `ending` is `in_time`, `missed` or `cancelled`."""

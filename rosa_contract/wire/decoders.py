@@ -81,7 +81,9 @@ def _welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     permits = fields.sequence({"p": [], **header}, "p", MAX_BATCH)
     if not all(isinstance(component, str) for component in permits):
         raise CodecError("bad_field", "welcome: permits: expected names of components")
-    return m.Welcome(fields.names(header, "m"), rates, cameras, token, catch_up, starts, tuple(permits))
+    cancels = _flag(header, "x", "welcome: cancels")
+    models = fields.names(header, "m")
+    return m.Welcome(models, rates, cameras, token, catch_up, starts, tuple(permits), cancels)
 
 
 def _refused(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -122,6 +124,11 @@ def _request(header: Header, frames: Sequence[Frame]) -> m.Request:
         observation=fields.whole(header["o"], "observation", 0, MAX_ID) if "o" in header else None,
         overlap=_overlap(header["f"]) if "f" in header else None,
     )
+
+
+def _cancel(header: Header, frames: Sequence[Frame]) -> m.Cancel:
+    check_count(frames, 1, "cancel")
+    return m.Cancel(fields.whole(header.get("i"), "request_id", 0, MAX_ID))
 
 
 def _horizon(entry: Any) -> Horizon:
@@ -199,9 +206,7 @@ def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
     state = fields.lengths(header, "s", "worker_ready: state")
     max_batch = fields.whole(header.get("b"), "max_batch", 1, MAX_BATCH)
     at_once = fields.whole(header.get("o", 1), "at_once", 1, MAX_BATCH)
-    shares = header.get("k", False)
-    if not isinstance(shares, bool):
-        raise CodecError("bad_field", f"worker_ready: shares: expected true or false, got {short(shares)}")
+    shares = _flag(header, "k", "worker_ready: shares")
     return m.WorkerReady(
         fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state, at_once, shares
     )
@@ -257,6 +262,19 @@ def _executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
     return m.Executed(batch_id, tickets, inference_ms, errors, list(frames[1:]), counts)
 
 
+def _cancel_tickets(header: Header, frames: Sequence[Frame]) -> m.CancelTickets:
+    check_count(frames, 1, "cancel_tickets")
+    return m.CancelTickets(_tickets(header))
+
+
+def _flag(header: Header, key: str, what: str) -> bool:
+    """True or false; false where nothing is said."""
+    value = header.get(key, False)
+    if not isinstance(value, bool):
+        raise CodecError("bad_field", f"{what}: expected true or false, got {short(value)}")
+    return value
+
+
 def _tickets(header: Header) -> list[int]:
     return [fields.whole(ticket, "ticket", 0, MAX_ID) for ticket in fields.sequence(header, "k", MAX_BATCH)]
 
@@ -284,6 +302,7 @@ DECODERS: Mapping[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "ready": _component(m.Ready),
     "permit": _component(m.Permit),
     "request": _request,
+    "cancel": _cancel,
     "response": _response,
     "bye": _bare(m.Bye),
     "health_query": _bare(m.HealthQuery),
@@ -291,5 +310,6 @@ DECODERS: Mapping[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "worker_ready": _worker_ready,
     "execute": _execute,
     "executed": _executed,
+    "cancel_tickets": _cancel_tickets,
     "drain": _bare(m.Drain),
 }

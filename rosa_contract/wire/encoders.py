@@ -61,7 +61,10 @@ def _welcome(message: m.Welcome) -> Parts:
     cameras = {component: list(names) for component, names in message.cameras.items()}
     starts = {name: finite(f"start of {name}", start) for name, start in message.starts_ms.items()}
     told = {"m": dict(message.models), "f": rates, "g": cameras, "y": message.token}
-    return {**told, "k": message.catch_up, "s": starts, "p": list(message.permits)}, []
+    header: Header = {**told, "k": message.catch_up, "s": starts, "p": list(message.permits)}
+    if message.cancels:
+        header["x"] = True
+    return header, []
 
 
 def _component(message: m.Ready | m.Permit) -> Parts:
@@ -92,6 +95,10 @@ def _request(message: m.Request) -> Parts:
             raise CodecError("bad_field", f"request: overlap: {problem}")
         header["f"] = [one.frozen, one.step_s, pack_arrays({"actions": one.actions})["actions"]]
     return header, [image.data for image in message.images.values()]
+
+
+def _cancel(message: m.Cancel) -> Parts:
+    return {"i": message.request_id}, []
 
 
 def _response(message: m.Response) -> Parts:
@@ -152,6 +159,10 @@ def _executed(message: m.Executed) -> Parts:
     return header, list(message.outputs)
 
 
+def _cancel_tickets(message: m.CancelTickets) -> Parts:
+    return {"k": list(message.tickets)}, []
+
+
 def _bare(message: object) -> Parts:
     return {}, []
 
@@ -163,6 +174,7 @@ ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
     m.Ready: ("ready", _component),
     m.Permit: ("permit", _component),
     m.Request: ("request", _request),
+    m.Cancel: ("cancel", _cancel),
     m.Response: ("response", _response),
     m.Bye: ("bye", _bare),
     m.HealthQuery: ("health_query", _bare),
@@ -170,5 +182,6 @@ ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
     m.WorkerReady: ("worker_ready", _worker_ready),
     m.Execute: ("execute", _execute),
     m.Executed: ("executed", _executed),
+    m.CancelTickets: ("cancel_tickets", _cancel_tickets),
     m.Drain: ("drain", _bare),
 }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rosa_contract.horizon import Horizon
 from rosa_contract.overlap import Overlap
+from rosa_server.models.cancellation import Cancellation
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class ModelInput:
     horizon: Horizon | None = None  # carried out by the worker (`horizon.py`), not by the model
     # What the robot plays meanwhile; the worker blends where the model does not inpaint.
     overlap: Overlap | None = None
+    # Whether anybody still waits; a model that batches continuously drops what is cancelled, any other may ignore it.
+    cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Backend(Protocol):
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         """One output per input, in order. Raises ValueError for an input that does not match `input_spec`.
 
-        A backend that looks at deadlines raises TimeoutError where one has come or cannot be kept.
+        A backend that looks at deadlines raises TimeoutError where one has come or cannot be kept; one that looks at
+        `cancellation` may raise anything where an input was cancelled.
         """
 
     def close(self) -> None:

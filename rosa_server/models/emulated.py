@@ -95,6 +95,8 @@ class EmulatedBackend:
     def _run_beside_others(self, batch: Sequence[ModelInput]) -> None:
         """Return when this call would have ended, given all that run with it. Called in a thread of its own."""
         me, size = object(), len(batch)
+        for one in batch:
+            one.cancellation.when(self._wake)
         own = self._of_component.get(batch[0].component)
         with self._changed:
             alone_ms = self._mean_s(size) * 1000
@@ -103,12 +105,20 @@ class EmulatedBackend:
             self._changed.notify_all()
             while me not in self._ended:
                 now_s = time.perf_counter()
+                if all(one.cancellation.cancelled for one in batch):
+                    self._shared.drop(now_s, me)
+                    self._changed.notify_all()
+                    raise TimeoutError("cancelled: nobody waits for it any more")
                 if self._shared.next_s <= now_s:
                     self._ended.append(self._shared.end(now_s)[0])
                     self._changed.notify_all()
                 else:
                     self._changed.wait(self._shared.next_s - now_s)
             self._ended.remove(me)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _answer(self, one: ModelInput) -> ModelOutput:
         if one.component != "system1":

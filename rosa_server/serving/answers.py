@@ -15,6 +15,7 @@ from rosa_server.models.seam import joined
 Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal
 Outcome = bytes | Refusal  # an encoded output, or why there is none
+CANCELLED: Refusal = ("cancelled", "nobody waits for it any more")
 
 
 def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
@@ -33,7 +34,7 @@ def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
             return plain
         chosen = choose(asked.horizon, output, frozen)
     except Exception as error:  # of a policy or an output that may be anybody's
-        return failure(error)
+        return failure(error, asked)
     return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason[:MAX_REASON_CHARS])
 
 
@@ -47,8 +48,13 @@ def encoded(answer: Answer) -> Outcome:
         return "bad_output", f"the model's output cannot be used: {error}"
 
 
-def failure(error: Exception) -> tuple[str, str]:
-    """What `Backend.infer` raises: an input that does not fit, a deadline, or anything else: a fault of the model."""
+def failure(error: Exception, asked: ModelInput) -> Refusal:
+    """What `Backend.infer` raises: an input that does not fit, a deadline, or anything else: a fault of the model.
+
+    Whatever an engine raises of an input that was cancelled, nobody waits for it.
+    """
+    if asked.cancellation.cancelled:
+        return CANCELLED
     if isinstance(error, TimeoutError):
         return "budget_spent", short(error)
     return ("input_rejected" if isinstance(error, ValueError) else "model_error"), short(error)

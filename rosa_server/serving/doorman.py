@@ -64,10 +64,10 @@ class Repeats:
 @dataclass
 class Doorman:
     """`open` before the socket is bound; `step` often; `heard` for every message. `on_end` is told of every ended
-    connection that had spoken, by its ZeroMQ name; `count` of every one that was cut off, by its cause."""
+    connection that had spoken: the time and its ZeroMQ name; `count` of every one that was cut off, by its cause."""
 
     limits: Limits
-    on_end: Callable[[bytes], None]
+    on_end: Callable[[float, bytes], None]
     count: Callable[[str], None]
     _lines: dict[int, Line] = field(default_factory=dict)  # by key
     _by_fd: dict[int, Line] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class Doorman:
             if kind == DISCONNECTED and self._failed:
                 self._refused(fd)
             self._failed = ""
-            self._ended(fd)  # also where its end was not told: the descriptor is another's now
+            self._ended(fd, now_s)  # also where its end was not told: the descriptor is another's now
             if kind == ACCEPTED:
                 self._accept(fd, now_s)
 
@@ -217,7 +217,7 @@ class Doorman:
         if self._seldom.due((address, self._failed)):
             log.warning("robot_refused", address=address, cause=self._failed)
 
-    def _ended(self, fd: int) -> None:
+    def _ended(self, fd: int, now_s: float) -> None:
         line = self._by_fd.pop(fd, None)
         if line is None:
             return
@@ -226,7 +226,7 @@ class Doorman:
         line.end.close()
         if line.identity is not None:
             del self._by_identity[line.identity]
-            self.on_end(line.identity)
+            self.on_end(now_s, line.identity)
 
     def _line_of(self, frame: zmq.Frame, now_s: float) -> Line | None:
         identity = frame.bytes

@@ -15,9 +15,10 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
-from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.pool import CREDITS
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake
 from rosa_server.serving.metrics import Metrics
@@ -254,7 +255,7 @@ class Gateway:
             worker = self._core.pool.get(worker_id)
             if worker is not None:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
-                self._metrics.shared(worker_id, message.counts)
+                self._metrics.engine(worker_id, message.counts)
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
@@ -279,6 +280,8 @@ class Gateway:
                     if known is not None:
                         self._doorman.welcomed(action.connection, *known)
                 self._robots.send_multipart([action.connection, *codec.encode(action.message)])
+            elif isinstance(action, Cancel):
+                self._to_worker(action.worker_id, codec.encode(m.CancelTickets(action.tickets)))
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
                 self._cluster.kill(action.worker_id, action.reason)
@@ -299,11 +302,15 @@ class Gateway:
         ]
         tickets = [c.ticket for c in calls]
         execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
-        frames = codec.encode(execute)
-        shm = self._shm.get(batch.worker_id)
-        if shm is not None and shm.send(batch.buffer, frames, batch.buffers):
-            return
-        self._workers.send_multipart([batch.worker_id.encode(), *frames], copy=False)
+        self._to_worker(batch.worker_id, codec.encode(execute), batch.buffer, batch.buffers)
+
+    def _to_worker(
+        self, worker_id: str, frames: Sequence[codec.Frame], buffer: int = 0, buffers: int = CREDITS
+    ) -> None:
+        """`buffer`: where large frames may lie in the memory that it shares; small ones are sent."""
+        shm = self._shm.get(worker_id)
+        if shm is None or not shm.send(buffer, frames, buffers):
+            self._workers.send_multipart([worker_id.encode(), *frames], copy=False)
 
     def _answer(self, answer: Reply) -> None:
         call = answer.call

@@ -15,12 +15,16 @@ from rosa_server.serving.core.actions import Reply
 
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
-# Of a worker's engine that shares prefixes: its name for a count, the metric, what it is.
-SHARING = (
+# Of a worker's engine: its name for a count, the metric, what it is.
+ENGINE = (
     ("prefills", "prefills", "Observations that were looked at, since the worker started"),
     ("prefills_saved", "prefills_saved", "Calls that found their observation's prefix there"),
     ("held_bytes", "kv_held_bytes", "Keys and values held"),
     ("evictions", "kv_evictions", "Prefixes that made room for others"),
+    ("passes", "passes", "Passes over the weights, since the worker started"),
+    ("frames", "frames", "Frames whose tokens were decoded to the end"),
+    ("frames_late", "frames_late", "Frames that left the engine because of their deadline"),
+    ("frames_cancelled", "frames_cancelled", "Frames that left the engine because nobody waited for them"),
 )
 
 
@@ -62,8 +66,8 @@ class Metrics:
         self._messages = Counter("rosa_messages", "Messages read from the robots' socket", registry=own)
         self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
         self._held = Gauge("rosa_held_bytes", "Bytes that came and are no whole message yet", registry=own)
-        self._sharing = {
-            name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in SHARING
+        self._engine = {
+            name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
         }
         self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
         self._report = HealthReport(False, {}, {}, [])
@@ -95,15 +99,15 @@ class Metrics:
         self._connections.set(count)
         self._held.set(held_bytes)
 
-    def shared(self, worker_id: str, counts: Mapping[str, int]) -> None:
+    def engine(self, worker_id: str, counts: Mapping[str, int]) -> None:
         """What a worker's engine has done since it started; of names that are not known nothing is kept."""
-        for name in self._sharing.keys() & counts.keys():
-            self._sharing[name].labels(worker_id).set(counts[name])
+        for name in self._engine.keys() & counts.keys():
+            self._engine[name].labels(worker_id).set(counts[name])
 
     def worker_lost(self, worker_id: str) -> None:
         self._restarts.inc()
-        for gauge in self._sharing.values():
-            with suppress(KeyError):  # it never shared anything
+        for gauge in self._engine.values():
+            with suppress(KeyError):  # it has no such engine
                 gauge.remove(worker_id)
 
     def noted(self, event: str) -> None:

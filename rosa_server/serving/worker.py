@@ -27,8 +27,9 @@ from rosa_contract.errors import CodecError, ContractError
 from rosa_contract.images import decode_image
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving import log
-from rosa_server.serving.answers import Answer, Outcome, encoded, failure, finished, short
+from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.shared_memory import ShmReader
 
@@ -92,20 +93,23 @@ class Worker:
         message = self._take()
         if isinstance(message, m.Drain):
             self.stopping = True
-        elif message is not None:
+        elif isinstance(message, m.Execute):
             self._reply(*self._execute(message))
 
-    def _execute(self, batch: m.Execute) -> Done:
+    def _execute(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Done:
+        """`cancellations`: of each request; none where nothing is ever cancelled."""
         now_s = time.monotonic()
         senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
+        cancellations = cancellations or [Cancellation() for _ in batch.frames]
         decoded = [
-            self._decode(frames, sender, now_s) for frames, sender in zip(batch.frames, senders, strict=True)
+            CANCELLED if cancellation.cancelled else self._decode(frames, sender, cancellation, now_s)
+            for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True)
         ]
         started_s = time.perf_counter()
         outcomes = self._infer(decoded)
         return batch, (time.perf_counter() - started_s) * 1000, outcomes
 
-    def _take(self) -> m.Execute | m.Drain | None:
+    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
         come = self._poller.poll(POLL_MS)
         if not come:
             return None
@@ -120,12 +124,12 @@ class Worker:
         if frames is None:
             return None
         message = codec.decode(frames)
-        if not isinstance(message, m.Execute | m.Drain):
+        if not isinstance(message, m.Execute | m.CancelTickets | m.Drain):
             raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
         return message
 
     def _decode(
-        self, frames: Sequence[Any], sender: m.Sender | None, now_s: float
+        self, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation, now_s: float
     ) -> ModelInput | tuple[str, str]:
         """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid."""
         try:
@@ -152,6 +156,7 @@ class Worker:
             request.state,
             horizon=request.horizon,
             overlap=request.overlap,
+            cancellation=cancellation,
         )
         if sender is None:
             return known
@@ -171,8 +176,10 @@ class Worker:
         try:
             answered = iter(self._run(inputs) if inputs else [])
         except Exception as error:  # a model may raise anything; the worker goes on and answers every request
-            log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
-            answered = iter([failure(error)] if len(inputs) == 1 else [self._alone(one) for one in inputs])
+            if not all(one.cancellation.cancelled for one in inputs):
+                log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
+            alone = len(inputs) == 1
+            answered = iter([failure(error, inputs[0])] if alone else [self._alone(one) for one in inputs])
         return [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
 
     def _run(self, inputs: list[ModelInput]) -> list[Answer]:
@@ -186,7 +193,7 @@ class Worker:
         try:
             return self._run([one])[0]
         except Exception as error:
-            return failure(error)
+            return failure(error, one)
 
     def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
@@ -206,6 +213,7 @@ class ContinuousWorker(Worker):
         self.at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "call")
         self._done: SimpleQueue[Done] = SimpleQueue()
+        self._running: dict[int, Cancellation] = {}  # by ticket
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
             os.set_blocking(end, False)
@@ -216,12 +224,20 @@ class ContinuousWorker(Worker):
         message = self._take()
         if isinstance(message, m.Drain):
             self.stopping = True
-        elif message is not None:
-            self._threads.submit(self._beside, message)
+        elif isinstance(message, m.CancelTickets):
+            for ticket in self._running.keys() & message.tickets:
+                self._running[ticket].cancel()
+        elif isinstance(message, m.Execute):
+            cancellations = [Cancellation() for _ in message.tickets]
+            self._running.update(zip(message.tickets, cancellations, strict=True))
+            self._threads.submit(self._beside, message, cancellations)
         while not self._done.empty():
-            self._reply(*self._done.get())
+            done = self._done.get()
+            for ticket in done[0].tickets:
+                del self._running[ticket]
+            self._reply(*done)
 
-    def _take(self) -> m.Execute | m.Drain | None:
+    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
         message = super()._take()
         if message is None:
             with suppress(BlockingIOError):  # it was not this that woke it
@@ -235,9 +251,9 @@ class ContinuousWorker(Worker):
         for end in (self._woken, self._wake):
             os.close(end)
 
-    def _beside(self, batch: m.Execute) -> None:
+    def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
         """In a thread of its own; the sockets belong to the main one."""
-        self._done.put(self._execute(batch))
+        self._done.put(self._execute(batch, cancellations))
         with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken
             os.write(self._wake, b"1")
 

@@ -231,7 +231,7 @@ class ChaosWorld(Simulation):
         seat.wake_s = inf
         del self._seats[seat.connection]
         if not self._down:
-            self.core.on_gone(seat.connection)
+            self.core.on_gone(now_s, seat.connection)
 
     def _switch_on(self, name: str, now_s: float) -> None:
         self._lives_of[name] += 1

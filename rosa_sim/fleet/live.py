@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import zmq
 
 from rosa_client.link import GatewayLink
-from rosa_client.runtime.commands import Ask, Send
+from rosa_client.runtime.commands import Ask, CallEnded
 from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
@@ -26,7 +26,7 @@ from rosa_contract.messages import Hello, Request
 from rosa_sim.fleet.execute import joinings, server_of
 from rosa_sim.fleet.live_server import LOG, serve_until_told, shares_gpus
 from rosa_sim.fleet.measure import Meter, Outcome
-from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, VirtualRobot
+from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
 from rosa_sim.fleet.scenario import Scenario
 from rosa_sim.fleet.simulation import ROBOT, Joining, tasks_of
 from rosa_sim.fleet.systems import System
@@ -133,7 +133,7 @@ class LiveFleet:
         before = (link.ready, link.reason, link.rates_hz, link.permit_s)
         responses = link.poll(0.0, now_s)
         self.messages += len(responses)
-        sends: list[Send | Ask] = list(robot.start(now_s)) if begins else []
+        sends: list[ToSend] = list(robot.start(now_s)) if begins else []
         for response in responses:
             sends += robot.receive(response, now_s)
         if seat.started and (link.ready, link.reason, link.rates_hz, link.permit_s) != before:
@@ -143,10 +143,12 @@ class LiveFleet:
         self._send(seat, sends, now_s)
         self._plan(seat)
 
-    def _send(self, seat: _Seat, sends: Sequence[Send | Ask], now_s: float) -> None:
+    def _send(self, seat: _Seat, sends: Sequence[ToSend], now_s: float) -> None:
         for send in sends:
             if isinstance(send, Ask):
                 seat.link.ask(send.component, now_s)
+            elif isinstance(send, CallEnded):
+                seat.link.cancel(send.request_id, now_s)
             elif (seat.robot.name, send.request_id) not in self._drop:
                 request = Request(
                     send.request_id, send.component, send.budget_ms, send.prompt, overlap=send.overlap

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import (
+    CANCELLED,
     HOLDING,
     MOVING,
     PLAYING,
@@ -38,6 +39,7 @@ TAKES_S = 0.002  # how soon an arm takes an order
 MOVE_S = 2.0  # how long a move to a named pose takes
 STEP_S = 0.001  # never asked more often than this for the same reason
 JUST_NOW_S = 1e-9  # a continuous sensor shows what has just ended
+ToSend = Send | Ask | CallEnded  # a call that was cancelled
 
 
 @dataclass(frozen=True)
@@ -130,14 +132,14 @@ class VirtualRobot:
         self._arm_changes_s = inf  # when the arm feels different next
         self._person_s = inf
         self._useful = False  # the response that came last holds a result
-        self._sends: list[Send | Ask] = []
+        self._sends: list[ToSend] = []
 
-    def start(self, now_s: float) -> list[Send | Ask]:
+    def start(self, now_s: float) -> list[ToSend]:
         """Begin the task; it waits for the gateway's welcome."""
         self._carry(self.core.start(now_s), now_s)
         return self.tick(now_s)
 
-    def tick(self, now_s: float) -> list[Send | Ask]:
+    def tick(self, now_s: float) -> list[ToSend]:
         """Feel, decide, and say when to be called again."""
         if self._arm_changes_s <= now_s:
             self._arm_state, self._arm_sequence, self._arm_changes_s = HOLDING, self.core.sequence, inf
@@ -152,7 +154,7 @@ class VirtualRobot:
         self._plan_wake(now_s, next_due_s(self.core), STEP_S)
         return self._take()
 
-    def receive(self, response: Response, now_s: float) -> list[Send | Ask]:
+    def receive(self, response: Response, now_s: float) -> list[ToSend]:
         """An answer has come; as in production the core is asked right after, where that can matter."""
         self._useful = response.status == OK
         self._carry(self.core.answer(now_s, response), now_s)
@@ -162,7 +164,7 @@ class VirtualRobot:
         self._plan_wake(now_s, due_s, 0.0)
         return self._take()
 
-    def linked(self, now_s: float) -> list[Send | Ask]:
+    def linked(self, now_s: float) -> list[ToSend]:
         """The link has become ready, or lost, or has other rates: the core has to know."""
         return self.tick(now_s) if self.due_s < inf else []
 
@@ -208,6 +210,8 @@ class VirtualRobot:
     def _carry(self, commands: list[Command], now_s: float) -> None:
         for command in commands:
             if isinstance(command, CallEnded):
+                if command.ending == CANCELLED:
+                    self._sends.append(command)
                 self._observer.ended(self, command, now_s)
             elif isinstance(command, Decision):
                 if command.cause == "late_result" and self._useful:
@@ -233,6 +237,6 @@ class VirtualRobot:
             elif isinstance(command, ClearAlert):
                 self._person_s = inf
 
-    def _take(self) -> list[Send | Ask]:
+    def _take(self) -> list[ToSend]:
         sends, self._sends = self._sends, []
         return sends

@@ -16,19 +16,29 @@ from typing import Any
 import numpy as np
 
 from rosa_client.greeting import Greeting
-from rosa_client.runtime.commands import Ask, Send
+from rosa_client.runtime.commands import Ask, CallEnded
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import Factory, Task
-from rosa_contract.messages import Executed, Hello, Output, Ready, Response, ToRobot, WorkerReady
+from rosa_contract.messages import (
+    Cancel,
+    Executed,
+    Hello,
+    Output,
+    Ready,
+    Response,
+    ToRobot,
+    WorkerReady,
+)
 from rosa_contract.robot import JointLimits, RobotSpec
+from rosa_server.serving.core import actions
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet.network import IDEAL, Network, Way
-from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, VirtualRobot
-from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, executed
+from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
+from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
 
 ROBOT = RobotSpec(
     name="virtual",
@@ -197,7 +207,7 @@ class Simulation:
             return  # another one counts
         seat.wake_s = inf
         link, robot = seat.link, seat.robot
-        sends: list[Send | Ask] = []
+        sends: list[ToSend] = []
         if now_s >= link.next_due_s():
             was_ready = link.ready
             if link.hello_is_due(now_s):
@@ -217,10 +227,14 @@ class Simulation:
         else:
             self._requests(now_s, seat, seat.robot.receive(response, now_s))
 
-    def _requests(self, now_s: float, seat: _Seat, sends: Sequence[Send | Ask]) -> None:
+    def _requests(self, now_s: float, seat: _Seat, sends: Sequence[ToSend]) -> None:
         for send in sends:
             if isinstance(send, Ask):
                 self._send(now_s, seat, Ready(send.component))
+                continue
+            if isinstance(send, CallEnded):
+                if seat.link.ready and seat.link.cancels:
+                    self._send(now_s, seat, Cancel(send.request_id))
                 continue
             header = {"i": send.request_id, "c": send.component, "b": send.budget_ms, "m": [], "s": {}}
             self._send(now_s, seat, header)
@@ -276,6 +290,8 @@ class Simulation:
                 self._say(now_s, call.connection, response)
             elif isinstance(action, Dispatch):
                 self._dispatch(now_s, action)
+            elif isinstance(action, actions.Cancel):
+                self._cancel(now_s, action)
             elif isinstance(action, Say):
                 self._say(now_s, action.connection, action.message)
             elif isinstance(action, Kill):
@@ -325,6 +341,14 @@ class Simulation:
         link_s = self._replica(worker).link_ms / 1000
         ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
         self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
+
+    def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
+        """A worker drops calls and says so at once."""
+        worker = self._workers.get(cancel.worker_id)
+        for batch in worker.drop(now_s, cancel.tickets) if worker is not None else ():
+            self._at(now_s, BATCH_ENDS, worker, cancelled(batch))
+        if worker is not None:
+            self._running_changes(now_s, worker)
 
     def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
         if not worker.alive:

@@ -7,7 +7,7 @@ whose static batches are padded has one size only, which is then the time of eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -67,6 +67,13 @@ class SimulatedWorker:
         times = self.mixed.get(batch.calls[0].component, self.profile)
         self.shared.begin(now_s, batch, self.varied(), times.service_s)
 
+    def drop(self, now_s: float, tickets: Sequence[int]) -> list[Dispatch]:
+        """Of the calls that run, these are not wanted any more: they end without an answer, and are returned."""
+        gone = [batch for batch in self.shared if batch.calls[0].ticket in tickets]
+        for batch in gone:
+            self.shared.drop(now_s, batch)
+        return gone
+
     def service_s(self, size: int) -> float:
         """How long the next batch of this size takes."""
         return self.profile.service_s(size) * self.varied()
@@ -88,6 +95,11 @@ def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> E
         [("", "")] * len(calls),
         [answers[call.component] for call in calls],
     )
+
+
+def cancelled(batch: Dispatch) -> Executed:
+    """What a worker says of a call that it has dropped."""
+    return Executed(batch.batch_id, [batch.calls[0].ticket], 0.0, [("cancelled", "")], [Output()])
 
 
 def answer_of(component: str, actions: Output) -> Output:

@@ -71,12 +71,13 @@ def request(number: int, chance: random.Random) -> Frames:
 
 def valid(chance: random.Random) -> Frames:
     """Any message that a robot may send."""
-    kind = chance.randrange(10)
+    kind = chance.randrange(11)
     if kind < 5:
         return request(chance.randrange(1000), chance)
     if kind < 8:
         return hello(f"fuzz{chance.randrange(1000)}")
-    return [bytes(frame) for frame in codec.encode(m.Bye() if kind == 8 else m.HealthQuery())]
+    small = (m.Bye(), m.HealthQuery(), m.Cancel(chance.randrange(1000)))
+    return [bytes(frame) for frame in codec.encode(small[kind - 8])]
 
 
 def mutated(chance: random.Random) -> Frames:

@@ -107,6 +107,17 @@ class Engine(LoopedEngine[Pass, _Open[Observation]], Generic[Observation]):
             answer.set_result(tokens)
         return do
 
+    def counts(self) -> dict[str, int]:
+        """Passes and frames since the start; a frame that failed counts as cancelled."""
+        with self._changed:
+            gone = self._pipe.gone
+            return {
+                "passes": self._pipe.passes,
+                "frames": self._pipe.finished,
+                "frames_late": gone["expired"] + gone["too_late"],
+                "frames_cancelled": gone["cancelled"],
+            }
+
     def learn(self, turn: Pass, took_s: float) -> None:
         """A pass took so long."""
         self._pass_s = smoothed(self._pass_s, took_s)

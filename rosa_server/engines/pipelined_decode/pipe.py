@@ -64,6 +64,8 @@ class Pipe:
         self._waiting: dict[int, Frame] = {}
         self._inside: dict[int, Seat] = {}  # by slot
         self._left: list[Left] = []
+        self.finished = self.passes = 0  # frames and passes so far
+        self.gone: Counter[Cause] = Counter()  # frames without an action so far
 
     def __len__(self) -> int:
         """Frames that have not ended."""
@@ -106,6 +108,7 @@ class Pipe:
         A frame that was cancelled meanwhile is no longer here, and is not returned.
         """
         finished = []
+        self.passes += 1
         for seat in (*done.enter, *done.decode):
             if self._inside.get(seat.slot) is not seat:
                 continue
@@ -113,11 +116,13 @@ class Pipe:
                 finished.append(self._inside.pop(seat.slot))
             else:
                 self._inside[seat.slot] = Seat(seat.frame, seat.slot, seat.step + 1)
+        self.finished += len(finished)
         return finished
 
     def left(self) -> list[Left]:
         """The frames that ended without an action since the last call."""
         left, self._left = self._left, []
+        self.gone.update(one.cause for one in left)
         return left
 
     def _expire(self, now_s: float, pass_s: float) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 import numpy as np
@@ -104,6 +105,10 @@ class TokenPolicyBackend(PandaBackend[TokenPolicy]):
             for one, chunk in zip(batch, actions, strict=True)
         ]
 
+    def counts(self) -> dict[str, int]:
+        """What the engine has done since it started; nothing without one."""
+        return self._engine.counts() if self._engine is not None else {}
+
     def close(self) -> None:
         """End the engine and forget the network."""
         if self._engine is not None:
@@ -125,6 +130,7 @@ class TokenPolicyBackend(PandaBackend[TokenPolicy]):
             at = slice(row, row + 1)
             seen = Seen(look.pictures[0][at], look.pictures[1][at], look.told[at], words[at])
             answers.append(self._engine.submit(seen, one.robot, one.deadline_s))
+            one.cancellation.when(partial(self._engine.cancel, answers[-1][0]))
         try:
             return np.stack([answer.result(LONGEST_WAIT_S) for _, answer in answers])
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 import torch
@@ -98,6 +99,7 @@ class Questions:
                     None if acts else self._grammars.get(role, self._speech.next_tokens),
                 )
                 asked.append(self._engine.submit(call))
+                one.cancellation.when(partial(self._engine.cancel, asked[-1][0]))
             return [answer.result(LONGEST_WAIT_S) for _, answer in asked]
         except BaseException:
             for number, _ in asked:  # whoever asked for all of them asks again, or no more

@@ -45,6 +45,14 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel:
+    """Tell a worker that nobody waits for these tickets any more."""
+
+    worker_id: str
+    tickets: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """End a worker that hangs or breaks the protocol; the cluster starts another."""
 
@@ -60,4 +68,4 @@ class Note:
     fields: Mapping[str, Any]
 
 
-Action = Say | Reply | Dispatch | Kill | Note
+Action = Say | Reply | Dispatch | Cancel | Kill | Note

@@ -7,7 +7,7 @@ one model run beside each other, each by the times of its own component. Pure: t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
@@ -36,6 +36,9 @@ class Shared(Generic[Job]):
     def __len__(self) -> int:
         return len(self._running)
 
+    def __iter__(self) -> Iterator[Job]:
+        return (one.job for one in self._running)
+
     def begin(
         self,
         now_s: float,
@@ -56,6 +59,15 @@ class Shared(Generic[Job]):
         self._running.remove(first)
         self._look()
         return first.job, first.begun_s
+
+    def drop(self, now_s: float, job: Job) -> bool:
+        """Nobody wants this one any more: the others get on the faster. False when it does not run."""
+        self._pass(now_s)
+        left = [one for one in self._running if one.job is not job]
+        known = len(left) < len(self._running)
+        self._running = left
+        self._look()
+        return known
 
     def _pass(self, now_s: float) -> None:
         passed_s, count = now_s - self._at_s, len(self._running)

@@ -85,7 +85,7 @@ class ServingCore:
         self,
         now_s: float,
         connection: bytes,
-        message: m.Hello | m.Ready | m.Bye | m.HealthQuery,
+        message: m.Hello | m.Ready | m.Cancel | m.Bye | m.HealthQuery,
         proven: bool = False,
     ) -> None:
         """Everything that a robot says except requests. `proven`: its key is that of the name it says."""
@@ -93,6 +93,11 @@ class ServingCore:
             self._do(Say(connection, self.health()))
         elif isinstance(message, m.Ready):
             self._ask(now_s, connection, message.component)
+        elif isinstance(message, m.Cancel):
+            if self.sessions.heard(connection, now_s) is None:
+                self._refuse_stranger(connection)
+            else:
+                self._dispatcher.cancel(now_s, connection, message.request_id)
         elif isinstance(message, m.Bye):
             self._forget(now_s, [connection], "the robot said bye", bye=True)
         elif self._dispatcher.draining:
@@ -104,11 +109,14 @@ class ServingCore:
         """A robot would call a component before its turn."""
         session = self.sessions.heard(connection, now_s)
         if session is None:
-            self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
+            self._refuse_stranger(connection)
         elif component in self.router.permits_of(session.routes):
             queue = self.router.failover.queue_of(session.routes[component])
             rate_hz = self.router.rates_of(session.task).get(component, 0.0)
             self._dispatcher.ask(now_s, queue, connection, component, rate_hz)
+
+    def _refuse_stranger(self, connection: bytes) -> None:
+        self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
 
     def on_request(
         self, now_s: float, connection: bytes, header: Mapping[str, Any], frames: Sequence[Any]
@@ -118,7 +126,7 @@ class ServingCore:
         request_id, component, budget_ms = request_fields(header)
         observation = observation_of(header)
         if session is None:
-            self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
+            self._refuse_stranger(connection)
             return
         last = session.newest.get(component)
         if last is not None and last[0] == request_id and self.ledger.is_open(last[1]):
@@ -155,9 +163,13 @@ class ServingCore:
         else:
             self._dispatcher.arrive(now_s, call)
 
-    def on_gone(self, connection: bytes) -> None:
-        """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one."""
+    def on_gone(self, now_s: float, connection: bytes) -> None:
+        """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one.
+
+        Its calls are not: no answer can reach it, and it comes back on another connection.
+        """
         self.sessions.gone(connection)
+        self._dispatcher.leave(now_s, connection, "its connection ended")
 
     def expel(self, now_s: float, connection: bytes, why: str) -> None:
         """This connection's robot may not call any more."""

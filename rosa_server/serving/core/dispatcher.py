@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rosa_contract import messages as m
-from rosa_server.serving.core.actions import Action, Dispatch, Reply, Say
+from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
@@ -85,16 +85,22 @@ class Dispatcher:
             state.due_s = now_s
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
-        """A robot has left: end its waiting calls. Its running calls are answered, but no second worker runs them."""
+        """A robot has left: all its calls end."""
         self._ranking.forget(connection)
         for each in self.replicas.values():
             each.permits.forget(connection)
-        for call in self.ledger:
-            if call.connection == connection:
-                state, call.queue = self._state_of(call), None
-                if state is not None and call in state.queue:
-                    state.queue.remove(call.key)
-                    self.end(now_s, call, "robot_left", why)
+        for call in self.ledger.of(connection):
+            self._withdraw(now_s, call, "robot_left", why)
+
+    def cancel(self, now_s: float, connection: bytes, request_id: int) -> None:
+        """A robot waits for this call no more: it ends now, wherever it is.
+
+        Nothing happens where none is open: its answer may cross the robot's message. A call is looked for among those
+        of this connection only, so nobody cancels another robot's.
+        """
+        for call in self.ledger.of(connection):
+            if call.request_id == request_id:
+                self._withdraw(now_s, call, "cancelled", "its robot cancelled it")
 
     def requeue(self, now_s: float) -> None:
         """Calls belong to other queues now: move those that wait."""
@@ -126,10 +132,14 @@ class Dispatcher:
         self.pool.finish(worker, done.batch_id, now_s)
         worker.counts = done.counts or worker.counts
         size = batch.size
-        self.replicas[batch.queue].profile_of(worker).learn(size, done.inference_ms)
+        if any(
+            cause != "cancelled" for cause, _ in done.errors
+        ):  # else it ended early: its time says nothing
+            self.replicas[batch.queue].profile_of(worker).learn(size, done.inference_ms)
         self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
-            self._ranking.executed(now_s, call, done.inference_ms / 1000, not cause)
+            good = not cause and self.ledger.is_open(call.ticket)
+            self._ranking.executed(now_s, call, done.inference_ms / 1000, good)
             self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
         return True
 
@@ -172,6 +182,19 @@ class Dispatcher:
             state.queue.take(state.queue.in_order())
         for call in self.ledger:
             self.end(now_s, call, "shutting_down", why)
+
+    def _withdraw(self, now_s: float, call: Call, cause: str, reason: str) -> None:
+        """End a call that nobody waits for. What its worker says of it later is nobody's answer.
+
+        A worker that runs several calls at a time is told, and runs another one instead. Any other reads nothing while
+        it runs a batch.
+        """
+        state = self._state_of(call)
+        if state is not None and call in state.queue:
+            state.queue.remove(call.key)
+        elif (worker := self.pool.get(call.worker_id)) is not None and worker.at_once > 1:
+            self._out.append(Cancel(worker.worker_id, [call.ticket]))
+        self.end(now_s, call, cause, reason)
 
     def _again(self, now_s: float, call: Call, why: str) -> None:
         state = self._state_of(call)

@@ -25,6 +25,7 @@ class Call:
     since_s: float = 0.0  # since when its stream waits; set by the queue
     dispatched_s: float = 0.0
     attempts: int = 0  # how many workers have taken it
+    worker_id: str = ""  # the last of them
     over_rate: bool = False  # its robot sends faster than it may: it runs when nothing else waits
     pace: float = 0.0  # what its robot is told with the answer; 0: nothing
     observation: str = (
@@ -41,6 +42,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[int, Call] = {}
+        self._of: dict[bytes, dict[int, Call]] = {}  # by connection
         self._next = 0
 
     def __len__(self) -> int:
@@ -48,6 +50,10 @@ class Ledger:
 
     def __iter__(self) -> Iterator[Call]:
         return iter(list(self._open.values()))
+
+    def of(self, connection: bytes) -> list[Call]:
+        """The open calls of one connection."""
+        return list(self._of.get(connection, {}).values())
 
     def open(
         self,
@@ -70,6 +76,7 @@ class Ledger:
             ticket, connection, robot_id, component, model, request_id, *times, frames, deadline_s, queue
         )
         self._open[ticket] = call
+        self._of.setdefault(connection, {})[ticket] = call
         return call
 
     def is_open(self, ticket: int) -> bool:
@@ -77,4 +84,10 @@ class Ledger:
 
     def close(self, call: Call) -> bool:
         """End a ticket. False when it has ended before: a call must not be answered twice."""
-        return self._open.pop(call.ticket, None) is not None
+        if self._open.pop(call.ticket, None) is None:
+            return False
+        own = self._of[call.connection]
+        del own[call.ticket]
+        if not own:
+            del self._of[call.connection]
+        return True

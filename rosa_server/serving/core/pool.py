@@ -299,7 +299,7 @@ class WorkerPool:
         if worker.shares:
             self._gathering.given(worker.worker_id, calls)
         for call in calls:
-            call.dispatched_s = now_s
+            call.dispatched_s, call.worker_id = now_s, worker.worker_id
             call.attempts += 1
         return batch
 

@@ -130,7 +130,8 @@ class Sessions:
         rates_hz, catch_up = self._router.rates_of(session.task), self._router.placement.catch_up
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
         permits = self._router.permits_of(session.routes)
-        return Welcome(session.models, rates_hz, cameras, session.token, catch_up, starts_ms, permits)
+        rules = (rates_hz, cameras, session.token, catch_up, starts_ms, permits)
+        return Welcome(session.models, *rules, cancels=True)
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""

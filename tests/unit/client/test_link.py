@@ -106,6 +106,22 @@ def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> N
     assert [(a.request_id, a.status) for a in answers] == [(5, m.EXPIRED)]
 
 
+def test_only_a_gateway_that_understands_it_is_told_of_a_cancelled_request(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    assert not link.cancel(3, time.monotonic()), "not welcomed yet"
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    assert not link.cancel(4, time.monotonic()), "a gateway of before"
+    gateway.say(m.Welcome({}, cancels=True))
+    end_s = time.monotonic() + PATIENCE_S
+    while not link.cancels and time.monotonic() < end_s:
+        link.poll(0.01, time.monotonic())
+    assert link.cancel(5, time.monotonic())
+    assert until(link, gateway, m.Cancel) == m.Cancel(5)
+
+
 def test_after_the_gateway_forgot_it_the_robot_says_hello_again(link: GatewayLink, gateway: Gateway) -> None:
     until(link, gateway, m.Hello)
     gateway.say(m.Welcome({}))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rosa_client.loop import RobotLoop, with_server
-from rosa_client.runtime.commands import Send
+from rosa_client.runtime.commands import CallEnded, Command, Send
 from rosa_contract.messages import Request
 
 AT = "tcp://gpu-box:5570"
@@ -40,3 +40,23 @@ def test_what_is_sent_together_is_about_one_observation_and_what_is_sent_later_a
     first, second, third = sent
     assert first.observation == second.observation != third.observation
     assert [int(request.state["look"][0]) for request in sent] == [0, 0, 1]
+
+
+def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_no_other_ending() -> None:
+    told: list[object] = []
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: told.append(request.request_id) or True,
+        cancel=lambda request_id, now_s: told.append(("cancel", request_id)),
+        reason="",
+    )
+    published: list[Command] = []
+    body: Any = SimpleNamespace(observe=lambda: ({}, {}), publish=published.append)
+    core: Any = SimpleNamespace()
+    ends = [
+        CallEnded("system1", 1, "cancelled", 10.0, 100.0),
+        CallEnded("safety", 2, "missed", 10.0, 100.0),
+        CallEnded("monitor", 3, "in_time", 10.0, 100.0),
+    ]
+    RobotLoop(core, link, body)._carry([*ends, Send(4, "system1", 100.0, "")], 0.0)
+    assert told == [("cancel", 1), 4]
+    assert published == ends

@@ -62,6 +62,9 @@ MESSAGES: list[m.Message] = [
         output=m.Output({"actions": np.ones((16, 8), np.float32)}, horizon=4, horizon_reason="5: 1.6"),
     ),
     m.Response(7, m.EXPIRED, "budget_spent", "spent 3 ms too much"),
+    m.Welcome({"system1": "policy"}, cancels=True),
+    m.Cancel((1 << 63) - 1),
+    m.Response(7, m.CANCELLED, "cancelled", "its robot cancelled it"),
     m.HealthQuery(),
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
     m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {"joint_position": 7}),
@@ -70,6 +73,7 @@ MESSAGES: list[m.Message] = [
     m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25, "4:17")]),
     m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),
     m.Executed(3, [1], 12.5, [("", "")], [b""], {"prefills": 3, "held_bytes": 1 << 40}),
+    m.CancelTickets([3, 4]),
     m.Drain(),
 ]
 

@@ -33,7 +33,7 @@ class Door:
         self.context = zmq.Context()
         self.ended: list[bytes] = []
         self.cut: list[str] = []
-        self.doorman = Doorman(Limits(), self.ended.append, self.cut.append)
+        self.doorman = Doorman(Limits(), lambda now_s, name: self.ended.append(name), self.cut.append)
         self.socket = self.context.socket(zmq.ROUTER)
         self.socket.linger = 0
         self.doorman.open(self.context, self.socket, keys=False)

@@ -172,6 +172,7 @@ def test_a_frame_past_its_deadline_ends_and_its_slot_serves_the_next():
     while engine.step(2.0):
         pass
     assert late.exception().cause == "expired"
+    assert engine.counts() == {"passes": 6, "frames": 1, "frames_late": 1, "frames_cancelled": 0}
     assert fine.result().tolist() == EXPECTED[1]
 
 

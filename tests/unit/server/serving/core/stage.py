@@ -12,7 +12,7 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.config import parse_factory
 from rosa_contract.images import EncodedImage
-from rosa_server.serving.core.actions import Action, Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import Placement
@@ -66,6 +66,7 @@ class Stage:
         self.answers: list[Reply] = []
         self.said: list[Say] = []
         self.dispatched: list[Dispatch] = []
+        self.cancelled: list[Cancel] = []  # what workers were told
         self.killed: list[Kill] = []
         self.notes: list[Note] = []
         self.held: dict[str, list[Dispatch]] = {}  # worker -> what it has not answered
@@ -86,15 +87,17 @@ class Stage:
             elif isinstance(action, Dispatch):
                 self.dispatched.append(action)
                 self.held.setdefault(action.worker_id, []).append(action)
+            elif isinstance(action, Cancel):
+                self.cancelled.append(action)
             elif isinstance(action, Note):
                 self.notes.append(action)
             else:
                 self.killed.append(action)
         return actions
 
-    def worker(self, worker_id: str, model: str = "policy", max_batch: int = 4) -> None:
+    def worker(self, worker_id: str, model: str = "policy", max_batch: int = 4, at_once: int = 1) -> None:
         needs = (IMAGES, STATE) if model == "policy" else ({}, {})
-        self.core.on_ready(self.now_s, m.WorkerReady(worker_id, model, max_batch, *needs))
+        self.core.on_ready(self.now_s, m.WorkerReady(worker_id, model, max_batch, *needs, at_once))
         self.settle()
 
     def open(self, *robots: str) -> Stage:
@@ -114,6 +117,10 @@ class Stage:
     def send_as(self, connection: bytes, message: m.Request) -> None:
         frames = codec.encode(message)
         self.core.on_request(self.now_s, connection, codec.read_header(frames), frames)
+        self.settle()
+
+    def cancel(self, robot: str, request_id: int) -> None:
+        self.core.on_robot(self.now_s, robot.encode(), m.Cancel(request_id))
         self.settle()
 
     def finish(
@@ -140,7 +147,7 @@ class Stage:
         """What a robot of the task `pick` that is here has been told last."""
         models = self.core.router.models_of("pick")
         cameras = {component: ("front",) if model == "policy" else () for component, model in models.items()}
-        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot])
+        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot], cancels=True)
 
     def leave(self, robot: str) -> None:
         self.core.on_robot(self.now_s, robot.encode(), m.Bye())

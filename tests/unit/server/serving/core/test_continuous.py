@@ -43,6 +43,16 @@ def test_one_that_comes_in_the_middle_slows_the_first_from_then_on() -> None:
     assert gpu.next_s == pytest.approx(3.5)  # b has made half of its way; the rest alone takes 1 s
 
 
+def test_who_goes_on_alone_after_another_was_dropped_gets_on_the_faster() -> None:
+    running = shared()
+    running.begin(0.0, "a")
+    running.begin(0.0, "b")
+    assert running.drop(1.5, "a"), "half of both is done"
+    assert not running.drop(1.5, "a")
+    assert list(running) == ["b"]
+    assert running.next_s == pytest.approx(2.5), "the other half of b alone, 1 s"
+
+
 def test_calls_of_two_components_run_beside_each_other_each_by_its_own_times() -> None:
     gpu = shared()
     gpu.begin(0.0, "plan", service_s=lambda size: 4.0 * size)

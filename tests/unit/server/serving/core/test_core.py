@@ -144,7 +144,9 @@ def test_a_lost_request_gives_way_to_the_fresher_one_that_waits() -> None:
 def test_a_batch_that_never_ends_ends_its_worker() -> None:
     stage = Stage().open()
     stage.send("r1", 1, budget_ms=300)
-    stage.wait(31.0)
+    stage.now_s += 31.0
+    stage.core.on_robot(stage.now_s, b"r1", hello())  # it says so every second
+    stage.settle()
     assert [kill.worker_id for kill in stage.killed] == ["p1"]
     assert stage.statuses() == [("r1", 1, "expired")]
 

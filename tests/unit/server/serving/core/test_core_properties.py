@@ -1,4 +1,7 @@
-"""The server's invariants, whatever robots, workers and time do, and in whatever order calls run."""
+"""The server's invariants, whatever robots, workers and time do, and in whatever order calls run.
+
+A worker that is told to drop a call answers it all the same, as cancelled, failed or done: what it says comes later.
+"""
 
 from __future__ import annotations
 
@@ -60,15 +63,40 @@ class Server(RuleBasedStateMachine):
         self.stage.core.on_robot(self.stage.now_s, robot.encode(), hello(robot))
         self.stage.settle()
 
+    @precondition(lambda self: self.next_id)
+    @rule(data=st.data(), robot=st.sampled_from([*ROBOTS, "stranger"]))
+    def cancel(self, data: st.DataObject, robot: str) -> None:
+        """Any number that was ever used: of its own, of another robot's, answered or not."""
+        number = data.draw(st.integers(0, self.next_id))
+        before = {call.ticket: call for call in self.stage.core.ledger}
+        own = {
+            ticket
+            for ticket, call in before.items()
+            if call.request_id == number and call.connection == robot.encode()
+        }
+        told = len(self.stage.cancelled)
+        self.stage.core.on_robot(self.stage.now_s, robot.encode(), m.Cancel(number))
+        assert before.keys() - {call.ticket for call in self.stage.core.ledger} == own
+        self.stage.settle()
+        ended = [answer for answer in self.stage.answers if answer.call.ticket in own]
+        assert [answer.status for answer in ended] == ["cancelled"] * len(own)
+        for one in self.stage.cancelled[told:]:
+            assert set(one.tickets) <= own
+            assert self.stage.core.pool.get(one.worker_id) is not None
+
     @precondition(lambda self: any(self.stage.held.values()))
-    @rule(data=st.data(), inference_ms=st.floats(0, 200), bad=st.booleans())
-    def answer(self, data: st.DataObject, inference_ms: float, bad: bool) -> None:
+    @rule(
+        data=st.data(),
+        inference_ms=st.floats(0, 200),
+        bad=st.sampled_from(["", "", "model_error", "cancelled"]),
+    )
+    def answer(self, data: st.DataObject, inference_ms: float, bad: str) -> None:
         worker = data.draw(st.sampled_from(sorted(w for w, held in self.stage.held.items() if held)))
         if self.stage.core.pool.get(worker) is None:
             self.stage.held.pop(worker)  # ended meanwhile: it answers nothing any more
             return
         size = len(self.stage.held[worker][0].calls)
-        errors = [("model_error", "nonsense") if bad and index == 0 else ("", "") for index in range(size)]
+        errors = [(bad, "nonsense") if bad and index == 0 else ("", "") for index in range(size)]
         self.stage.finish(worker, inference_ms, errors)
 
     @precondition(lambda self: self.lives)
@@ -79,12 +107,16 @@ class Server(RuleBasedStateMachine):
         self.stage.lose(worker)
 
     @precondition(lambda self: len(self.lives) < 5)
-    @rule(model=st.sampled_from(["policy", "guard"]), max_batch=st.integers(1, 4))
-    def come(self, model: str, max_batch: int) -> None:
+    @rule(
+        model=st.sampled_from(["policy", "guard"]),
+        max_batch=st.integers(1, 4),
+        at_once=st.sampled_from([1, 1, 3]),
+    )
+    def come(self, model: str, max_batch: int, at_once: int) -> None:
         name = f"w{self.next_worker}"
         self.next_worker += 1
         self.lives[name] = model
-        self.stage.worker(name, model, max_batch)
+        self.stage.worker(name, model, max_batch, at_once)
 
     @invariant()
     def every_answer_is_the_only_one(self) -> None:
@@ -110,7 +142,7 @@ class Server(RuleBasedStateMachine):
     @invariant()
     def workers_hold_their_credit_and_queues_their_limit(self) -> None:
         for worker in self.stage.core.pool:
-            assert len(worker.batches) <= CREDITS
+            assert len(worker.batches) <= max(CREDITS, worker.at_once)
             assert all(len(batch.calls) <= worker.max_batch for batch in worker.batches.values())
         for queue in self.stage.core.queues.values():
             assert len(queue) <= QUEUE

@@ -402,7 +402,6 @@ def test_what_runs_for_a_robot_that_changes_its_task_is_not_run_again_under_the_
     stage.greet("r0")
     stage.send("r0", 1, budget_ms=5000)
     assert isinstance(stage.greet("r0", "sort"), m.Welcome)
-    assert stage.statuses() == [], "its worker may still answer it"
     stage.lose("gpu0/0.1")
     assert stage.statuses() == [("r0", 1, "unavailable")]
     assert len(stage.dispatched) == 1

@@ -115,10 +115,10 @@ def test_a_name_is_free_after_a_bye_or_two_silent_minutes() -> None:
 def test_a_robot_whose_connection_has_ended_comes_back_at_once_and_nobody_else_does() -> None:
     stage = Stage().open("r1")
     assert isinstance(greet(stage, hello("r1", token="token0"), b"again"), m.Refused), "two with one token"
-    stage.core.on_gone(b"r1")
+    stage.core.on_gone(stage.now_s, b"r1")
     assert isinstance(greet(stage, hello("r1"), b"other"), m.Refused)
     assert isinstance(greet(stage, hello("r1", token="token0"), b"again"), m.Welcome)
-    stage.core.on_gone(b"again")
+    stage.core.on_gone(stage.now_s, b"again")
     assert isinstance(greet(stage, hello("r1", token="token0"), b"old"), m.Refused), (
         "each session has its own"
     )
