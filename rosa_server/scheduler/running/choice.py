@@ -2,7 +2,8 @@
 
 Solvers maximise equation (1) at rates that hold for any arrivals. Policies exceed them by a different factor on each
 placement, so the best schedule on paper need not be the best one to run. Candidates are the solver's schedule with a
-server for each component, and the one in which components of one model may share servers.
+server for each component, and the one in which components of one model may share servers; the better one may then
+move servers from one model to another.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import carried_out
 from rosa_server.scheduler.running.prediction import Prediction, predicted
+from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.placement import Placement
@@ -44,6 +46,25 @@ def choose(
 
     `clock` as for `solve`; each candidate may take the time budget.
     """
+    best = _with_or_without_sharing(problem, library, options, policies, clock)
+    if not best.schedule.feasible or not best.placement.adaptive:
+        return best
+
+    def objective(schedule: Schedule) -> float:
+        return expected(schedule, problem, library, policies).prediction.objective
+
+    most = best.prediction.objective
+    found = rebalanced(best.schedule, most, objective, problem, library, options, clock)
+    return best if found is best.schedule else expected(found, problem, library, policies)
+
+
+def _with_or_without_sharing(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float],
+) -> Choice:
     best = expected(solve(problem, library, options, clock), problem, library, policies)
     if options.share_components or policies == PUBLISHED:
         return best

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf
+from math import floor, inf
 from random import Random
 
 from rosa_contract.config import SYSTEM1, SYSTEM2
@@ -30,7 +30,7 @@ SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
 MOST_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
-MOST_ROBOTS = 512  # of more, the schedule's own rates are all that is promised
+MOST_ROBOTS = 512  # that are played through; of a larger fleet, an even slice of robots and servers
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,59 @@ class _Queue:
 
 
 def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
-    """What the fleet does, as `placement` carries the schedule out. Where calls would be late, and for fleets that are
-    too large to be played through, the rates of the schedule are what is promised."""
+    """What the fleet does, as `placement` carries the schedule out. Where calls would be late, only the rates of the
+    schedule are promised."""
     rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
-    if not placement.adaptive or problem.robots > MOST_ROBOTS or not placement.routes:
+    if not placement.adaptive or not placement.routes:
         return planned
-    found = _Loop(placement, problem).run()
+    part = slice_of(placement, MOST_ROBOTS)
+    if part is None:
+        return planned
+    found = _Loop(part, problem).run()
     if not found.holds:
         return replace(planned, meet=found.meet)
     return found if found.objective > planned.objective else replace(planned, meet=found.meet)
+
+
+def slice_of(placement: Placement, most: int) -> Placement | None:
+    """Of a fleet of more than `most` robots, a part with at most so many and with as many servers of each queue as come
+    to it, rounded down; of the sizes that may be, the one with the least lost by rounding. None where a queue has too
+    few servers to be divided.
+
+    Robots of a part have servers to themselves that they share with everybody in truth, so it is no faster.
+    """
+    routes = placement.routes or {}
+    if len(routes) <= most:
+        return placement
+    queues: dict[str, list[str]] = {}
+    for replica in placement.replicas.values():
+        if not replica.standby:
+            queues.setdefault(replica.queue, []).append(replica.id)
+
+    def lost(share: float) -> float:
+        return max(1 - _whole(len(servers) * share) / (len(servers) * share) for servers in queues.values())
+
+    share = min((robots / len(routes) for robots in range(most, most // 2, -1)), key=lost)
+    if lost(share) == 1.0:
+        return None
+    kept = {queue: servers[: _whole(len(servers) * share)] for queue, servers in queues.items()}
+    seen: Counter[str] = Counter()
+    robots = {}
+    for slot, routing in routes.items():
+        task = task_of(slot)
+        seen[task] += 1
+        if _whole(seen[task] * share) > _whole((seen[task] - 1) * share):
+            robots[slot] = {
+                name: kept[placement.replicas[server].queue][0] for name, server in routing.items()
+            }
+    names = {server for servers in kept.values() for server in servers}
+    replicas = {name: replica for name, replica in placement.replicas.items() if name in names}
+    return replace(placement, replicas=replicas, routes=robots)
+
+
+def _whole(number: float) -> int:
+    return floor(number + 1e-9)
 
 
 class _Loop:
@@ -99,6 +142,7 @@ class _Loop:
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._count = 0
         self._problem = problem
+        self._robots = Counter(map(task_of, placement.routes or ()))
         self._actions: Counter[str] = Counter()  # by task
         self._calls: Counter[str] = Counter()  # by component
         self._late: Counter[str] = Counter()
@@ -131,7 +175,8 @@ class _Loop:
                     self._feed(now_s, queue)
                 self._changed.clear()
         rates_hz = {
-            cls.name: self._actions[cls.name] / MEASURED_S / cls.robots for cls in self._problem.classes
+            cls.name: self._actions[cls.name] / MEASURED_S / max(1, self._robots[cls.name])
+            for cls in self._problem.classes
         }
         meet = {name: 1 - self._late[name] / count for name, count in self._calls.items()}
         throughput_hz = self._problem.action_throughput_hz(rates_hz)

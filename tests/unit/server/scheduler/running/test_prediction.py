@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from rosa_contract.policies import PUBLISHED
-from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.running import prediction as prediction_module
+from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.prediction import Prediction
+from rosa_server.scheduler.running.prediction import MOST_ROBOTS, Prediction, slice_of
 from rosa_server.scheduler.running.prediction import predicted as predicted_of
+from rosa_server.serving.core.placement import Placement
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, placed, scheduled
 
@@ -60,3 +65,43 @@ def test_with_permits_calls_are_in_time_where_servers_are_full() -> None:
     found = prediction(96)
     assert found.holds and set(found.meet) == {"system1", "system2", "safety", "monitor"}
     assert found.throughput_hz > 3 * scheduled(96).action_throughput_hz
+
+
+def of_16_servers() -> tuple[Choice, Problem]:
+    """128 robots, with two servers for System 2."""
+    described = factory(128)
+    cluster = replace(described.server_cluster, num_servers=16)
+    problem = problem_from(replace(described, server_cluster=cluster))
+    return choose(problem, LIBRARY, Options(), described.policies), problem
+
+
+def servers_by_queue(placement: Placement) -> Counter[str]:
+    return Counter(replica.queue for replica in placement.replicas.values())
+
+
+def test_a_slice_has_its_share_of_robots_and_servers() -> None:
+    placement = of_16_servers()[0].placement
+    part = slice_of(placement, 64)
+    assert part is not None and part.routes is not None
+    assert len(part.routes) == 64, "64 robots come out even; any other number loses a part of a server"
+    assert servers_by_queue(part) == {queue: n // 2 for queue, n in servers_by_queue(placement).items()}
+    assert {server for routing in part.routes.values() for server in routing.values()} <= set(part.replicas)
+
+
+def test_a_slice_acts_as_often_as_the_whole_and_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice, problem = of_16_servers()
+    monkeypatch.setattr(prediction_module, "MOST_ROBOTS", 64)
+    part = predicted_of(choice.placement, choice.schedule, problem)
+    assert part.holds
+    assert 0.96 * choice.prediction.throughput_hz < part.throughput_hz <= choice.prediction.throughput_hz
+
+
+def test_a_fleet_that_is_small_enough_is_whole() -> None:
+    placement = placed(64)
+    assert slice_of(placement, MOST_ROBOTS) is placement
+
+
+def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slice_of(placed(64), 32) is None, "one server for System 2"
+    monkeypatch.setattr(prediction_module, "MOST_ROBOTS", 32)
+    assert prediction(64).throughput_hz == scheduled(64).action_throughput_hz
