@@ -30,7 +30,7 @@ SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
 MOST_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
-MOST_ROBOTS = 512  # that are played through; of a larger fleet, an even slice of robots and servers
+MOST_ROBOTS = 256  # that are played through; of a larger fleet, an even slice of robots and servers
 
 
 @dataclass(frozen=True)
