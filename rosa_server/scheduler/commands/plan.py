@@ -70,6 +70,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--what-if",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=N",
         help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
@@ -191,7 +192,11 @@ def _plan(args: argparse.Namespace) -> int:
         told = {PREDICTION: outlook(chosen, problem)} if schedule.feasible else {}
         print(json.dumps({**schedule.to_dict(), **told}, indent=2))
     else:
-        parts = [render(schedule, problem), *([render_outlook(chosen, problem)] if schedule.feasible else [])]
+        expected_hz = chosen.prediction.throughput_hz if schedule.feasible else 0.0
+        parts = [
+            render(schedule, problem, expected_hz),
+            *([render_outlook(chosen, problem)] if schedule.feasible else []),
+        ]
         print("\n\n".join(parts))
     if schedule.feasible:
         lines = notes(schedule, problem, library, options.network_ms)

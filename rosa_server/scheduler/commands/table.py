@@ -22,8 +22,8 @@ def as_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def render(schedule: Schedule, problem: Problem) -> str:
-    """The whole schedule of `problem`, or the refusal."""
+def render(schedule: Schedule, problem: Problem, expected_hz: float = 0.0) -> str:
+    """The whole schedule of `problem`, or the refusal. `expected_hz`: actions per second as it is carried out."""
     robots = served(schedule)
     if not schedule.feasible and not schedule.servers:
         lines = [f"NOT FEASIBLE: {robots} on {schedule.gpu_type}"]
@@ -41,7 +41,8 @@ def render(schedule: Schedule, problem: Problem) -> str:
             if schedule.objective == schedule.action_throughput_hz
             else f", weighted {schedule.objective:.1f}"
         )
-        + ("" if schedule.capped else ", robots send as fast as they can"),
+        + ("" if schedule.capped else ", robots send as fast as they can")
+        + _more(schedule, expected_hz),
     ]
     if schedule.reasons:
         parts.append("PROBLEMS\n" + "\n".join(f"  - {refusal.reason}" for refusal in schedule.reasons))
@@ -99,6 +100,12 @@ def _numbered(name: str) -> tuple[str, int]:
     stem = name.rstrip("0123456789")
     digits = name[len(stem) :]
     return (stem, int(digits)) if digits and digits == str(int(digits)) else (name, -2)
+
+
+def _more(schedule: Schedule, expected_hz: float) -> str:
+    if expected_hz <= schedule.action_throughput_hz * 1.001:
+        return ""
+    return f" for any arrivals, {expected_hz:.1f} expected as the server carries it out (below)"
 
 
 def render_migration(migration: Migration) -> str:

@@ -83,6 +83,24 @@ def test_what_if_changes_robots_servers_and_tasks(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["robots"] == {"pick_and_place_simple": 16}
 
 
+def test_what_if_may_be_said_more_than_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rosa("plan", FIGURE_3, "--json", "--what-if", "robots=64", "--what-if", "servers=12") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert sum(planned["robots"].values()) == 64 and len(planned["servers"]) == 12
+
+
+def test_the_first_lines_say_what_is_promised_and_what_is_expected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rosa("plan", FIGURE_3, "--what-if", "robots=64") == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    found = re.fullmatch(
+        r"(.*) actions/s.* for any arrivals, (.*) expected as the server carries it out .*", line
+    )
+    assert found is not None, line
+    assert 0 < float(found[1]) < float(found[2])
+
+
 @pytest.mark.parametrize("change", ["robot=3", "robots=-1", "robots=many", "robots", "robots=0"])
 def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--what-if", change) == 2
