@@ -3,6 +3,8 @@
     python benchmarks/kv_sharing.py [--device cpu] [--seconds 0.6]
     python benchmarks/kv_sharing.py --device cuda     # pi0.5's shape in bf16, random weights, under ten minutes
 
+Where ROSA is not installed: PYTHONPATH=. python benchmarks/... from the repository's root; only torch has to be there.
+
 Saturated frames, one after another. The ways are measured in turn, several rounds, and the best round of each is
 reported: what else runs on a machine only slows. Writes benchmarks/results/kv_sharing.json and .png (kv_sharing_cuda).
 
@@ -18,9 +20,6 @@ answer early, and the same calls get the same answers in every way, which is che
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +35,8 @@ from rosa_server.engines.kv_sharing.turns import Limits, Speak
 from rosa_server.models.vla.config import PI05, SHIPPED, VlaConfig
 from rosa_server.models.vla.network import VlaNetwork
 
+from gpu_report import Report, Row, add_arguments, device_of
+
 RESULTS = Path(__file__).resolve().parent / "results"
 # About 110 MB of float32 weights in the backbone: a token is bound by memory, as those of large models on a GPU.
 MIDDLE = replace(
@@ -47,7 +48,6 @@ PROMPT = 12  # tokens
 LOOKS = 4  # different observations, over and over
 PLAN = 10  # tokens of a plan, among four components
 CLOSE = 1e-3  # chunks of a float32 network, after all steps of the flow
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -270,17 +270,19 @@ def works(device: str, short: bool) -> list[tuple[str, VlaConfig, list[Work]]]:
     return [("shipped", SHIPPED, components), ("middle, 32 M", MIDDLE, sweep)]
 
 
-def all_rows(device: torch.device, dtype: torch.dtype, args: argparse.Namespace) -> list[Row]:
-    """Every model and work; prints as it goes."""
-    rows: list[Row] = []
+def all_rows(device: torch.device, dtype: torch.dtype, args: argparse.Namespace, report: Report) -> None:
+    """Every model and work; prints and saves as it goes."""
     print("  ".join(f"{name:>12}" for name in COLUMNS))
     for model, config, todo in works(args.device, args.short):
         network = random_network(config, device, dtype)
         for work in todo:
+            if not report.has_time():
+                words = f"{work.name}, {work.robots} robots, S={work.steps}, N={work.tokens}"
+                print(f"{model}: {words}: not measured: no time is left", flush=True)
+                continue
             for row in measure(Bench(network, work), model, args.seconds, args.rounds):
-                rows.append(row)
+                report.add(row)
                 print("  ".join(f"{row[name]!s:>12.12}" for name in COLUMNS), flush=True)
-    return rows
 
 
 def judged(rows: Sequence[Row], device: str) -> list[Row]:
@@ -390,42 +392,20 @@ def random_network(config: VlaConfig, device: torch.device, dtype: torch.dtype) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    add_arguments(parser, RESULTS)
     parser.add_argument("--seconds", type=float, default=0.6, help="of one way in one round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--short", action="store_true", help="one small row, to see that it works")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args(arguments)
-    if args.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: torch sees no GPU")
-    device = torch.device(args.device)
-    torch.set_num_threads(1)
-    began_s = time.monotonic()
-    rows = all_rows(device, torch.bfloat16 if device.type == "cuda" else torch.float32, args)
-    machine = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"{platform.machine()}, {os.cpu_count()} shared cores, one used; load average {os.getloadavg()[1]:.0f}"
-    )
-    aims = judged(rows, args.device)
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'MISSED':<7} {aim['aim']}: {aim['value']}")
-    args.out.mkdir(parents=True, exist_ok=True)
-    name = "kv_sharing" if device.type == "cpu" else "kv_sharing_cuda"
-    if not args.short:
-        draw(rows, args.out / f"{name}.png", machine)
+    device = device_of(parser, args)
+    command = f"python benchmarks/kv_sharing.py --device {args.device} --seconds {args.seconds:g}"
+    report = Report("kv_sharing", command, device, args.out, args.limit)
+    all_rows(device, torch.bfloat16 if device.type == "cuda" else torch.float32, args, report)
+    rows = report.rows
     shown = [{column: row[column] for column in COLUMNS} for row in rows]
-    report = {
-        "name": name,
-        "command": f"python benchmarks/kv_sharing.py --device {args.device} --seconds {args.seconds:g}",
-        "machine": machine,
-        "date": time.strftime("%Y-%m-%d"),
-        "duration_s": round(time.monotonic() - began_s, 1),
-        "rows": shown + (not_measured() if device.type == "cpu" else []),
-        "aims": aims,
-    }
-    (args.out / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    return 0 if all(aim["holds"] for aim in aims) else 1
+    shown += not_measured() if device.type == "cpu" else []
+    picture = None if args.short else lambda path: draw(rows, path, report.machine)
+    return 0 if report.finish(shown, judged(rows, args.device), picture) else 1
 
 
 if __name__ == "__main__":

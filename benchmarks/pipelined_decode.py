@@ -3,6 +3,8 @@
     python benchmarks/pipelined_decode.py [--device cpu] [--seconds 2]
     python benchmarks/pipelined_decode.py --device cuda        # OpenVLA-7B in bf16, random weights, under ten minutes
 
+Where ROSA is not installed: PYTHONPATH=. python benchmarks/... from the repository's root; only torch has to be there.
+
 One saturated stream: whenever the engine takes a frame, the newest one is there. Each way answers the same frames; they
 are measured in turn, several rounds, and the best round of each is reported: what else runs on a machine only slows.
 Writes benchmarks/results/pipelined_decode.json and .png (pipelined_decode_cuda on a GPU).
@@ -19,9 +21,6 @@ Only the decoder is timed: the vision encoder runs once for each frame, whicheve
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -36,8 +35,9 @@ from rosa_server.models.token_policy.config import OPENVLA_7B, TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder
 from rosa_server.models.token_policy.generate import GrowingCache, StaticCache, generate
 
-from decode_roof import measure_roof
-from pipelined_decode_report import Row, draw, judged
+from decode_roof import Roof, measure_roof
+from gpu_report import Report, Row, add_arguments, device_of
+from pipelined_decode_report import draw, judged
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # About 50 MB of float32 weights: more than a core's share of the cache, so a decode step is bound by memory here, too.
@@ -57,6 +57,7 @@ LENGTHS = (7, 16, 24, 32)  # K
 CPU_PREFIXES = (24, 64)
 GPU_PREFIXES = (276, 320, 384, 512)  # 256 image tokens and instructions of several lengths
 ROUNDS = 3
+COLUMNS = ("K", "prefill", "way", "fps", "over_fair", "p50_ms", "p99_ms", "mean_age_ms", "memory_mb")
 
 
 @dataclass
@@ -208,31 +209,39 @@ def measure(bench: Bench, seconds: float, rounds: int) -> Iterator[Row]:
         }
 
 
-def all_rows(decoder_for: Callable[[TokenPolicyConfig], Decoder], args: argparse.Namespace) -> list[Row]:
-    """Every K and prefill length; prints as it goes."""
+def all_rows(
+    decoder_for: Callable[[TokenPolicyConfig], Decoder], args: argparse.Namespace, report: Report
+) -> None:
+    """Every K and prefill length, the paper's shortest prefill first; prints and saves as it goes."""
     device = torch.device(args.device)
     base, prefixes = (OPENVLA_7B, GPU_PREFIXES) if device.type == "cuda" else (SMALL, CPU_PREFIXES)
     prefixes, lengths = (args.prefixes or prefixes), (args.lengths or LENGTHS)
-    rows: list[Row] = []
     # Rotary tables for the longest, weights made once: K and the prefix change neither.
     decoder = decoder_for(replace(base, prompt_tokens=max(prefixes) - base.image_tokens, action_tokens=32))
     roof = measure_roof(decoder, device)
-    columns = ("K", "prefill", "way", "fps", "over_fair", "p50_ms", "p99_ms", "mean_age_ms", "memory_mb")
-    print("  ".join(f"{name:>11}" for name in columns))
+    print("  ".join(f"{name:>11}" for name in COLUMNS))
     for prefix in prefixes:
         for k in lengths:
+            if not report.has_time():
+                print(f"{k:>11}  {prefix:>11}  not measured: no time is left", flush=True)
+                continue
             config = replace(base, prompt_tokens=prefix - base.image_tokens, action_tokens=k)
             bench = Bench(decoder, config, device)
             same = check_equal(bench)
             roof = roof.better(measure_roof(decoder, device))  # the machine at its best, whoever else uses it
             for row in measure(bench, args.seconds, args.rounds):
-                rows.append(row | {"equal": same} if row["way"] == "pipelined" else row)
-                print("  ".join(f"{row[name]:>11}" for name in columns), flush=True)
+                row |= {"roofline": share_of(roof, row, decoder, config)}
+                report.add(row | {"equal": same} if row["way"] == "pipelined" else row)
+                print("  ".join(f"{row[name]:>11}" for name in COLUMNS), flush=True)
     print(f"roof: {roof.bytes_s / 1e9:.1f} GB/s, {roof.flops_s / 1e12:.3f} TFLOP/s", flush=True)
-    for row in rows:
+    for row in report.rows:  # the roof of the last configuration is that of all
         config = replace(base, prompt_tokens=row["prefill"] - base.image_tokens, action_tokens=row["K"])
-        row["roofline"] = round(roof.frame_s(row["way"], decoder, config) * row["fps"], 3)
-    return rows
+        row["roofline"] = share_of(roof, row, decoder, config)
+
+
+def share_of(roof: Roof, row: Row, decoder: Decoder, config: TokenPolicyConfig) -> float:
+    """Which share of the machine's limit a row reaches."""
+    return round(roof.frame_s(row["way"], decoder, config) * float(row["fps"]), 3)
 
 
 def random_decoder(device: torch.device, dtype: torch.dtype) -> Callable[[TokenPolicyConfig], Decoder]:
@@ -255,48 +264,22 @@ def random_decoder(device: torch.device, dtype: torch.dtype) -> Callable[[TokenP
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    add_arguments(parser, RESULTS)
     parser.add_argument("--seconds", type=float, default=1.0, help="of one way in one round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lengths", type=int, nargs="*", help=f"K (default {LENGTHS})")
     parser.add_argument("--prefixes", type=int, nargs="*", help="prefill lengths")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
-    if args.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: torch sees no GPU")
-    device = torch.device(args.device)
-    torch.set_num_threads(1)
-    began_s = time.monotonic()
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    rows = all_rows(random_decoder(device, dtype), args)
-    machine = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"{platform.machine()}, {os.cpu_count()} shared cores, one used; load average {os.getloadavg()[1]:.0f}"
-    )
-    aims = judged(rows, args.device)
-    for row in rows:
-        row.pop("equal", None)
-    if device.type == "cpu":
-        words = "not measured: run with --device cuda"
-        rows.append({"K": "7 to 32", "prefill": "276 to 512", "way": "OpenVLA-7B, bf16, GPU", "fps": words})
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'MISSED':<7} {aim['aim']}: {aim['value']}")
-    name = "pipelined_decode" if device.type == "cpu" else "pipelined_decode_cuda"
+    device = device_of(parser, args)
     command = f"python benchmarks/pipelined_decode.py --device {args.device} --seconds {args.seconds:g}"
-    report = {
-        "name": name,
-        "command": command,
-        "machine": machine,
-        "date": time.strftime("%Y-%m-%d"),
-        "duration_s": round(time.monotonic() - began_s, 1),
-        "rows": rows,
-        "aims": aims,
-    }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw([row for row in rows if isinstance(row["K"], int)], args.out / f"{name}.png", machine)
-    return 0 if all(aim["holds"] for aim in aims) else 1
+    report = Report("pipelined_decode", command, device, args.out, args.limit)
+    all_rows(random_decoder(device, torch.bfloat16 if device.type == "cuda" else torch.float32), args, report)
+    aims = judged(report.rows, args.device)
+    rows = [{key: value for key, value in row.items() if key != "equal"} for row in report.rows]
+    words = {"fps": "not measured: run with --device cuda"}
+    gpu = {"K": "7 to 32", "prefill": "276 to 512", "way": "OpenVLA-7B, bf16, GPU", **words}
+    shown = [*rows, gpu] if device.type == "cpu" else rows
+    return 0 if report.finish(shown, aims, lambda path: draw(rows, path, report.machine)) else 1
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from rosa_server.engines.pipelined_decode.engine import Runner
-from rosa_server.engines.pipelined_decode.packed import Layout, PackedForward, gpu_varlen
+from rosa_server.engines.pipelined_decode.packed import Layout, PackedForward
 from rosa_server.engines.pipelined_decode.pipe import Pass
+from rosa_server.engines.pipelined_decode.varlen import gpu_varlen
 from rosa_server.models.token_policy.config import TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder
 
@@ -25,7 +26,7 @@ def runner_for(decoder: Decoder, config: TokenPolicyConfig, slots: int, graphs: 
     weight = decoder.head.weight
     if weight.device.type != "cuda":
         return PackedForward(decoder, config, slots)
-    varlen = gpu_varlen() if weight.dtype in (torch.bfloat16, torch.float16) else None
+    varlen = gpu_varlen(weight.device, weight.dtype)
     forward = PackedForward(decoder, config, slots, varlen, padded=graphs)
     return GraphedForward(forward) if graphs else forward
 

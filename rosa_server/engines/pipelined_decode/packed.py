@@ -8,7 +8,6 @@ decode steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,11 +16,9 @@ from torch.nn import functional
 
 from rosa_server.engines.pipelined_decode.pipe import Pass
 from rosa_server.engines.pipelined_decode.ring import KvRing
+from rosa_server.engines.pipelined_decode.varlen import VarlenAttention
 from rosa_server.models.token_policy.config import TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Attend, Decoder
-
-# query, key, value (packed), cumulated queries, cumulated rows of keys, used keys, most queries, most keys -> answers
-VarlenAttention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
 
 
 @dataclass(frozen=True)
@@ -161,38 +158,6 @@ class _Varlen:
         keys, values = self._ring.flat(layer)
         inputs = (query[self._order], keys, values, self._queries_at, self._keys_at, self._used)
         return self._attention(*inputs, *self._most)[self._back]
-
-
-def gpu_varlen() -> VarlenAttention:
-    """Flash attention over sequences of any lengths; needs CUDA and 16-bit numbers."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    def attention(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        queries_at: Tensor,
-        keys_at: Tensor,
-        used: Tensor,
-        most_queries: int,
-        most_keys: int,
-    ) -> Tensor:
-        answer = varlen_attn(
-            query,
-            key,
-            value,
-            queries_at,
-            keys_at,
-            most_queries,
-            most_keys,
-            window_size=(-1, 0),
-            enable_gqa=True,
-            seqused_k=used,
-        )
-        assert isinstance(answer, Tensor)
-        return answer
-
-    return attention
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, sequences: int) -> Tensor:

@@ -1,0 +1,93 @@
+"""What a lent GPU needs of a benchmark: no package but torch and numpy, no row lost, an end in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[3]
+# Found first, so that nothing else of a full environment can be imported: torch, numpy, and what these need themselves.
+BARE = """
+import importlib.abc, pathlib, runpy, sys
+NEEDED = {"torch", "torchgen", "functorch", "numpy", "typing_extensions", "sympy", "mpmath", "networkx", "filelock"}
+NEEDED |= {"jinja2", "markupsafe", "fsspec", "setuptools", "rosa_contract", "rosa_server"}
+NEEDED |= {path.stem for path in pathlib.Path("benchmarks").glob("*.py")} | sys.stdlib_module_names
+class OnlyThese(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in NEEDED:
+            raise ModuleNotFoundError(f"No module named {name!r}: a bare machine does not have it", name=name)
+sys.meta_path.insert(0, OnlyThese())
+sys.argv = sys.argv[1:]
+sys.path[:0] = ["benchmarks", "."]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "smallest"),
+    [
+        ("pipelined_decode", ["--lengths", "2", "--prefixes", "17"]),
+        ("kv_sharing", ["--short"]),
+    ],
+)
+def test_it_runs_to_its_end_where_only_torch_is_installed(
+    name: str, smallest: list[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", BARE, f"benchmarks/{name}.py", *smallest, "--seconds", "0.01"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--out", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (tmp_path / f"{name}.json").exists(), done.stderr
+    assert "Traceback" not in done.stderr
+    rows = json.loads((tmp_path / f"{name}.json").read_text())["rows"]
+    assert {"eager", "isolated"} & {row["way"] for row in rows}
+
+
+@pytest.fixture
+def report(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> Any:
+    return benchmark("gpu_report").Report("speed", "python speed.py", torch.device("cpu"), tmp_path, 10.0)
+
+
+def test_each_row_is_on_disk_before_the_next_is_measured(report: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        report.add({"row": number})
+        found = json.loads((tmp_path / "speed.partial").read_text())
+        assert [row["row"] for row in found["rows"]] == list(range(number + 1))
+    assert not (tmp_path / "speed.json").exists()
+    aims = [{"aim": "fast", "value": "yes", "holds": True}]
+    assert report.finish(report.rows, aims, None)
+    assert json.loads((tmp_path / "speed.json").read_text())["aims"] == aims
+    assert [path.name for path in tmp_path.iterdir()] == ["speed.json"]
+
+
+def test_no_step_begins_that_would_end_too_late(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.5, 4.5, 8.5])
+    monkeypatch.setattr(f"{type(report).__module__}.time.monotonic", lambda: report._began_s + next(clock))
+    assert report.has_time(), "nothing is known yet"
+    assert report.has_time(), "it took 4 s, and the next one ends at 8.5 s"
+    assert not report.has_time(), "the next one would end at 12.5 s"
+
+
+def test_a_machine_that_cannot_draw_still_has_its_numbers(
+    report: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def draw(path: Path) -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'")
+
+    assert report.finish([], [], draw)
+    assert "no picture: No module named 'matplotlib'" in capsys.readouterr().out
+    assert (tmp_path / "speed.json").exists()
