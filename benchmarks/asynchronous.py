@@ -21,16 +21,14 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
-import json
 import multiprocessing
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from conclude import conclude
 
 from rosa_contract.config import ASYNCHRONOUS, SYNCHRONOUS, Task, parse_factory
 from rosa_server.models.flow_policy import FlowPolicyBackend
@@ -177,28 +175,15 @@ def main() -> None:
 
 def write(rows: Sequence[Row]) -> None:
     """Print the table and its aims, and write both with the plot."""
-    for row in rows:
-        print(json.dumps(row), flush=True)
-    aims = aims_of(rows)
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
-    result = {
-        "name": "asynchronous",
-        "command": "python benchmarks/asynchronous.py",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores; times are simulated",
-        "date": datetime.now(UTC).date().isoformat(),
-        "aims": aims,
-        "notes": [
-            "The shipped flow policy with the robot's own core and chunk player in physics; the same unseen seeds in"
-            f" every cell. An answer takes {BASE_MS:g} ms and `added_ms`. `switch`: the next chunk knows nothing of the"
-            " one that plays; `blend`: the overlap is blended; `inpaint`: the flow is guided by it. `jerk_rms`"
-            " (over the joints) and `jerk_peak` (of one joint, mean of the pieces' largest) of the setpoints from 50 ms"
-            " before to 250 ms after each seam, rad/s^3; the setpoint filter bounds every one. `task_s` and `rounds`"
-            " are those of the pieces that ended well."
-        ],
-        "rows": rows,
-    }
-    RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    note = (
+        "The shipped flow policy with the robot's own core and chunk player in physics; the same unseen seeds in"
+        f" every cell. An answer takes {BASE_MS:g} ms and `added_ms`. `switch`: the next chunk knows nothing of the"
+        " one that plays; `blend`: the overlap is blended; `inpaint`: the flow is guided by it. `jerk_rms`"
+        " (over the joints) and `jerk_peak` (of one joint, mean of the pieces' largest) of the setpoints from 50 ms"
+        " before to 250 ms after each seam, rad/s^3; the setpoint filter bounds every one. `task_s` and `rounds`"
+        " are those of the pieces that ended well."
+    )
+    conclude(RESULT.with_suffix(".json"), rows, aims_of(rows), note)
     plot(rows, RESULT.with_suffix(".png"))
 
 

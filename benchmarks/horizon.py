@@ -17,13 +17,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import json
 import multiprocessing
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from conclude import conclude
 
 from rosa_contract.horizon import STATIC, THRESHOLD, Horizon
 from rosa_server.models.flow_policy import FlowPolicyBackend
@@ -178,30 +177,19 @@ def main() -> None:
 
 def write(rows: Sequence[Row], path: Path) -> None:
     """Print the table and its aims, and write both with the plot."""
-    for row in rows:
-        print(json.dumps(row), flush=True)
-    measured = list(dict.fromkeys(row["scene"] for row in rows))
     aims = [
-        aim for scene in measured for aim in aims_of(scene, [row for row in rows if row["scene"] == scene])
+        aim
+        for scene in dict.fromkeys(row["scene"] for row in rows)
+        for aim in aims_of(scene, [row for row in rows if row["scene"] == scene])
     ]
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
-    result = {
-        "name": "horizon",
-        "command": "python benchmarks/horizon.py",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores; times are simulated",
-        "date": datetime.now(UTC).date().isoformat(),
-        "aims": aims,
-        "notes": [
-            "The shipped flow policy picks and places on the simulated Panda; the same unseen seeds at every point."
-            " Each round: look, hold for 100 ms of inference, play the horizon. In the bumped scene the cube moves by"
-            " 6 cm once, while the arm is on its way to it. `setting`: the static policy's steps, or t of the threshold"
-            f" policy (Kairos 3.1, H_min = {LEAST}). Wilson's 95 % interval of success; `mean_horizon`, `inferences`"
-            " and `task_s` are those of the pieces that ended well."
-        ],
-        "rows": rows,
-    }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    note = (
+        "The shipped flow policy picks and places on the simulated Panda; the same unseen seeds at every point."
+        " Each round: look, hold for 100 ms of inference, play the horizon. In the bumped scene the cube moves by"
+        " 6 cm once, while the arm is on its way to it. `setting`: the static policy's steps, or t of the threshold"
+        f" policy (Kairos 3.1, H_min = {LEAST}). Wilson's 95 % interval of success; `mean_horizon`, `inferences`"
+        " and `task_s` are those of the pieces that ended well."
+    )
+    conclude(path, rows, aims, note)
     plot(rows, path.with_suffix(".png"))
 
 
