@@ -73,7 +73,8 @@ def file_of(name: str, text: str, share: Path) -> str:
     for path in (given, share / given):
         if path.is_file():
             return str(path.resolve())
-    looked = f" (looked in {Path.cwd()} and {share})" if not given.is_absolute() else ""
+    folders = dict.fromkeys((Path.cwd(), share))  # one where the package is used in place
+    looked = f" (looked in {' and '.join(map(str, folders))})" if not given.is_absolute() else ""
     raise ArgumentError(f"{name}: no file {text!r}{looked}")
 
 

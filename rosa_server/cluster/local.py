@@ -92,7 +92,7 @@ class LocalCluster:
                 if hopeless:
                     worker.start_at_s = math.inf
                     self.misconfigured = (
-                        f"models.{worker.spec.model}: {worker.worker_id} {why}; its last words say why"
+                        f"models.{worker.spec.model}: {worker.worker_id} {why}; the last error in its log says why"
                     )
             if worker.process is None and not self._stopping and now_s >= worker.start_at_s:
                 why = self._start(worker, now_s)

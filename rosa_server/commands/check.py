@@ -79,7 +79,7 @@ def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
 
 
 def robot_checks() -> list[Any]:
-    """What other rooms, which the server must not import, know of robot files: `RobotSpec` -> `Problem`s."""
+    """What other packages, which the server must not import, know of robot files: `RobotSpec` -> `Problem`s."""
     return [entry.load() for entry in entry_points(group="rosa.robot_checks")]
 
 

@@ -119,7 +119,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         if chosen not in known:
             parser.error(f"{option}: {args.task} has {', '.join(known)}, got {chosen}")
     if args.fault and args.fault != "list" and not task.faults:
-        parser.error(f"--fault: the faults are told of {PICK_PLACE}, not of {args.task}")
+        parser.error(f"--fault: faults can be injected into {PICK_PLACE} only, not into {args.task}")
     args.robot = args.robot or task.robots[args.arm]
     args.config = args.config or task.policies[args.policy]
     args.timeout = task.timeout_s if args.timeout is None else args.timeout

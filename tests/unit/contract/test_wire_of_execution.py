@@ -1,0 +1,80 @@
+"""Horizons and overlaps on the wire: what is impossible is refused at both ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from rosa_contract import codec
+from rosa_contract.horizon import Horizon
+from rosa_contract.overlap import Overlap
+from rosa_contract.wire.packing import pack
+from tests.unit.contract.wire import refused, request
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "threshold",
+        ["threshold", None, 0.4, 2],
+        ["threshold", None, None, 2, None],
+        ["threshold", None, float("nan"), 2, None],
+        ["threshold", None, 0.4, 9, 4],
+        ["static", 0, None, None, None],
+        ["static", 10**6, None, None, None],
+        ["static", True, None, None, None],
+        ["x" * 65, None, None, None, None],
+        [["static"], 8, None, None, None],
+    ],
+)
+def test_a_request_with_an_impossible_horizon_policy_is_refused(entry: Any) -> None:
+    frames = codec.encode(replace(request(), horizon=Horizon("static", steps=8)))
+    header = {key: value for key, value in msgpack.unpackb(frames[0]).items() if key != "#"}
+    with refused("bad_field", "^request: "):
+        codec.decode([pack({**header, "z": entry}), *frames[1:]])
+
+
+@pytest.mark.parametrize("entry", [8, [8], [-1, ""], [2000, ""], [8.0, ""], [8, 5], [8, "x" * 301]])
+def test_an_output_with_an_impossible_horizon_is_refused(entry: Any) -> None:
+    with refused("bad_field"):
+        codec.decode_output(pack({"a": {}, "w": "", "x": "", "z": entry}))
+
+
+ROWS = np.zeros((3, 8), np.float32)
+
+
+def packed_rows(rows: np.ndarray) -> list[Any]:
+    return [rows.dtype.str, list(rows.shape), rows.tobytes()]
+
+
+@pytest.mark.parametrize(
+    ("entry", "cause"),
+    [
+        ([2, 0.05], "bad_field"),
+        ([0, 0.05, packed_rows(ROWS)], "bad_field"),
+        ([4, 0.05, packed_rows(ROWS)], "bad_field"),
+        ([2, 0.0, packed_rows(ROWS)], "bad_field"),
+        ([2, float("inf"), packed_rows(ROWS)], "bad_field"),
+        ([2, 0.05, packed_rows(ROWS[0])], "bad_field"),
+        ([2, 0.05, packed_rows(ROWS.astype(np.int32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((257, 8), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((3, 65), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.zeros((129, 64), np.float32))], "bad_field"),
+        ([2, 0.05, packed_rows(np.full((3, 8), np.nan, np.float32))], "not_finite"),
+        ([2, 0.05, ["<f4", [3, 8], b"short"]], "bad_array"),
+    ],
+)
+def test_a_request_with_an_impossible_overlap_is_refused(entry: Any, cause: str) -> None:
+    frames = codec.encode(request())
+    header = {key: value for key, value in msgpack.unpackb(frames[0]).items() if key != "#"}
+    with refused(cause):
+        codec.decode([pack({**header, "f": entry}), *frames[1:]])
+
+
+def test_an_impossible_overlap_does_not_leave_the_robot() -> None:
+    with refused("bad_field", "frozen rows"):
+        codec.encode(replace(request(), overlap=Overlap(ROWS, 4, 0.05)))
