@@ -91,9 +91,8 @@ class LocalCluster:
                 worker.start_at_s = worker.backoff.ended(worker.started_s, now_s)
                 if hopeless:
                     worker.start_at_s = math.inf
-                    self.misconfigured = (
-                        f"models.{worker.spec.model}: {worker.worker_id} {why}; the last error in its log says why"
-                    )
+                    words = f"{worker.worker_id} {why}; its last words in the log say why"
+                    self.misconfigured = f"models.{worker.spec.model}: {words}"
             if worker.process is None and not self._stopping and now_s >= worker.start_at_s:
                 why = self._start(worker, now_s)
                 if why:
