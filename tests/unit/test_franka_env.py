@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 from types import ModuleType
@@ -13,12 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def franka_env() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("franka_env", ROOT / "scripts" / "franka_env.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def franka_env(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module("franka_env")
 
 
 def models(venv: Path, text: str) -> Path:
@@ -36,8 +33,21 @@ def test_the_model_finds_its_meshes_from_anywhere(franka_env: ModuleType, tmp_pa
 
 def test_another_model_is_not_taken_for_it(franka_env: ModuleType, tmp_path: Path) -> None:
     models(tmp_path, "<mujoco/>")
-    with pytest.raises(SystemExit, match="another franky-sim"):
+    with pytest.raises(franka_env.SetupError, match="another franky-sim"):
         franka_env.write_model(tmp_path)
+
+
+def test_it_is_made_once_and_again_when_what_it_depends_on_has_changed(
+    franka_env: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    monkeypatch.setattr(franka_env, "install", made.append)
+    franka_env.make(tmp_path)
+    franka_env.make(tmp_path)
+    assert made == [tmp_path]
+    monkeypatch.setattr(franka_env, "PINNED", ROOT / "requirements" / "franka.txt")
+    franka_env.make(tmp_path)
+    assert made == [tmp_path, tmp_path]
 
 
 def test_every_version_is_pinned_and_the_library_is_the_one_of_the_products_list() -> None:
