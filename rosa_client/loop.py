@@ -74,7 +74,7 @@ class RobotLoop:
         self.failure: Exception | None = None  # set when the core failed and the loop has ended
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
-        self._observations = 0  # that were sent
+        self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)
 
@@ -155,13 +155,11 @@ class RobotLoop:
             future.set_exception(error)
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
-        seen: Seen | None = None  # what is sent together is about one observation, and says so
         for command in commands:
             if isinstance(command, Send):
-                if seen is None:
-                    self._observations += 1
-                    seen = self.body.observe()
-                self._send(command, seen, now_s)
+                if self._seen is None or self._seen[0] != command.observation:
+                    self._seen = command.observation, self.body.observe()
+                self._send(command, self._seen[1], now_s)
             elif isinstance(command, Ask):
                 self.link.ask(command.component, now_s)
             elif isinstance(command, Play | Hold | MoveTo):
@@ -184,7 +182,7 @@ class RobotLoop:
             state,
             images,
             send.horizon,
-            self._observations,
+            send.observation,
             send.overlap,
         )
         try:

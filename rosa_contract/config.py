@@ -70,11 +70,23 @@ class Pipeline:
         SYNCHRONOUS,
         choices=EXECUTIONS,
     )
+    share_observation_ms: float = setting(
+        "calls that would leave within so many ms of an observation are about it, so that a model that shares prefixes"
+        " sees it once: periodic calls leave early (by half their period at most), and System 1 acts on what System 2"
+        " has just planned with; 0: only what is due at the same time is about one observation",
+        0.0,
+        at_least=0,
+        at_most=10_000,
+    )
     horizon: Horizon | None = setting(
         "how the server chooses how many steps of each chunk are played; default: as many as fit into"
         " action_period_ms. With it, action_period_ms is the mean that the schedule plans with",
         None,
     )
+
+    def early_s(self, freq_hz: float) -> float:
+        """How long before it is due a periodic call of this rate may leave with others."""
+        return min(self.share_observation_ms / 1000, 0.5 / freq_hz)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class ComponentCalls:
     turn_s: float = 0.0  # when the last call had its turn at the rate that the server allows
     asked_s: float = -inf  # when a permit was asked for, the last time; -inf: it was not, since the last call
     wanted_s: float = inf  # when it was the first time
+    about: int = 0  # the observation of the last call
     consecutive_missed: int = 0
     sent: int = 0
     in_time: int = 0

@@ -61,7 +61,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Send:
-    """Send the newest observation to this component; its deadline is `budget_ms` from now."""
+    """Send an observation to this component, the newest one at its number's first call.
+
+    The deadline is `budget_ms` from now.
+    """
 
     request_id: int
     component: str
@@ -69,6 +72,7 @@ class Send:
     prompt: str
     horizon: Horizon | None = None  # how the server chooses how much of the chunk is played
     overlap: Overlap | None = None  # what the arm plays meanwhile; None: it stands
+    observation: int = 0  # calls with one number are about the same pictures and state
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,15 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """One observation: its number, when it was taken, and the time of its oldest sample."""
+
+    number: int
+    taken_s: float
+    oldest_s: float
+
+
+@dataclass(frozen=True)
 class Held:
     """A cause that holds the arm until it clears."""
 
@@ -118,6 +127,9 @@ class Mission:
         self.calls = self.new_calls()
         self.request_id = 0
         self.fresh_after_s = 0.0  # an older observation does not show the present scene
+        self.observed = Observed(0, -inf, -inf)  # the newest
+        self.observed_now = False  # it was taken in this control period
+        self.round_observed: Observed | None = None  # what this round's System 1 or 2 was asked about
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
         self.verdicts: dict[str, deque[str]] = {}
@@ -223,6 +235,11 @@ class Mission:
             self.unheard_since_s = now_s
         self.was_stopped = self.inputs.emergency_stop
         self.inputs = inputs
+        self.observed_now = False
+
+    def observe_again(self, after_s: float) -> None:
+        """What was observed up to then does not show the present scene."""
+        self.fresh_after_s, self.round_observed = after_s, None
 
     def order(self, order: Order, now_s: float) -> None:
         if self.inputs.arm_sequence >= order.sequence - 1:
@@ -276,7 +293,7 @@ class Mission:
         self.cancel_calls(now_s)
         self.verdicts.clear()
         self.monitor_says = ""
-        self.fresh_after_s = now_s
+        self.observe_again(now_s)
         self.safety_goes(SafetyEvent.ASK_AGAIN)
         for calls in self.calls.values():
             calls.due_s = now_s

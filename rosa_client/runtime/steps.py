@@ -10,6 +10,7 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
 from rosa_client.runtime.commands import HOLDING, Ask, Send
 from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
+from rosa_client.runtime.observing import is_soon_due, observation_for
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
 from rosa_client.runtime.side_machines import (
@@ -89,7 +90,7 @@ def executing(core: Mission, now_s: float) -> None:
         send(core, actor, core.plan or actor.component.prompt, now_s)
     if now_s >= core.play_until_s:
         core.carried_out()
-        core.fresh_after_s = now_s
+        core.observe_again(now_s)
         core.go(Event.CHUNK_ENDED, now_s)
 
 
@@ -117,7 +118,7 @@ def holding(core: Mission, now_s: float) -> None:
         core.go(Event.RETRY, now_s)
         core.move(FIRST_LEG, now_s)
     else:
-        core.fresh_after_s = max(core.fresh_after_s, core.entered_s)
+        core.observe_again(max(core.fresh_after_s, core.entered_s))
         core.go(Event.CLEARED, now_s)
 
 
@@ -164,17 +165,23 @@ def _arrived(core: Mission, now_s: float) -> None:
         core.go(Event.NEXT_LEG, now_s)
         core.move(following, now_s)
     else:
-        core.fresh_after_s = now_s
+        core.observe_again(now_s)
         core.go(Event.ARRIVED, now_s)
         if core.state is State.CONNECTING:
             core.begin_attempt(now_s)
 
 
 def send_obligations(core: Mission, now_s: float) -> None:
-    """Call the periodic components that are due, whatever System 1 and 2 do."""
+    """Call the periodic components that are due, whatever System 1 and 2 do.
+
+    Where one leaves in this control period, those that are soon due leave with it.
+    """
     for calls in core.calls.values():
         due = calls.component.freq_hz is not None and (now_s >= calls.due_s or calls.name in core.held_by)
         if due and is_asked(core.state, calls.name):
+            send(core, calls, calls.component.prompt, now_s)
+    for calls in core.calls.values() if core.observed_now else ():
+        if is_soon_due(core, calls, now_s) and is_asked(core.state, calls.name):
             send(core, calls, calls.component.prompt, now_s)
 
 
@@ -195,18 +202,21 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
             calls.ask(now_s)
             core.out.append(Ask(calls.name))
         return
-    seen = core.inputs.sensor_stamp_s
-    if core.stale(now_s) or any(seen.get(name, -1.0) <= core.fresh_after_s for name in core.sensors):
+    observed = observation_for(core, calls, now_s)
+    if observed is None:
         return
+    if calls.name in GOAL_COUPLED:
+        core.round_observed = observed
     core.request_id += 1
+    calls.about = observed.number
     calls.due_s = max(calls.due_s, core.inputs.first_call_s.get(calls.name, -inf))  # a phase is kept
     calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up, permitted)
     request = (core.request_id, calls.name, calls.component.slo_ms, prompt)
     if calls.name != SYSTEM1:
-        core.out.append(Send(*request))
+        core.out.append(Send(*request, observation=observed.number))
         return
     overlap, core.asked_ahead = ahead.overlap(core, now_s) if core.state is State.EXECUTING else (None, None)
-    core.out.append(Send(*request, core.task.pipeline.horizon, overlap))
+    core.out.append(Send(*request, core.task.pipeline.horizon, overlap, observed.number))
 
 
 def turn_s(core: Mission, calls: ComponentCalls) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory
+from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory, Pipeline
 from rosa_server.models.registry import AUTO_ENGINE
 
 
@@ -37,7 +37,11 @@ class Need:
     model: str
     slo_ms: float
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
-    freq_hz: float = 0.0  # obligation: fixed rate
+    freq_hz: float = 0.0  # obligation: fixed rate; where calls may leave early, the highest
+    early_s: float = 0.0  # obligation: how long before it is due a call may leave, to share an observation
+    shares_s: float = (
+        0.0  # goal-coupled: so soon after System 2's call, System 1's is about what that one saw
+    )
     max_batch: int | None = None  # largest batch that the factory file allows; none = as profiled
     engine: str = (
         ""  # of the model's backend, `options.engine`; empty: its default; "auto": the scheduler chooses
@@ -152,7 +156,8 @@ def problem_from(factory: Factory) -> Problem:
     classes = []
     for name, robots in counts.items():
         task = factory.tasks[name]
-        ratio = task.pipeline.system2_to_system1_call_ratio
+        pipeline = task.pipeline
+        ratio = pipeline.system2_to_system1_call_ratio
         most = {model: entry.max_batch for model, entry in factory.models.items()}
         engines = {model: str(entry.options.get("engine", "")) for model, entry in factory.models.items()}
         needs = tuple(
@@ -161,12 +166,19 @@ def problem_from(factory: Factory) -> Problem:
                 part.model,
                 part.slo_ms,
                 calls_per_action=(ratio if key == SYSTEM2 else 1.0) if key in GOAL_COUPLED else 0.0,
-                freq_hz=0.0 if key in GOAL_COUPLED else part.freq_hz or 0.0,
+                freq_hz=0.0 if key in GOAL_COUPLED else _most_hz(pipeline, part.freq_hz),
+                early_s=0.0 if key in GOAL_COUPLED or not part.freq_hz else pipeline.early_s(part.freq_hz),
+                shares_s=pipeline.share_observation_ms / 1000 if key in GOAL_COUPLED else 0.0,
                 max_batch=most.get(part.model),
                 engine=engines.get(part.model, ""),
             )
             for key, part in task.components.items()
         )
-        action_s = task.pipeline.action_period_ms / 1000
+        action_s = pipeline.action_period_ms / 1000
         classes.append(TaskClass(name, robots, action_s, needs, task.value_weight, task.min_action_rate_hz))
     return Problem(factory.server_cluster.num_servers, factory.server_cluster.gpu_type, tuple(classes))
+
+
+def _most_hz(pipeline: Pipeline, freq_hz: float | None) -> float:
+    """Calls per second of a periodic component whose every call leaves as early as it may."""
+    return 1 / (1 / freq_hz - pipeline.early_s(freq_hz)) if freq_hz else 0.0

@@ -43,6 +43,8 @@ ASYNCHRONOUS = {
     "asynchronous, planned ahead": ", planning: ahead",
     "asynchronous, all four": "",
 }
+# Cells in which calls share what the robot saw.
+SHARED = {"one observation": ", share_observation_ms: 300"}
 AT_ONCE = ("strict",)  # the first violation reaches the limit, and its own fallback at the same time
 COARSE = ("all four", "asynchronous, all four")  # searched with the coarse key; see `keys.py`
 
@@ -80,6 +82,7 @@ CELLS: dict[str, tuple[str, float, dict[str, str]]] = {
         0.5,
         {"system1": RESEND, "system2": PLAN, "safety": RETURN, "monitor": RESEND},
     ),
+    "one observation": (HUMAN, 0.5, {"system1": RESEND, "system2": PLAN}),
     "lenient guard": (HUMAN, 1, {"system1": RESEND, "system2": PLAN, "safety": PLAN}),
 }
 
@@ -93,7 +96,7 @@ def core_of(name: str) -> RobotRuntime:
         for key, fallback in fallbacks.items()
     ]
     limit = 1 if name in AT_ONCE else 2
-    more = f", execution: asynchronous{ASYNCHRONOUS[name]}" if name in ASYNCHRONOUS else ""
+    more = f", execution: asynchronous{ASYNCHRONOUS[name]}" if name in ASYNCHRONOUS else SHARED.get(name, "")
     text = TASK.format(policy=policy, limit=limit, ratio=ratio, more=more, components="\n".join(lines))
     robot = replace(ROBOT, drop_rad=None) if name in NO_PLACE_TO_PUT_DOWN else ROBOT
     return RobotRuntime("robot", parse_factory(text, name).tasks["t"], robot)

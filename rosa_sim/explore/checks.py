@@ -185,6 +185,22 @@ def _chain(before: Situation, after: Situation, ended: set[int]) -> Iterator[str
                 yield f"stops, and still waits for {name} about what it saw before"
     if plays and after.joins and core.held_by:
         yield "asks for the next chunk while something holds it"
+    yield from _observations(before, after)
+
+
+def _observations(before: Situation, after: Situation) -> Iterator[str]:
+    """What was seen before a stop, or before a chunk was played, is nothing that the robot acts on after it."""
+    core, was = after.core, before.core
+    stopped = any(isinstance(command, Hold | MoveTo) for command in after.commands)
+    begins = core.state is State.INFERRING and (stopped or was.state is not State.INFERRING)
+    if begins and core.round_observed is not None and core.round_observed.number <= was.observed.number:
+        yield "infers again, and remembers what it saw before"
+    for sent in after.commands:
+        if isinstance(sent, Send) and sent.observation <= was.observed.number:
+            if was.round_observed is None or sent.observation != was.round_observed.number:
+                yield f"asks {sent.component} about an old picture"
+            elif was.calls[sent.component].about == sent.observation:
+                yield f"asks {sent.component} about the same picture again"
 
 
 def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:

@@ -84,7 +84,17 @@ def _task(situation: Situation) -> tuple[Hashable, ...]:
         tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
         (core.leg, core.leg_progress) if core.state in MOVES else None,
         (situation.reset_owed, situation.retried, core.alert is not None),
+        _observed(situation),
     )
+
+
+def _observed(situation: Situation) -> Hashable:
+    """Who was asked about what this round's first call saw; None where each call of the chain observes for itself."""
+    core = situation.core
+    shares = core.task.pipeline.share_observation_ms > 0
+    if not shares or core.round_observed is None or core.state not in CHAIN:
+        return None
+    return tuple(calls.about for calls in core.calls.values())
 
 
 def _refused(situation: Situation, everyone: bool) -> tuple[bool, ...]:

@@ -28,7 +28,7 @@ from rosa_client.runtime.commands import (
     MoveTo,
     Play,
 )
-from rosa_client.runtime.mission import JOINT_STATE, Counters, Held
+from rosa_client.runtime.mission import JOINT_STATE, Counters, Held, Observed
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_contract.config import SYSTEM1
@@ -123,6 +123,7 @@ class Situation:
             self.reset_owed = False
         core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
         core.fresh_after_s = LONG_AGO_S
+        self._settle_observations()
         core.play_until_s = core.stay_until_s = NEVER_S
         core.ask_next_s = min(core.ask_next_s, NEVER_S) if core.ask_next_s < inf else inf
         if core.playing is not None:
@@ -142,6 +143,14 @@ class Situation:
             calls.resend_after_s = NEVER_S if calls.resend_after_s > NOW_S else LONG_AGO_S
             if len(calls._overdue) > 1:
                 calls._overdue = {max(calls._overdue)}
+
+    def _settle_observations(self) -> None:
+        """The newest observation is number 2, that of the round's first call number 1, and both are recent."""
+        core, saw = self.core, self.core.round_observed
+        for calls in core.calls.values():
+            calls.about = int(saw is not None and calls.about == saw.number)
+        core.round_observed = None if saw is None else Observed(1, NOW_S, NOW_S)
+        core.observed, core.observed_now = Observed(2, NOW_S, NOW_S), False
 
     @property
     def joins(self) -> bool:

@@ -4,9 +4,8 @@ A server hosts one model. All its streams together must keep every stream's SLO.
 rate. A server that answers several components of one model (an option) is judged by utilisation: the loads, each
 divided by its own maximum throughput, add up, and each component must keep its SLO at that utilisation of its profile.
 
-Obligations of one robot that run on one such server, with an engine that shares what is seen, are called together
-(`running/policies.py`): the slower ones' calls find the observation's prefix there (OxyGen 3.3), and what
-it takes is counted once.
+Calls of one robot to one such server with an engine that shares what is seen find the prefix of an observation there
+that another one was about (OxyGen 3.3), and what it takes is counted once (`prefixes.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import inf
 
+from rosa_contract.config import SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.models.registry import SHARING_ENGINE
-from rosa_server.scheduler.problem import Need, Problem, StreamClass
+from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.profiles.prefixes import prefixes_saved_hz
 from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
 
 DEFAULT_ENGINE = "plain"  # of a backend that has several
@@ -65,8 +66,8 @@ class Catalog:
         }
         self._max_batch = {need.model: need.max_batch for need in problem.needs.values() if need.max_batch}
         self._engines = {need.model: need.engine or DEFAULT_ENGINE for need in problem.needs.values()}
-        self._obligations = {key: need for key, need in problem.needs.items() if not need.is_goal}
-        self._shares = any(need.engine == SHARING_ENGINE for need in self._obligations.values())
+        self._needs = problem.needs
+        self._shares = any(need.engine == SHARING_ENGINE for need in problem.needs.values())
         self._robots = {cls.name: cls.robots for cls in problem.classes}
         self._check_engines()
         self._check_batches()
@@ -161,7 +162,16 @@ class Catalog:
         if len(rates) == 1:
             component, rate = next(iter(rates.items()))
             return self._assess_one(model, component, rate, slos[component])
-        return self._assess_shared(model, rates, slos, self._prefixes_saved_hz(loads))
+        saved_hz = self._prefixes_saved_hz(loads)
+        found = self._assess_shared(model, rates, slos, saved_hz)
+        if found is not None and SYSTEM1 in saved_hz:
+            shares_s = min(
+                self._needs[load.stream_class].shares_s for load in loads if load.component == SYSTEM2
+            )
+            if found.p99_ms[SYSTEM2] > 1000 * shares_s:  # plans come too late for what they were made with
+                del saved_hz[SYSTEM1]
+                return self._assess_shared(model, rates, slos, saved_hz)
+        return found
 
     def together(self, model: str, loads: Sequence[Load]) -> bool:
         """Whether one server keeps every SLO under all these loads because prefixes are shared on it."""
@@ -174,18 +184,14 @@ class Catalog:
         """
         saved: dict[str, float] = {}
         for task in () if not self._shares else {load.task for load in loads}:
-            needs = [
-                self._obligations[load.stream_class]
+            here = [
+                (self._needs[load.stream_class], load.rate_hz)
                 for load in loads
-                if load.stream_class in self._obligations
-                and (load.task, load.streams) == (task, self._robots[task])
+                if (load.task, load.streams) == (task, self._robots[task])
             ]
-            sharing = sorted((need for need in needs if need.engine == SHARING_ENGINE), key=_rate_hz)
-            for need in sharing[:-1]:
-                turns = sharing[-1].freq_hz / need.freq_hz
-                if abs(turns - round(turns)) < 1e-9:
-                    hz = self._robots[task] * need.freq_hz
-                    saved[need.component] = saved.get(need.component, 0.0) + hz
+            sharing = [(need, rate_hz) for need, rate_hz in here if need.engine == SHARING_ENGINE]
+            for component, hz in prefixes_saved_hz(sharing).items():
+                saved[component] = saved.get(component, 0.0) + self._robots[task] * hz
         return saved
 
     def least_loop(
@@ -238,7 +244,3 @@ class Catalog:
         loop_ms = mean_ms if loop == "mean" else latencies_ms(loop)
         p99_ms = latencies_ms(self.options.slo_statistic)
         return Assessment(next(iter(chosen.values())), used, mean_ms, loop_ms, p99_ms)
-
-
-def _rate_hz(need: Need) -> tuple[float, str]:
-    return need.freq_hz, need.component

@@ -28,18 +28,22 @@ def test_a_reason_names_the_server_once(ready: bool, reason: str, told: str) -> 
     assert with_server(link) == told
 
 
-def test_what_is_sent_together_is_about_one_observation_and_what_is_sent_later_about_another() -> None:
+def test_calls_with_one_number_are_about_one_observation_and_those_with_another_observe_again() -> None:
     sent: list[Request] = []
     looks = iter(range(10))
     link: Any = SimpleNamespace(send=lambda request, now_s: sent.append(request) or True, reason="")
     body: Any = SimpleNamespace(observe=lambda: ({"look": np.array([next(looks)])}, {}))
     core: Any = SimpleNamespace()
     loop = RobotLoop(core, link, body)
-    loop._carry([Send(1, "system1", 100.0, ""), Send(2, "safety", 100.0, "")], 0.0)
-    loop._carry([Send(3, "monitor", 100.0, "")], 0.0)
-    first, second, third = sent
-    assert first.observation == second.observation != third.observation
-    assert [int(request.state["look"][0]) for request in sent] == [0, 0, 1]
+    loop._carry([call(1, 7), call(2, 7)], 0.0)
+    loop._carry([call(3, 7)], 0.05)
+    loop._carry([call(4, 8)], 0.1)
+    assert [request.observation for request in sent] == [7, 7, 7, 8]
+    assert [int(request.state["look"][0]) for request in sent] == [0, 0, 0, 1]
+
+
+def call(request_id: int, observation: int) -> Send:
+    return Send(request_id, "system1", 100.0, "", observation=observation)
 
 
 def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_no_other_ending() -> None:

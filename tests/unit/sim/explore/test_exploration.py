@@ -25,7 +25,13 @@ from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.keys import Key, coarse, fine
 from rosa_sim.explore.search import Found, search
 
-SMALL = ("pick and place, safe", "planned, every time", "careful planner", "asynchronous, planned")
+SMALL = (
+    "pick and place, safe",
+    "planned, every time",
+    "careful planner",
+    "asynchronous, planned",
+    "one observation",
+)
 FIRST_STATES = 2_500
 
 
@@ -181,6 +187,11 @@ def believes_old_reports(core: Mission) -> bool:
     return False
 
 
+def remembers_what_it_saw(core: Mission, after_s: float) -> None:
+    """Acts on what it saw before a stop."""
+    core.fresh_after_s = after_s
+
+
 def asks_without_a_plan(core: Mission) -> bool:
     """Asks for the next chunk whether or not its plan is there."""
     return True
@@ -216,6 +227,7 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("asynchronous, all four", checks, "stop", never_stops),
     ("asynchronous, all four", Mission, "arm_is_behind", property(believes_old_reports)),
     ("asynchronous, all four", mission, "advance", forgets_an_interrupted_reset),
+    ("one observation", Mission, "observe_again", remembers_what_it_saw),
 ]
 
 
