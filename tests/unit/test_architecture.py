@@ -112,6 +112,14 @@ def test_rooms_of_the_scheduler_import_lower_rooms_only() -> None:
     assert seen == set(row_of), "every file of the scheduler is in a room, and every room has files"
 
 
+def test_an_engine_knows_no_model() -> None:
+    """A backend hands its network to the engine, which says what it asks of one (`network.py`)."""
+    for path, imported in import_graph().items():
+        if path.startswith("rosa_server/engines/kv_sharing/"):
+            models = [other for other in imported if other.startswith("rosa_server/models/")]
+            assert not models, f"{path} imports {', '.join(models)}"
+
+
 def test_no_file_imports_itself_by_a_detour() -> None:
     graph = import_graph()
     while ends := [path for path, imported in graph.items() if not imported & graph.keys()]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from rosa_server.engines.kv_sharing import passes
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.manager import KvManager, State
 from rosa_server.engines.kv_sharing.memory import Memory
+from rosa_server.engines.kv_sharing.network import Network
 from rosa_server.engines.kv_sharing.passes import Call, Flow, Words
 from rosa_server.engines.kv_sharing.turns import (
     Act,
@@ -25,8 +27,6 @@ from rosa_server.engines.kv_sharing.turns import (
     Turns,
 )
 from rosa_server.engines.looped import LoopedEngine, smoothed
-from rosa_server.models.vla.cache import Cache
-from rosa_server.models.vla.network import VlaNetwork
 
 WHY = {
     "expired": "its deadline came before its answer",
@@ -64,7 +64,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
 
     def __init__(
         self,
-        network: VlaNetwork,
+        network: Network,
         stop: int,
         memory_mb: float = 256.0,
         limits: Limits | None = None,
@@ -80,13 +80,12 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         super().__init__("kv-sharing")
         self.network, self._stop, self._flow = network, stop, flow
         self._longest_prompt, self._longest_answer = longest_prompt, longest_answer
-        self._bytes_each = network.embedding.weight.element_size()
         tokens = network.config.observation
         # Twice the answer: a row may be padded by as many words as another one adds in a pass.
         positions = tokens + longest_prompt + max(2 * longest_answer, network.config.horizon)
         if positions > network.config.longest:
             raise ValueError(f"the network has {network.config.longest} positions, {positions} may be needed")
-        prefix, prompted = self._cache_bytes(tokens), self._cache_bytes(tokens + longest_prompt)
+        prefix, prompted = network.cache_bytes(tokens), network.cache_bytes(tokens + longest_prompt)
         least, budget = 2 * (prefix + prompted), int(memory_mb * 1e6)
         if budget < least:
             words = f"at least {least / 1e6:.3g}, for two calls at a time"
@@ -107,7 +106,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             most = f"{self._longest_prompt} of prompt and {self._longest_answer} of answer"
             got = f"{len(call.prompt)} and {call.longest}"
             raise ValueError(f"tokens: expected at most {most}, got {got}")
-        own = self._cache_bytes(tokens + (0 if call.kind == "action" else call.longest))
+        own = self.network.cache_bytes(tokens + (0 if call.kind == "action" else call.longest))
         answer: Future[object] = Future()
         with self._changed:
             number = self._next
@@ -270,9 +269,6 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         if one.state is not None:
             self.manager.remove(one.state)
         return one.answer
-
-    def _cache_bytes(self, tokens: int) -> int:
-        return self.network.config.cache_bytes(tokens, self._bytes_each)
 
 
 def run_all(engine: KvSharingEngine, calls: Sequence[Call]) -> list[object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rosa_server.models.vla.cache import Cache
+from rosa_server.engines.kv_sharing.cache import Cache
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from math import inf
 import torch
 from torch import Tensor
 
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.manager import Batched, KvManager, State
+from rosa_server.engines.kv_sharing.network import Network
 from rosa_server.engines.kv_sharing.turns import Kind
-from rosa_server.models.vla.cache import Cache
-from rosa_server.models.vla.network import VlaNetwork
 
 # Words so far -> the tokens that may follow; none after the end.
 Grammar = Callable[[Sequence[int]], Sequence[int]]
@@ -65,10 +65,10 @@ class Words:
 
 
 # Caches of calls with their prompts, one row each -> an answer for each call; what an answer is, is its caller's.
-Flow = Callable[[VlaNetwork, Cache, Sequence[Call]], Sequence[object]]
+Flow = Callable[[Network, Cache, Sequence[Call]], Sequence[object]]
 
 
-def prefill(network: VlaNetwork, calls: Sequence[Call]) -> list[Cache]:
+def prefill(network: Network, calls: Sequence[Call]) -> list[Cache]:
     """The prefix of each call's observation, equation (1)."""
     cameras = zip(*(call.pictures for call in calls), strict=True)
     pictures = [torch.cat(of_camera) for of_camera in cameras]
@@ -77,7 +77,7 @@ def prefill(network: VlaNetwork, calls: Sequence[Call]) -> list[Cache]:
 
 
 def prompted(
-    network: VlaNetwork, prefixes: Sequence[Cache], prompts: Sequence[tuple[int, ...]], room: int = 0
+    network: Network, prefixes: Sequence[Cache], prompts: Sequence[tuple[int, ...]], room: int = 0
 ) -> tuple[Tensor, Cache]:
     """Prefixes and prompts -> the last states `(m, width)`, and the caches side by side, `room` free slots in each."""
     longest = max(map(len, prompts))
@@ -88,20 +88,18 @@ def prompted(
     return states[torch.arange(len(prompts), device=device), count - 1], cache
 
 
-def acted(network: VlaNetwork, cache: Cache, calls: Sequence[Call]) -> list[Tensor]:
+def acted(network: Network, cache: Cache, calls: Sequence[Call]) -> list[Tensor]:
     """The flow from noise to chunks `(H, A)`, equation (4); calls with different steps run apart."""
     chunks: dict[int, Tensor] = {}
     for steps in sorted({call.steps for call in calls}):
         rows = [row for row, call in enumerate(calls) if call.steps == steps]
         noise = torch.cat([call.noise for call in calls if call.steps == steps and call.noise is not None])
         of = cache if len(rows) == cache.rows else cache.take(rows)
-        chunks.update(zip(rows, network.sample(of, noise, steps), strict=True))
+        chunks.update(zip(rows, network.refine(of, noise, steps)[0], strict=True))
     return [chunks[row] for row in range(len(calls))]
 
 
-def first_words(
-    network: VlaNetwork, prefixes: Sequence[Cache], calls: Sequence[Call], stop: int
-) -> list[State]:
+def first_words(network: Network, prefixes: Sequence[Cache], calls: Sequence[Call], stop: int) -> list[State]:
     """States of new sequences: prompts read, first words said. Each has room for its own longest answer."""
     room = max(call.longest for call in calls)
     last, cache = prompted(network, prefixes, [call.prompt for call in calls], room)
@@ -117,7 +115,7 @@ def first_words(
     return states
 
 
-def speak(network: VlaNetwork, batched: Batched, calls: Sequence[Call], passes: int, stop: int) -> Batched:
+def speak(network: Network, batched: Batched, calls: Sequence[Call], passes: int, stop: int) -> Batched:
     """BATCHEDLANGUAGEDECODE of Algorithm 1: at most `passes` passes, each of which adds a word to every row.
 
     A row that has ended stays where it is until the slice does, and adds nothing.
@@ -181,7 +179,7 @@ def _said(state: State, call: Call, logits: Tensor, likeliest: tuple[int, float]
     )
 
 
-def isolated(network: VlaNetwork, call: Call, stop: int, flow: Flow = acted) -> object:
+def isolated(network: Network, call: Call, stop: int, flow: Flow = acted) -> object:
     """One call by itself, as systems without sharing run it: its own prefill, and its answer to the end."""
     prefix = prefill(network, [call])
     if call.kind == "action":

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.models.token_policy.vision_transformer import VisionTransformer
-from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.config import SHIPPED, VlaConfig
 from rosa_server.models.vla.eyes import PointEyes, PointTokens
 from rosa_server.models.vla.transformer import ActionLayer, BackboneLayer, rotary
@@ -66,6 +66,10 @@ class VlaNetwork(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
         periods = torch.logspace(math.log10(FASTEST), math.log10(SLOWEST), expert // 2)
         self.register_buffer("periods", periods, persistent=False)
+
+    def cache_bytes(self, tokens: int) -> int:
+        """Memory of the keys and values of one sequence of `tokens` tokens."""
+        return self.config.cache_bytes(tokens, self.embedding.weight.element_size())
 
     def see(self, pictures: Sequence[Tensor]) -> Tensor:
         """Pictures of each camera `(n, 3, h, w)` in -1..1 -> what the eyes say of them.

@@ -11,12 +11,13 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
+from rosa_server.engines.kv_sharing.network import Network
 from rosa_server.engines.kv_sharing.passes import Call, Grammar
 from rosa_server.engines.kv_sharing.turns import Limits
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda import Look
-from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import LONGEST_PROMPT, VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import END
@@ -48,7 +49,7 @@ class Chunk:
     updates: Tensor  # (flow steps, H, A): by how much each step of the flow changed each action
 
 
-def refined(network: VlaNetwork, cache: Cache, calls: Sequence[Call]) -> list[Chunk]:
+def refined(network: Network, cache: Cache, calls: Sequence[Call]) -> list[Chunk]:
     """The flow of calls that all have as many steps."""
     noise = torch.cat([call.noise for call in calls if call.noise is not None])
     chunks, updates = network.refine(cache, noise, calls[0].steps)

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.models.registry import BackendError
-from rosa_server.models.vla.cache import Cache
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.tokenizer import ACT, END, MONITOR, PLAN, SAFETY, Tokenizer
 

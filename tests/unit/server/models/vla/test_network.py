@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rosa_server.models.vla.cache import Cache
+from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.models.vla.config import PI05, SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 
