@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from fault_table import aims_of, measured_at, rows_of, show, write
+from provenance import commit
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
 from rosa_client.bringup.graph import Robot
@@ -137,15 +137,6 @@ def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Ke
             with store.open("a") as file:
                 file.write(json.dumps(kept) + "\n")
             todo.pop(0)
-
-
-@cache
-def commit() -> str:
-    """The commit that is measured; empty outside a git checkout."""
-    asked = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
-    )
-    return asked.stdout.strip()
 
 
 def cores_short_s() -> float:

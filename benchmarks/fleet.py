@@ -1,9 +1,10 @@
 """Executed against predicted: every shipped factory at 8 to 64 robots, switched on at random and together.
 
-    python benchmarks/fleet.py [--seeds 2] [--seconds 60] [--resume]
+    python benchmarks/fleet.py [--seeds 2] [--seconds 60] [--resume] [--only p4/96/rosa,p1/8/rosa]
 
 The fleet simulator runs the production classes (docs/fleet.md). Writes benchmarks/results/fleet.json after each row,
-and fleet.png at the end; `--resume` keeps the rows of a run that was broken off.
+and fleet.png at the end. Rows of earlier runs stay until they are measured again; each says at which commit it was.
+`--resume` keeps those of the present one, `--only` all others.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from provenance import code, measured, measured_at
 
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.compare import ProgressLine, compare
 from rosa_sim.fleet.execute import execute
-from rosa_sim.fleet.scenario import load_scenario
+from rosa_sim.fleet.scenario import Loaded, load_scenario
 from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA, fleet_of, system_of, without_limits
 
 RESULT = Path(__file__).resolve().parent / "results" / "fleet"
@@ -37,21 +41,29 @@ INDEPENDENT_P4_HZ = {8: 25.8, 16: 46.5, 32: 80.2, 64: 64.4}
 Row = dict[str, Any]
 
 
-def rows(seeds: int, seconds: float, done: Sequence[Row]) -> Iterator[Row]:
+def plan_of(seeds: int, seconds: float) -> list[tuple[Row, Callable[[], Row]]]:
     """ROSA on every factory, the other systems on P4, and one large fleet for the simulator's own speed."""
     say = ProgressLine()
-    known = {(row["scenario"], row["system"], row["robots"], row["start"]) for row in done}
+    plan: list[tuple[Row, Callable[[], Row]]] = []
     for name in FACTORIES:
         loaded = load_scenario(name).changed(seeds=seeds, seconds=seconds)
         for system in (ROSA, *(OTHERS if name == "p4" else ())):
             for robots in loaded.scenario.robots:
-                missing = [s for s in loaded.scenario.start if (name, system, robots, s) not in known]
-                one = loaded.changed(systems=(system,), robots=(robots,), start=tuple(missing))
-                for row in compare(one, LIBRARY, None, say) if missing else ():
-                    say.clear()
-                    yield row.plain()
-    if ("p4", "speed", LARGE[0], "random") not in known:
-        yield large_fleet(say)
+                for start in loaded.scenario.start:
+                    one = loaded.changed(systems=(system,), robots=(robots,), start=(start,))
+                    plan.append((_head(name, system, robots, start), partial(_row, one, say)))
+    plan.append((_head("p4", "speed", LARGE[0], "random"), partial(large_fleet, say)))
+    return plan
+
+
+def _head(scenario: str, system: str, robots: int, start: str) -> Row:
+    return {"scenario": scenario, "system": system, "robots": robots, "start": start}
+
+
+def _row(loaded: Loaded, say: ProgressLine) -> Row:
+    (row,) = compare(loaded, LIBRARY, None, say)
+    say.clear()
+    return row.plain()
 
 
 def large_fleet(say: ProgressLine) -> Row:
@@ -72,15 +84,12 @@ def large_fleet(say: ProgressLine) -> Row:
     say.clear()
     cpu_s = time.process_time() - begun_s
     return {
-        "scenario": "p4",
-        "system": "speed",
-        "robots": robots,
         "servers": servers,
-        "start": "random",
         "simulated_s": seconds,
         "cpu_s": round(cpu_s, 1),
         "events": outcome.events,
         "events_per_s": round(outcome.events / cpu_s),
+        "executed_hz": round(outcome.executed_hz, 1),
     }
 
 
@@ -95,7 +104,7 @@ def aims_of(found: Sequence[Row]) -> list[Row]:
     worst = min(meets, key=lambda name: meets[name][1])
     large = [row for row in found if row["system"] == "speed"]
     return [
-        _within("executed within 3 % of planned, every factory, size and start", offs, WITHIN),
+        _not_below("never more than 3 % below what is planned, every factory, size and start", offs, WITHIN),
         _within("P1 to P3 at 8 to 32 robots within 0.3 % of planned", simple, 0.003),
         {
             "aim": "every component in time in at least 99 % of its calls",
@@ -111,6 +120,20 @@ def aims_of(found: Sequence[Row]) -> list[Row]:
             for row in large
         ),
     ]
+
+
+def _not_below(aim: str, offs: dict[str, float], most: float) -> Row:
+    """What is promised. Servers with room let robots act faster than that, which is no fault; how much is said."""
+    lowest, highest = min(offs, key=offs.__getitem__), max(offs, key=offs.__getitem__)
+    holding, within = (
+        sum(off >= -most for off in offs.values()),
+        sum(abs(off) <= most for off in offs.values()),
+    )
+    value = (
+        f"{holding} of {len(offs)}; lowest {offs[lowest]:+.1%} at {lowest}, highest {offs[highest]:+.1%} at {highest};"
+        f" {within} within 3 % either way"
+    )
+    return {"aim": aim, "value": value, "holds": offs[lowest] >= -most}
 
 
 def _within(aim: str, offs: dict[str, float], most: float) -> Row:
@@ -158,22 +181,31 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--resume", action="store_true", help="keep the rows of a run that was broken off")
+    parser.add_argument("--resume", action="store_true", help="keep what was measured at this commit")
+    parser.add_argument(
+        "--only",
+        type=lambda text: frozenset(text.split(",")),
+        default=frozenset(),
+        metavar="SCENARIO/ROBOTS/SYSTEM,...",
+        help="run these again; the other rows stay",
+    )
     arguments = parser.parse_args()
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
     )  # whom a baseline does not serve says so every second
     command = f"python benchmarks/fleet.py --seeds {arguments.seeds} --seconds {arguments.seconds:g}"
     file = RESULT.with_suffix(".json")
-    found: list[Row] = []
-    if arguments.resume and file.is_file():
-        before = json.loads(file.read_text())
-        found = before["rows"] if before["command"] == command else []
-    for row in rows(arguments.seeds, arguments.seconds, found):
-        found.append(row)
+    before = json.loads(file.read_text())["rows"] if file.is_file() else []
+    plan = plan_of(arguments.seeds, arguments.seconds)
+
+    def again(row: Row) -> bool:
+        wanted = not arguments.only or f"{row['scenario']}/{row['robots']}/{row['system']}" in arguments.only
+        return wanted and not (arguments.resume and row.get("commit") == code())
+
+    found = before
+    for row, found in measured(plan, before, again):
         print(json.dumps(row), flush=True)
-        write(file, command, found, [])
-    write(file, command, found, aims_of(found))
+        write(file, command, found, aims_of(found) if len(found) == len(plan) else [])
     plot(found, RESULT.with_suffix(".png"))
     for aim in aims_of(found):
         print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
@@ -187,6 +219,7 @@ def write(file: Path, command: str, found: Sequence[Row], aims: Sequence[Row]) -
         "date": datetime.now(UTC).date().isoformat(),
         "aims": list(aims),
         "notes": [
+            measured_at(found),
             "Plans are those of `rosa plan` with its defaults and the derived H200 profiles; times vary by 3 %.",
             "An independent model of the same P4 plans executes "
             + ", ".join(f"{hz:g} actions/s at {robots}" for robots, hz in INDEPENDENT_P4_HZ.items())

@@ -3,7 +3,8 @@
     python benchmarks/fleet_policies.py [--seeds 2] [--seconds 40] [--only p4/96/rosa,mix4/64/rosa]
 
 Everything is executed by the fleet simulator with the shipped H200 profiles (docs/fleet.md). Writes
-benchmarks/results/fleet_policies.json and .png. With --only the other rows stay as they are in that file.
+benchmarks/results/fleet_policies.json after each row, and .png at the end. Rows of earlier runs stay until they are
+measured again; each says at which commit it was. `--resume` keeps those of the present one, `--only` all others.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from provenance import code, measured, measured_at
 
 from rosa_contract.config import AHEAD, IN_TURN
 from rosa_contract.policies import FREE, PLANNED, ROUTED, Policies
@@ -86,11 +90,8 @@ def one(name: str, robots: int, start: str, arguments: argparse.Namespace, **cha
     system = system_of(
         system_name, factory if policies is None else replace(factory, policies=policies), LIBRARY, 0.03
     )
-    row: Row = {"scenario": name, "system": system_name, "robots": robots, "start": start}
-    if arguments.only and f"{name}/{robots}/{system_name}" not in arguments.only:
-        return row
     if system.serving is None:
-        return {**row, "refused": system.refused, "qualified_hz": 0.0}
+        return {"refused": system.refused, "qualified_hz": 0.0}
     scenario: Scenario = replace(loaded.scenario, seconds=arguments.seconds, **changes)
     gaps = [Gaps(LOST_S) for _ in range(arguments.seeds)]
     runs = [
@@ -98,7 +99,6 @@ def one(name: str, robots: int, start: str, arguments: argparse.Namespace, **cha
     ]
     meets = {part: min(run.meet[part] for run in runs) for part in runs[0].meet}
     return {
-        **row,
         "planned_hz": round(system.schedule.action_throughput_hz, 2),
         "predicted_hz": round(system.predicted_hz, 2),
         "qualified_hz": round(sum(run.qualified_hz for run in runs) / len(runs), 2),
@@ -110,39 +110,37 @@ def one(name: str, robots: int, start: str, arguments: argparse.Namespace, **cha
     }
 
 
-def rows(arguments: argparse.Namespace) -> Iterator[Row]:
+Planned = tuple[Row, Callable[[], Row]]  # what tells a row from the others, and what measures the rest of it
+
+
+def plan_of(arguments: argparse.Namespace) -> Iterator[Planned]:
     """Every run, with what it is for under `part`."""
+
+    def row(part: str, name: str, robots: int, start: str, what: str = "", **changes: Any) -> Planned:
+        head: Row = {"part": part, **({"what": what} if what else {})}
+        head |= {"scenario": name, "system": changes.get("system", ROSA), "robots": robots, "start": start}
+        return head, partial(one, name, robots, start, arguments, **changes)
+
     for start in STARTS:
         for robots in AIMS_HZ:
             for system in (ROSA, PUBLISHED, *BASELINES):
-                yield {"part": "systems", **one("p4", robots, start, arguments, system=system)}
+                yield row("systems", "p4", robots, start, system=system)
         for name in FACTORIES[:3] + FACTORIES[4:]:
             for robots in (8, 16, 32, 64, *((96,) if name in MIXES else ())):
-                yield {"part": "factories", **one(name, robots, start, arguments)}
+                yield row("factories", name, robots, start)
         for robots in (32, 64):
             for words, policies in WITHOUT.items():
-                yield {
-                    "part": "ablation",
-                    "what": words,
-                    **one("p4", robots, start, arguments, policies=policies),
-                }
-            as_paper = one("p4", robots, start, arguments, policies=AS_PUBLISHED)
-            yield {"part": "ablation", "what": "none of them", **as_paper}
+                yield row("ablation", "p4", robots, start, words, policies=policies)
+            yield row("ablation", "p4", robots, start, "none of them", policies=AS_PUBLISHED)
     for robots in AIMS_HZ:
         if robots <= MOST_PLANNED_AHEAD:
-            yield {"part": "planning ahead", **one("p4", robots, "random", arguments, planning=AHEAD)}
-        jitter = Network(0.5, 5.0)
-        yield {"part": "jitter", **one("p4", robots, "random", arguments, network=jitter)}
+            yield row("planning ahead", "p4", robots, "random", planning=AHEAD)
+        yield row("jitter", "p4", robots, "random", network=Network(0.5, 5.0))
         for component in ("system1", "system2", "safety", "monitor"):
             lost = (LostServer(component, LOST_S, None if component == "system1" else GONE_S),)
-            yield {
-                "part": "lost",
-                "what": component,
-                **one("p4", robots, "random", arguments, lost_servers=lost),
-            }
+            yield row("lost", "p4", robots, "random", component, lost_servers=lost)
     for name, task in JOINS.items():
-        sixteen = (Joined(task, 16, LOST_S),)
-        yield {"part": "joined", **one(name, 16, "random", arguments, joined=sixteen)}
+        yield row("joined", name, 16, "random", joined=(Joined(task, 16, LOST_S),))
 
 
 def aims_of(found: Sequence[Row]) -> list[Row]:
@@ -199,10 +197,6 @@ def _aim(words: str, value: str, holds: bool) -> Row:
     return {"aim": words, "value": value, "holds": holds}
 
 
-def _which(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(key) for key in ("part", "what", "scenario", "system", "robots", "start"))
-
-
 def _name(row: Row) -> str:
     return f"{row['scenario']} with {row['robots']} robots, {row['start']}"
 
@@ -252,36 +246,42 @@ def main() -> None:
         metavar="SCENARIO/ROBOTS/SYSTEM,...",
         help="run these again; the other rows stay",
     )
+    parser.add_argument("--resume", action="store_true", help="keep what was measured at this commit")
     arguments = parser.parse_args()
-    before = json.loads(RESULT.with_suffix(".json").read_text())["rows"] if arguments.only else []
-    kept = {_which(row): row for row in before}
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
     )  # whom a baseline does not serve says so every second
-    found = []
-    for row in rows(arguments):
-        if "qualified_hz" in row:
-            print(json.dumps(row), flush=True)
-        elif _which(row) in kept:
-            row = kept[_which(row)]
-        else:
-            continue  # neither run now nor before
-        found.append(row)
-    aims = aims_of(found)
-    for aim in aims:
+    file = RESULT.with_suffix(".json")
+    before = json.loads(file.read_text())["rows"] if file.is_file() else []
+    plan = list(plan_of(arguments))
+
+    def again(row: Row) -> bool:
+        wanted = not arguments.only or f"{row['scenario']}/{row['robots']}/{row['system']}" in arguments.only
+        return wanted and not (arguments.resume and row.get("commit") == code())
+
+    found = before
+    for row, found in measured(plan, before, again):
+        print(json.dumps(row), flush=True)
+        write(file, arguments, found, aims_of(found) if len(found) == len(plan) else [])
+    for aim in aims_of(found):
         print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
+    plot(found, RESULT.with_suffix(".png"))
+
+
+def write(file: Path, arguments: argparse.Namespace, found: Sequence[Row], aims: Sequence[Row]) -> None:
     result = {
         "name": "fleet_policies",
         "command": f"python benchmarks/fleet_policies.py --seeds {arguments.seeds} --seconds {arguments.seconds:g}",
-        "run_again": sorted(arguments.only),
         "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
         "date": datetime.now(UTC).date().isoformat(),
-        "aims": aims,
-        "notes": ["Least meet rate over seeds; service times vary by 3 %, 0.5 ms of network each way."],
-        "rows": found,
+        "aims": list(aims),
+        "notes": [
+            measured_at(found),
+            "Least meet rate over seeds; service times vary by 3 %, 0.5 ms of network each way.",
+        ],
+        "rows": list(found),
     }
-    RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    plot(found, RESULT.with_suffix(".png"))
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

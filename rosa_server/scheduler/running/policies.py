@@ -18,6 +18,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.permits import LEAST_WAIT_S, SLACK, in_time
 from rosa_server.serving.core.placement import Phase, Placement
 
 LARGEST = 64  # requests that run together
@@ -29,11 +30,6 @@ NEAR_BEST, NEAR_BEST_MIXED = (
 )  # a server is as good as full from this share of its greatest throughput on
 MOST_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
-SLACK = 0.95  # of an SLO: what waiting for a server and the batch itself may take
-PERMIT_SPARE, PERMIT_WAIT_S = (
-    1.07,
-    0.005,
-)  # the same with permits: a slow batch, and the way to the robot and back
 WORTH_IT = 1.02  # permits bring so many times the actions, or robots do without asking
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
@@ -62,6 +58,7 @@ def carried_out(
                 ask = any(cls.name in asking for cls, _ in _users(problem, model))
                 changes["batch"] = largest_batch(problem, model, len(servers), table, library, ask)[0]
                 changes["deadline_aware"], changes["waits"] = True, False
+                changes["slo_ms"] = min(need.slo_ms for _, need in _users(problem, model)) if ask else 0.0
         elif policies.continuous:
             changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, library)
         streams = [stream for server in servers for stream in server.streams]
@@ -190,8 +187,10 @@ def largest_batch(
     best, best_hz = 1, 0.0
     for size in range(1, most + 1):
         runs_s = table.service_s(size)
-        waits_s = (PERMIT_SPARE - 1) * runs_s + PERMIT_WAIT_S if permits else runs_s / servers
-        if size > 1 and runs_s + waits_s > SLACK * slo_s:
+        keeps = (
+            in_time(runs_s, LEAST_WAIT_S, slo_s) if permits else runs_s * (1 + 1 / servers) <= SLACK * slo_s
+        )
+        if size > 1 and not keeps:
             break
         asked_hz = sum(
             cls.robots / (rest_s + runs_s) for (cls, _), rest_s in zip(users, rests_s, strict=True)

@@ -19,10 +19,10 @@ from random import Random
 
 from rosa_contract.config import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.running.policies import PERMIT_WAIT_S
 from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared
+from rosa_server.serving.core.permits import LEAST_WAIT_S
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_server.serving.core.pool import PREFETCH_S
 
@@ -282,7 +282,7 @@ class _Loop:
     def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
         robot, need = asked
         if queue.permits and need.is_goal:
-            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - PERMIT_WAIT_S)
+            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - LEAST_WAIT_S)
 
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:

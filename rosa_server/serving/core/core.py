@@ -149,9 +149,8 @@ class ServingCore:
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
         # A robot hears of its pace with an answer, so that of the window before still counts.
         pace = max(1.0, call.pace, self._paces_before.get(session.task, 0.0))
-        if queue is not None and self._dispatcher.replicas[queue].permits.called(
-            now_s, (connection, component)
-        ):
+        permit = self._dispatcher.permit_of(now_s, call)
+        if permit is not None:
             session.meter.permitted(now_s, component, rates_hz, pace)
         else:
             call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)

@@ -13,6 +13,7 @@ from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Sa
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
+from rosa_server.serving.core.permits import Permit
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool, WorkerState
 from rosa_server.serving.core.replica import Agenda, ReplicaState
@@ -65,8 +66,20 @@ class Dispatcher:
 
     def ask(self, now_s: float, queue: str, connection: bytes, component: str, rate_hz: float) -> None:
         """A robot waits for a permit of this queue."""
-        self.replicas[queue].permits.ask((connection, component), rate_hz)
+        self.replicas[queue].permits.ask(now_s, (connection, component), rate_hz)
         self.replicas[queue].due_s = now_s
+
+    def permit_of(self, now_s: float, call: Call) -> Permit | None:
+        """The permit that a call has come with, which is used up. The call has waited since its robot asked for it, and
+        ranks so: otherwise periodic calls, which never ask, would go first."""
+        if call.queue is None:
+            return None
+        permits = self.replicas[call.queue].permits
+        permit = permits.called(now_s, (call.connection, call.component))
+        call.network_s = permits.answer_s if permit is None else now_s - permit.given_s
+        if permit is not None:
+            call.rank_s -= permit.waited_s
+        return permit
 
     def accept(self, now_s: float, call: Call) -> None:
         """Queue an open call where it belongs, or end it and say why."""
@@ -171,8 +184,7 @@ class Dispatcher:
         if self.ledger.close(call):
             if call.queue is not None and cause in SAYS_HOW_FULL:
                 state = self.replicas[call.queue]
-                network_s = state.permits.lead_s
-                state.pace.ended(call.arrived_s, call.deadline_s, now_s, not cause, network_s)
+                state.pace.ended(call.arrived_s, call.deadline_s, now_s, not cause, call.network_s)
             status = m.CAUSES[cause] if cause else m.OK
             self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 

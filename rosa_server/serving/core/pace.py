@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-MANY_NEARLY = 0.02  # share of calls that the network made late, or nearly: with more, batches get smaller
 LEAST_CALLS = 20  # in a window, before anything follows from how long they took
 MOST_CALLS = 10_000  # of a window; the newest count. Without adaptive rates no window ever ends.
 LATE = 1.0  # share of its budget that a call has spent that is late

@@ -8,17 +8,17 @@ from functools import partial
 
 from rosa_contract.config import GOAL_COUPLED
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.batcher import Batcher, Run, without_tightest
+from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.order import Ranking
-from rosa_server.serving.core.pace import MANY_NEARLY, Pace
-from rosa_server.serving.core.permits import Key, Permits
+from rosa_server.serving.core.pace import Pace
+from rosa_server.serving.core.permits import Key, Permits, largest
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
 from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.shrinking import Shrinking
 from rosa_server.serving.core.tiers import Edge, overflow
 
-CALM_WINDOWS = 10  # without a late call before batches grow again
 MOST_OFTEN_S = 0.0005  # permits are looked at again because time has passed
 
 
@@ -75,7 +75,10 @@ class ReplicaState:
         self.pace = Pace()
         self.permits = Permits()
         self._spread = False
-        self._planned_batch, self._less, self._calm = 1, 0, 0
+        self._planned_batch = 1
+        self._shrinking = Shrinking()
+        # A server waits so long for calls on their way; infinite: none does.
+        self._waits_until_s = math.inf
         self._agenda, self._due_s = agenda, math.inf
 
     @property
@@ -99,26 +102,23 @@ class ReplicaState:
         most = [1 if worker.at_once > 1 else worker.max_batch for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
         self._planned_batch = min([*most, *planned]) if most else 1
-        self._fit_batch()
+        self._fit_batch(plan)
         self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits
         self._spread = bool(plan.pool)
 
     def settle(self, plan: Replica) -> None:
-        """Once per window, after its pace: batches that permits make almost as long as the SLO get smaller while calls
-        are late, and grow again when none was for a while."""
-        late = self.pace.nearly_late
-        if not plan.permits:
-            self._less = 0
-        elif late is not None and late > MANY_NEARLY:
-            self._less, self._calm = min(self._less + 1, self._planned_batch - 1), 0
-        elif late == 0.0 and self._less:
-            self._calm += 1
-            if self._calm >= CALM_WINDOWS:
-                self._less, self._calm = self._less - 1, 0
-        self._fit_batch()
+        """Once per window, after its pace: batches that permits make almost as long as the SLO follow what the network
+        leaves of it, and get smaller while calls are late all the same."""
+        if plan.permits and self.pace.nearly_late is not None:
+            self._shrinking.settle(self.pace.nearly_late, self._planned_batch - 1)
+        self._fit_batch(plan)
 
-    def _fit_batch(self) -> None:
-        self.batcher.max_batch = max(1, self._planned_batch - self._less)
+    def _fit_batch(self, plan: Replica) -> None:
+        size = self._planned_batch
+        if plan.permits and plan.slo_ms and plan.service_ms:
+            service_s = BatchProfile(plan.service_ms).service_s
+            size = largest(size, service_s, self.permits.lead_s, plan.slo_ms / 1000)
+        self.batcher.max_batch = max(1, size - (self._shrinking.less if plan.permits else 0))
 
     def capacity_hz(self, pool: WorkerPool) -> float:
         """Calls per second that its workers run, as far as known; infinite before anything is."""
@@ -141,7 +141,12 @@ class ReplicaState:
                 again_s = free_s
                 break
             self.queue.rank_at(now_s)
-            waiting = self._worth_running(now_s)
+            waiting = self._worth_running(now_s, len(worker.batches) if worker.at_once > 1 else 0)
+            on_their_way_s = self._on_their_way_s(now_s, worker, waiting)
+            if on_their_way_s > now_s:
+                again_s = on_their_way_s
+                break
+            self._waits_until_s = math.inf
             deadlines_s = [call.deadline_s for call in waiting]
             more_may_come = self.callers > len(self.queue) + pool.held(self.name)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
@@ -159,6 +164,22 @@ class ReplicaState:
         again_s = min(again_s, cloud_s)
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
+
+    def _on_their_way_s(self, now_s: float, worker: WorkerState, waiting: list[Call]) -> float:
+        """How long a server that could run what waits leaves room for calls that were asked for and are on their way:
+        who misses this batch waits for a whole one. Never longer than a robot takes, nor so long that a call is late.
+        """
+        missing = self.batcher.max_batch - len(waiting)
+        if worker.at_once > 1 or missing <= 0 or self._waits_until_s <= now_s:
+            return now_s
+        next_s = self.permits.next_call_s(now_s)
+        if next_s == math.inf:
+            return now_s
+        if self._waits_until_s == math.inf:
+            full_s = self.batcher.profile.service_s(self.batcher.max_batch) + RETURN_MARGIN_S
+            latest_s = [call.deadline_s - full_s for call in waiting]
+            self._waits_until_s = min([now_s + self.permits.slowest_s, *(s for s in latest_s if s > now_s)])
+        return min(next_s, self._waits_until_s)
 
     def profile_of(self, worker: WorkerState) -> BatchProfile:
         """The times of a worker's batches."""
@@ -204,9 +225,10 @@ class ReplicaState:
         workers = pool.edge(self.name)
         if not workers:  # their calls wait here for a worker, within their deadlines
             return self.permits.give(now_s, math.inf)
-        self.permits.expire(now_s)
         # Periodic calls need no permit: they wait for their turn beside those that have one.
-        reserved = self.permits.given + sum(call.component in GOAL_COUPLED for call in self.queue.waiting())
+        reserved = self.permits.given(now_s) + sum(
+            call.component in GOAL_COUPLED for call in self.queue.waiting()
+        )
         now, soon, next_s = 0, 0, math.inf
         for worker in workers:
             free_s = worker.free_at_s(now_s)
@@ -215,7 +237,7 @@ class ReplicaState:
                 soon += worker.at_once - sum(component in GOAL_COUPLED for component in running)
             elif free_s is None:
                 continue
-            elif free_s < now_s + self.permits.answer_s:
+            elif free_s < now_s + self.permits.slowest_s:
                 now += 1
             elif free_s <= now_s + self.permits.lead_s:
                 soon += self.batcher.max_batch
@@ -226,7 +248,7 @@ class ReplicaState:
         most += max(0, soon - max(0, reserved - now * self.batcher.max_batch))
         found = self.permits.give(now_s, most)
         if self.permits.asked:
-            self.due_s = min(self.due_s, max(next_s, now_s + MOST_OFTEN_S), self.permits.next_free_s())
+            self.due_s = min(self.due_s, max(next_s, now_s + MOST_OFTEN_S), self.permits.next_free_s(now_s))
         return found
 
     def _share(self, waiting: int, pool: WorkerPool) -> int:
@@ -235,14 +257,15 @@ class ReplicaState:
         idle = pool.idle(self.name) if self._spread else 0
         return -(-waiting // idle) if idle > 1 else waiting
 
-    def _worth_running(self, now_s: float) -> list[Call]:
-        """The waiting calls, first to run first, without those that will be late even if they run now, alone.
+    def _worth_running(self, now_s: float, beside: int) -> list[Call]:
+        """The waiting calls, first to run first, without those that will be late even if they run now, alone or beside
+        the `beside` calls that the worker answers one by one.
 
         Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
         and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong.
         """
         order = self.queue.in_order()
-        earliest_s = self.batcher.alone_ends_s(now_s)
+        earliest_s = self.batcher.alone_ends_s(now_s, beside)
         in_time = [call for call in order if earliest_s <= call.deadline_s]
         return in_time or order
 

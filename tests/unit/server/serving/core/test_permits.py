@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
 
-from rosa_server.serving.core.permits import LEADS, LEAST_LEAD_S, Permits
+from rosa_server.serving.core.permits import LEADS, LEAST_LEAD_S, LOST_AFTER_S, MOST_LEAD_S, Permits, largest
 from rosa_server.serving.core.placement import Placement, Replica
 from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, m
 
@@ -20,11 +21,11 @@ def key(name: str) -> tuple[bytes, str]:
 
 def test_whoever_has_had_least_of_its_planned_rate_is_first() -> None:
     permits = Permits()
-    permits.ask(key("often"), 1.0)
+    permits.ask(0.0, key("often"), 1.0)
     assert permits.give(0.0, 1) == [key("often")]
     permits.called(0.001, key("often"))
-    permits.ask(key("often"), 1.0)
-    permits.ask(key("seldom"), 1.0)
+    permits.ask(0.0, key("often"), 1.0)
+    permits.ask(0.0, key("seldom"), 1.0)
     assert permits.give(0.5, 2) == [key("seldom"), key("often")]
 
 
@@ -32,7 +33,7 @@ def test_shares_are_those_of_the_planned_rates() -> None:
     permits, had = Permits(), {"fast": 0, "slow": 0}
     for step in range(300):
         for name, rate_hz in (("fast", 2.0), ("slow", 1.0)):
-            permits.ask(key(name), rate_hz)
+            permits.ask(0.1 * step, key(name), rate_hz)
         for connection, _ in permits.give(0.1 * step, 1):
             had[connection.decode()] += 1
             permits.called(0.1 * step, (connection, "system1"))
@@ -41,28 +42,46 @@ def test_shares_are_those_of_the_planned_rates() -> None:
 
 def test_a_permit_is_used_once_and_a_lost_one_is_given_to_another() -> None:
     permits = Permits()
-    permits.ask(key("a"), 1.0)
+    permits.ask(0.0, key("a"), 1.0)
     assert permits.give(0.0, inf) == [key("a")]
-    assert permits.called(0.001, key("a")) and not permits.called(0.002, key("a"))
-    permits.ask(key("b"), 1.0)
+    assert permits.called(0.001, key("a")) is not None
+    assert permits.called(0.002, key("a")) is None
+    permits.ask(0.5, key("b"), 1.0)
     permits.give(1.0, inf)
-    assert permits.given == 1
-    permits.expire(1.0 + LEADS * permits.lead_s + 1e-6)
-    assert permits.given == 0
+    assert permits.given(1.0) == 1
+    free_s = permits.next_free_s(1.0)
+    assert free_s == pytest.approx(1.0 + LEADS * permits.lead_s)
+    assert permits.given(free_s) == 0
+    assert permits.next_free_s(free_s) == inf
+
+
+def test_a_permit_says_how_long_its_robot_has_waited() -> None:
+    permits = Permits()
+    permits.ask(1.0, key("a"), 1.0)
+    permits.ask(1.5, key("a"), 1.0)
+    permits.give(1.8, inf)
+    permit = permits.called(1.81, key("a"))
+    assert permit is not None and permit.waited_s == pytest.approx(0.8), "not how long it took to call"
+    permits.called(3.0, key("a"))
+    permits.ask(3.0, key("a"), 1.0)
+    permits.give(3.0, inf)
+    permit = permits.called(3.01, key("a"))
+    assert permit is not None and permit.waited_s == 0.0
 
 
 def test_who_asks_again_keeps_its_place_and_who_leaves_has_none() -> None:
     permits = Permits()
     for name in ("a", "b", "a"):
-        permits.ask(key(name), 1.0)
+        permits.ask(0.0, key(name), 1.0)
     permits.forget(b"b")
     assert permits.give(0.0, inf) == [key("a")]
 
 
 def staged(batch: int = 2, **changes: object) -> Stage:
     """One server of the policy that gives permits, and a guard."""
+    policy = Replica("gpu0", "policy", "gpu0", batch=batch, permits=True, service_ms={1: 80.0, 2: 100.0})
     replicas = {
-        "gpu0": Replica("gpu0", "policy", "gpu0", batch=batch, permits=True, service_ms={1: 80.0, 2: 100.0}),
+        "gpu0": replace(policy, **changes),  # type: ignore[arg-type]
         "gpu1": Replica("gpu1", "guard", "gpu1", batch=64),
     }
     slot = {"system1": "gpu0", "safety": "gpu1", "monitor": "gpu1"}
@@ -141,14 +160,108 @@ def test_who_may_not_ask_is_told_nothing() -> None:
     assert stage.said[-1].message.cause == "hello_required"
 
 
-def test_the_lead_follows_how_long_robots_take() -> None:
+def answered(permits: Permits, *answers_s: float) -> None:
+    """Permits that were given one after the other, and how long their calls took."""
+    for step, answer_s in enumerate(answers_s):
+        permits.ask(float(step), key("a"), 0.0)
+        permits.give(float(step), inf)
+        permits.called(step + answer_s, key("a"))
+
+
+def test_the_lead_follows_how_long_the_slowest_robots_take() -> None:
     permits = Permits()
     assert permits.lead_s >= LEAST_LEAD_S
-    for step in range(50):
-        permits.ask(key("a"), 0.0)
-        permits.give(float(step), inf)
-        permits.called(step + 0.02, key("a"))
-    assert permits.lead_s == pytest.approx(0.03, rel=0.1)
+    answered(permits, *[0.004, 0.01, 0.006, 0.008] * 25)
+    assert permits.answer_s == pytest.approx(0.007, abs=0.001)
+    assert 0.01 < permits.lead_s < 0.015, "and not the mean"
+
+
+def test_a_few_answers_that_take_very_long_change_no_lead() -> None:
+    permits = Permits()
+    answered(permits, *[0.005] * 199, 0.05)
+    usual_s = permits.lead_s
+    answered(permits, *[0.005] * 50, *[LOST_AFTER_S + 0.1] * 50)
+    assert permits.lead_s == usual_s < 0.01, "who was not told that it may call has not answered slowly"
+
+
+def test_the_lead_has_a_limit() -> None:
+    permits = Permits()
+    answered(permits, *[0.09] * 50)
+    assert permits.lead_s == MOST_LEAD_S
+
+
+def test_an_idle_server_waits_for_the_calls_that_it_has_asked_for() -> None:
+    stage = staged()
+    answered(stage.core._dispatcher.replicas["gpu0"].permits, *[0.01] * 50)
+    ask(stage, "r0", "r1")
+    asked_s = stage.now_s
+    stage.now_s = asked_s + 0.002
+    stage.send("r0")
+    assert not stage.dispatched, "the other one is on its way"
+    stage.now_s = asked_s + 0.009
+    stage.send("r1")
+    assert [len(each.calls) for each in stage.dispatched] == [2]
+
+
+def test_it_does_not_wait_longer_than_a_robot_takes() -> None:
+    stage = staged()
+    answered(stage.core._dispatcher.replicas["gpu0"].permits, *[0.01] * 50)
+    ask(stage, "r0", "r1")
+    asked_s = stage.now_s
+    stage.send("r0")
+    while not stage.dispatched:
+        stage.now_s += 0.001
+        stage.settle()
+        assert stage.now_s < asked_s + 0.02
+    assert stage.now_s > asked_s + 0.009
+
+
+def test_it_does_not_wait_until_a_call_is_late() -> None:
+    stage = staged()
+    answered(stage.core._dispatcher.replicas["gpu0"].permits, *[0.05] * 50)
+    ask(stage, "r0", "r1")
+    asked_s = stage.now_s
+    stage.send("r0", budget_ms=130)  # two together take 100 ms
+    while not stage.dispatched:
+        stage.now_s += 0.001
+        stage.settle()
+        assert stage.now_s < asked_s + 0.03
+    assert stage.now_s > asked_s + 0.02
+
+
+def test_calls_rank_by_how_long_their_robots_have_waited() -> None:
+    stage = staged(batch=1)
+    ask(stage, "r0")
+    stage.send("r0")
+    ask(stage, "r1")
+    while "r1" not in permitted(stage):
+        stage.now_s += 0.001
+        stage.settle()
+    stage.send("r2")  # it has not asked; its deadline is earlier than that of the call with the permit
+    stage.send("r1")
+    stage.finish("gpu0/0.1")
+    assert stage.dispatched[-1].calls[0].robot_id == "r1"
+
+
+def test_batches_leave_room_for_a_slow_network() -> None:
+    sizes = {size: 0.1 + 0.01 * size for size in range(1, 9)}
+    assert [largest(8, sizes.__getitem__, wait_s, 0.2) for wait_s in (0.0, 0.013, 0.04, 0.2)] == [7, 6, 3, 1]
+    assert largest(4, sizes.__getitem__, 0.0, 0.2) == 4
+
+
+def test_batches_get_smaller_as_soon_as_robots_take_longer_and_grow_again_with_them() -> None:
+    service_ms = {size: 100.0 + 10.0 * size for size in range(1, 9)}
+    stage = staged(batch=8, service_ms=service_ms, slo_ms=200.0)
+    replica = stage.core.router.placement.replicas["gpu0"]
+    state = stage.core._dispatcher.replicas["gpu0"]
+    state.settle(replica)
+    assert state.batcher.max_batch == 7
+    answered(state.permits, *[0.01] * 400)
+    state.settle(replica)
+    assert state.batcher.max_batch == 6
+    answered(state.permits, *[0.001] * 400)
+    state.settle(replica)
+    assert state.batcher.max_batch == 7
 
 
 def test_batches_get_smaller_while_calls_are_late_and_grow_again() -> None:

@@ -111,6 +111,18 @@ def test_calls_that_run_at_a_time_are_given_and_answered_one_by_one_within_the_c
     assert stage.statuses() == [("r0", 0, "ok")]
 
 
+def test_a_call_that_would_be_late_beside_those_that_run_lets_others_go_first() -> None:
+    stage = staged(placed(at_once=2, service_ms={1: 100.0, 2: 180.0}))
+    for robot in ROBOTS[:2]:
+        stage.send(robot, component="safety")
+    stage.send("r2", component="safety", budget_ms=150)  # in time alone, and too late beside another one
+    stage.send("r3", component="safety", budget_ms=400)
+    stage.finish("gpu2/0.1", inference_ms=180.0)
+    assert stage.dispatched[-1].calls[0].robot_id == "r3"
+    stage.finish("gpu2/0.1", inference_ms=180.0)
+    assert stage.dispatched[-1].calls[0].robot_id == "r2", "as long as nothing else waits"
+
+
 def test_a_worker_that_cannot_do_that_gets_batches() -> None:
     stage = Stage(placement=placed(at_once=3))
     stage.core.on_ready(stage.now_s, m.WorkerReady("gpu2/0.1", "guard", 64, {}, {}))
