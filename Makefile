@@ -10,7 +10,7 @@ FRANKA_VENV ?= .venv-franka
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 # Quick ones first; figures draws what claims and paper_schedules wrote.
-BENCHMARKS = batching paper_schedules gpus robot_side arm_interface exact transport kv_sharing pipelined_decode scale \
+BENCHMARKS = batching cancelled_frames paper_schedules gpus robot_side arm_interface exact transport kv_sharing pipelined_decode scale \
   claims figures asynchronous horizon kairos scheduler fleet fleet_policies closed_loop
 ONLY ?=
 ARGS ?=
@@ -71,7 +71,7 @@ bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="tra
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
-	@for name in batching paper_schedules gpus claims figures; do $(WITH)python benchmarks/$$name.py; done
+	@for name in batching cancelled_frames paper_schedules gpus claims figures; do $(WITH)python benchmarks/$$name.py; done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted

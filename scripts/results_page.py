@@ -12,7 +12,13 @@ ON_DERIVED_PROFILES = ("claims", "closed_loop", "exact", "gpus", "paper_schedule
 LONGEST_LIST = 4  # items of a list that a cell of a table shows
 LONGEST_VALUE = 160  # characters of a measured value at a glance
 # How long a run takes on two shared cores. `make results` runs the quick ones.
-QUICK = {"batching": "1 minute", "paper_schedules": "1 minute", "gpus": "10 s", "claims": "8 minutes"}
+QUICK = {
+    "batching": "1 minute",
+    "cancelled_frames": "5 s",
+    "paper_schedules": "1 minute",
+    "gpus": "10 s",
+    "claims": "8 minutes",
+}
 SLOW = {
     "arm_interface": "1 minute",
     "asynchronous": "8 minutes",
