@@ -217,7 +217,7 @@ def all_rows(
     base, prefixes = (OPENVLA_7B, GPU_PREFIXES) if device.type == "cuda" else (SMALL, CPU_PREFIXES)
     prefixes, lengths = (args.prefixes or prefixes), (args.lengths or LENGTHS)
     # Rotary tables for the longest, weights made once: K and the prefix change neither.
-    decoder = decoder_for(replace(base, prompt_tokens=max(prefixes) - base.image_tokens, action_tokens=32))
+    decoder = decoder_for(sized(base, max(prefixes), 32))
     roof = measure_roof(decoder, device)
     print("  ".join(f"{name:>11}" for name in COLUMNS))
     for prefix in prefixes:
@@ -225,7 +225,7 @@ def all_rows(
             if not report.has_time():
                 print(f"{k:>11}  {prefix:>11}  not measured: no time is left", flush=True)
                 continue
-            config = replace(base, prompt_tokens=prefix - base.image_tokens, action_tokens=k)
+            config = sized(base, prefix, k)
             bench = Bench(decoder, config, device)
             same = check_equal(bench)
             roof = roof.better(measure_roof(decoder, device))  # the machine at its best, whoever else uses it
@@ -235,8 +235,12 @@ def all_rows(
                 print("  ".join(f"{row[name]:>11}" for name in COLUMNS), flush=True)
     print(f"roof: {roof.bytes_s / 1e9:.1f} GB/s, {roof.flops_s / 1e12:.3f} TFLOP/s", flush=True)
     for row in report.rows:  # the roof of the last configuration is that of all
-        config = replace(base, prompt_tokens=row["prefill"] - base.image_tokens, action_tokens=row["K"])
-        row["roofline"] = share_of(roof, row, decoder, config)
+        row["roofline"] = share_of(roof, row, decoder, sized(base, row["prefill"], row["K"]))
+
+
+def sized(base: TokenPolicyConfig, prefix: int, action_tokens: int) -> TokenPolicyConfig:
+    """A model with prefixes of so many tokens, and so many tokens an action."""
+    return replace(base, prompt_tokens=prefix - base.image_tokens, action_tokens=action_tokens)
 
 
 def share_of(roof: Roof, row: Row, decoder: Decoder, config: TokenPolicyConfig) -> float:

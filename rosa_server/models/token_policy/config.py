@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rosa_server.models.sizes import check_least, check_multiple
+
 
 @dataclass(frozen=True)
 class TokenPolicyConfig:
@@ -23,15 +25,11 @@ class TokenPolicyConfig:
     rms_eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "action_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"TokenPolicyConfig.{name}: expected at least 1, got {getattr(self, name)}")
+        sizes = ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "action_tokens")
+        check_least(self, 1, *sizes)
         if self.width % self.heads or self.head_dim % 2:
             raise ValueError(f"TokenPolicyConfig: {self.heads} heads do not share a width of {self.width}")
-        if self.heads % self.kv_heads:
-            raise ValueError(
-                f"TokenPolicyConfig.heads: {self.heads} is no multiple of kv_heads {self.kv_heads}"
-            )
+        check_multiple(self, "heads", "kv_heads")
 
     @property
     def head_dim(self) -> int:

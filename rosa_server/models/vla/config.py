@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rosa_server.models.sizes import check_least, check_multiple
 from rosa_server.models.token_policy.vision_transformer import SIGLIP_SO400M, VisionConfig
 
 
@@ -36,15 +37,11 @@ class VlaConfig:
 
     def __post_init__(self) -> None:
         sizes = ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "expert_width", "expert_mlp")
-        for name in (*sizes, "horizon", "action_dim", "cameras", "proprioception"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"VlaConfig.{name}: expected at least 1, got {getattr(self, name)}")
+        check_least(self, 1, *sizes, "horizon", "action_dim", "cameras", "proprioception", "steps_per_token")
         if self.head_dim < 2 or self.head_dim % 2:
             raise ValueError(f"VlaConfig.head_dim: expected an even number, got {self.head_dim}")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"VlaConfig.heads: {self.heads} is no multiple of kv_heads {self.kv_heads}")
-        if self.horizon % self.steps_per_token:
-            raise ValueError(f"VlaConfig.horizon: {self.horizon} is no multiple of {self.steps_per_token}")
+        check_multiple(self, "heads", "kv_heads")
+        check_multiple(self, "horizon", "steps_per_token")
         if (self.points > 0) == (self.vision is not None):
             raise ValueError("VlaConfig: expected either points or vision, the two kinds of eyes")
         if self.longest < self.observation + self.horizon:

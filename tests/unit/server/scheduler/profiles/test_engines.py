@@ -14,38 +14,13 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import (
     CONTINUOUS,
-    SCHEMA,
     STATIC,
-    Configuration,
-    LatencyPoint,
     Profile,
-    ServiceTime,
     load_profile,
     save_profile,
 )
 from rosa_server.scheduler.search.solve import solve
-
-
-def configuration(engine: str, batching: str, batch: int, most_hz: float, ms: float) -> Configuration:
-    points = tuple(
-        LatencyPoint(rate, *(factor * ms for factor in (1.0, 1.0, 1.1, 1.2, 1.3, 1.4)))
-        for rate in (most_hz / 10, most_hz)
-    )
-    return Configuration(batching, batch, most_hz, points, (ServiceTime(1, ms),), engine=engine)
-
-
-PROFILE = Profile(
-    SCHEMA,
-    "tokens",
-    "cpu",
-    "measured",
-    100.0,
-    16_000.0,
-    (
-        configuration("plain", STATIC, 1, 10.0, 90.0),
-        configuration("pipelined", CONTINUOUS, 7, 40.0, 150.0),
-    ),
-)
+from tests.unit.server.scheduler.engines import TOKENS, configuration
 
 
 def problem(engine: str, slo_ms: float = 500.0) -> Problem:
@@ -54,7 +29,7 @@ def problem(engine: str, slo_ms: float = 500.0) -> Problem:
 
 
 def library(*profiles: Profile) -> ProfileLibrary:
-    return ProfileLibrary(profiles=profiles or (PROFILE,))
+    return ProfileLibrary(profiles=profiles or (TOKENS,))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +59,7 @@ def test_an_engine_that_was_not_measured_is_refused_with_those_that_were() -> No
 
 
 def test_a_profile_without_engines_serves_any() -> None:
-    bare = replace(PROFILE, configurations=tuple(replace(c, engine="") for c in PROFILE.configurations))
+    bare = replace(TOKENS, configurations=tuple(replace(c, engine="") for c in TOKENS.configurations))
     catalog = Catalog(problem("whatever"), library(bare), Options())
     assert len(catalog.configurations("tokens", "system1")) == 2
 
@@ -104,7 +79,7 @@ models: {tokens: {backend: token_policy, options: {engine: pipelined}}}
 
 
 def test_a_profile_with_engines_comes_back_from_its_file(tmp_path) -> None:
-    save_profile(PROFILE, tmp_path / "tokens.yaml")
+    save_profile(TOKENS, tmp_path / "tokens.yaml")
     assert [one.engine for one in load_profile(tmp_path / "tokens.yaml").configurations] == [
         "plain",
         "pipelined",
@@ -113,7 +88,7 @@ def test_a_profile_with_engines_comes_back_from_its_file(tmp_path) -> None:
 
 def test_a_default_engine_may_be_called_isolated() -> None:
     shared = replace(
-        PROFILE,
+        TOKENS,
         configurations=(
             configuration("isolated", STATIC, 1, 10.0, 90.0),
             configuration("kv_sharing", CONTINUOUS, 32, 40.0, 150.0),

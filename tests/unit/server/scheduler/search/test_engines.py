@@ -12,42 +12,12 @@ from rosa_server.cluster.local import worker_specs
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.profiles.profile import (
-    CONTINUOUS,
-    SCHEMA,
-    STATIC,
-    Configuration,
-    LatencyPoint,
-    Profile,
-    ServiceTime,
-)
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.engines import candidates, with_best_engines, with_fewest_servers
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.placement import unplanned
+from tests.unit.server.scheduler.engines import TOKENS
 
-
-def configuration(engine: str, batching: str, batch: int, most_hz: float, ms: float) -> Configuration:
-    points = tuple(
-        LatencyPoint(rate, *(factor * ms for factor in (1.0, 1.0, 1.1, 1.2, 1.3, 1.4)))
-        for rate in (most_hz / 10, most_hz)
-    )
-    return Configuration(batching, batch, most_hz, points, (ServiceTime(1, ms),), engine=engine)
-
-
-# Alone, a frame is answered sooner by the plain engine; the pipelined one answers four times as many.
-TOKENS = Profile(
-    SCHEMA,
-    "tokens",
-    "cpu",
-    "measured",
-    100.0,
-    16_000.0,
-    (
-        configuration("pipelined", CONTINUOUS, 7, 40.0, 150.0),
-        configuration("plain", STATIC, 1, 10.0, 90.0),
-    ),
-)
 LIBRARY = ProfileLibrary(profiles=(TOKENS,))
 
 
