@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
 import torch
 
-from rosa_server.engines.kv_sharing.passes import Call
+from rosa_server.engines.kv_sharing.passes import Call, Grammar
+from rosa_server.engines.kv_sharing.turns import Kind
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 
@@ -45,12 +47,20 @@ def network() -> VlaNetwork:
 def call() -> Callable[..., Call]:
     """Calls by (observation seed, own seed); equal seeds give equal tensors."""
 
-    def make(seen: int, kind: str, own: int = 0, longest: int = 6, **more: object) -> Call:
+    def make(
+        seen: int,
+        kind: Kind,
+        own: int = 0,
+        longest: int = 6,
+        observation: str = "",
+        deadline_s: float = inf,
+        grammar: Grammar | None = None,
+    ) -> Call:
         eyes, mind = torch.Generator().manual_seed(seen), torch.Generator().manual_seed(1000 + own)
         pictures = [torch.rand(1, 3, 24, 24, generator=eyes) * 2 - 1 for _ in range(SMALL.cameras)]
         told = torch.randn(1, SMALL.proprioception, generator=eyes)
         prompt = tuple(torch.randint(1, SMALL.vocabulary, (1 + own % 5,), generator=mind).tolist())
         noise = torch.randn(1, SMALL.horizon, SMALL.action_dim, generator=mind) if kind == "action" else None
-        return Call(kind, pictures, told, prompt, longest, noise, 3, **more)  # type: ignore[arg-type]
+        return Call(kind, pictures, told, prompt, longest, noise, 3, observation, deadline_s, grammar=grammar)
 
     return make

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from rosa_server.engines.kv_sharing.engine import CallLeft, KvSharingEngine, run_all
 from rosa_server.engines.kv_sharing.passes import Call, Words, isolated
-from rosa_server.engines.kv_sharing.turns import Limits
+from rosa_server.engines.kv_sharing.turns import Kind, Limits
 from rosa_server.models.vla.network import VlaNetwork
 from tests.unit.server.engines.kv_sharing.conftest import SMALL, STOP
 
@@ -187,19 +189,46 @@ def test_in_a_thread_of_its_own_it_answers_many_callers(
     assert engine.manager.bytes <= engine.counts()["held_bytes"]
 
 
+@dataclass(frozen=True)
+class Asks:
+    """A call comes."""
+
+    seen: int
+    kind: Kind
+    own: int  # its prompt and noise
+    longest: int  # words
+    within: int | None  # turns from now
+    named: bool
+
+
+@dataclass(frozen=True)
+class Cancels:
+    """The call with this number, counted round, is not waited for any more."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Runs:
+    """So many turns pass."""
+
+    turns: int
+
+
+KINDS: tuple[Kind, ...] = ("action", "language")
 arrivals = st.lists(
     st.one_of(
-        st.tuples(
-            st.just("call"),
-            st.integers(0, 3),  # observation
-            st.sampled_from(["action", "language"]),
-            st.integers(0, 6),  # prompt and noise
-            st.integers(1, 7),  # words
-            st.one_of(st.none(), st.integers(1, 25)),  # deadline, in turns from now
-            st.booleans(),  # named
+        st.builds(
+            Asks,
+            st.integers(0, 3),
+            st.sampled_from(KINDS),
+            st.integers(0, 6),
+            st.integers(1, 7),
+            st.one_of(st.none(), st.integers(1, 25)),
+            st.booleans(),
         ),
-        st.tuples(st.just("cancel"), st.integers(0, 12)),
-        st.tuples(st.just("turns"), st.integers(1, 5)),
+        st.builds(Cancels, st.integers(0, 12)),
+        st.builds(Runs, st.integers(1, 5)),
     ),
     min_size=1,
     max_size=16,
@@ -213,12 +242,12 @@ def test_random_arrivals_cancellations_budgets_and_evictions(
     network: VlaNetwork,
     call: Make,
     limits: Limits,
-    story: list[tuple[object, ...]],
+    story: list[Asks | Cancels | Runs],
     prefixes: int,
 ) -> None:
     prefix = SMALL.cache_bytes(SMALL.observation)
     engine = engine_of(network, limits, prefixes * prefix / 1e6)
-    asked: list[tuple[tuple[object, ...], int, Future[object]]] = []
+    asked: list[tuple[Asks, int, Future[object]]] = []
     now = 0
 
     def turns(count: int) -> None:
@@ -230,26 +259,28 @@ def test_random_arrivals_cancellations_budgets_and_evictions(
             assert engine.manager.bytes <= engine.counts()["held_bytes"] <= prefixes * prefix
 
     for event in story:
-        if event[0] == "call":
-            _, seen, kind, own, longest, wait, named = event
-            deadline_s = float("inf") if wait is None else float(now + wait)  # type: ignore[operator]
-            one = call(
-                seen, kind, own, longest, deadline_s=deadline_s, observation=str(seen) if named else ""
-            )
-            asked.append((event[1:5], *engine.submit(one)))
-        elif event[0] == "cancel" and asked:
-            engine.cancel(asked[int(str(event[1])) % len(asked)][1])
-        elif event[0] == "turns":
-            turns(int(str(event[1])))
+        if isinstance(event, Asks):
+            deadline_s = inf if event.within is None else float(now + event.within)
+            name = str(event.seen) if event.named else ""
+            asked.append((event, *engine.submit(call(*what(event), observation=name, deadline_s=deadline_s))))
+        elif isinstance(event, Runs):
+            turns(event.turns)
+        elif asked:
+            engine.cancel(asked[event.number % len(asked)][1])
     turns(1000)
     expected = answers_of(network, call)
-    for what, _, answer in asked:
+    for event, _, answer in asked:
         assert answer.done(), "every call ends"
         left = answer.exception(0)
         assert left is None or isinstance(left, CallLeft)
         if left is None:
-            assert same(answer.result(0), expected(*what), limits is ONE)
+            assert same(answer.result(0), expected(*what(event)), limits is ONE)
     assert len(engine.manager._states) == 0
+
+
+def what(asks: Asks) -> tuple[int, Kind, int, int]:
+    """All that an answer depends on."""
+    return asks.seen, asks.kind, asks.own, asks.longest
 
 
 @lru_cache
@@ -257,7 +288,7 @@ def answers_of(network: VlaNetwork, call: Make) -> Callable[..., object]:
     """Isolated answers, each computed once."""
 
     @lru_cache
-    def answer(seen: int, kind: str, own: int, longest: int) -> object:
+    def answer(seen: int, kind: Kind, own: int, longest: int) -> object:
         with torch.inference_mode():
             return isolated(network, call(seen, kind, own, longest), STOP)
 

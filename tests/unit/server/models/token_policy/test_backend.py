@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rosa_server.engines.pipelined_decode.engine import FrameLeft
 from rosa_server.models import registry
+from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.token_policy.backend import ENGINES, TokenPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
@@ -87,6 +89,19 @@ def test_a_frame_that_is_due_already_is_refused_and_the_next_one_is_answered(bac
     with pytest.raises(TimeoutError, match="expired"):
         backend.infer([replace(looks[0], deadline_s=time.monotonic() - 1.0)])
     assert backend.infer([looks[0]])[0].arrays["actions"].shape == (8, 8)
+
+
+@pytest.mark.parametrize("backend", ["continuous", "pipelined"], indirect=True)
+def test_a_frame_that_nobody_waits_for_leaves_the_engine(backend, looks):
+    before = backend.counts()["frames"]
+    one = replace(looks[0], cancellation=Cancellation())
+    one.cancellation.cancel()
+    with pytest.raises(FrameLeft) as error:
+        backend.infer([one])
+    assert error.value.cause == "cancelled"
+    assert backend.infer([looks[0]])[0].arrays["actions"].shape == (8, 8)
+    counts = backend.counts()
+    assert (counts["frames"], counts["frames_cancelled"]) == (before + 1, 1)
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones():

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from rosa_server.engines.kv_sharing.engine import CallLeft
 from rosa_server.models.backend import ModelInput
+from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.registry import BackendError, create
 from rosa_server.models.vision import save_weights
 from rosa_server.models.vla.backend import VlaBackend
@@ -192,6 +194,17 @@ def test_an_expired_request_is_told_so_and_the_engine_goes_on(sharing):
     late = replace(asks(look)[0], deadline_s=0.0)
     with pytest.raises(TimeoutError, match="deadline"):
         sharing.infer([late])
+    assert sharing.infer(asks(look)[2:3])[0].verdict
+
+
+def test_a_request_that_nobody_waits_for_leaves_the_engine(sharing):
+    (look,) = looks(1)
+    for ask in asks(look):
+        one = replace(ask, cancellation=Cancellation())
+        one.cancellation.cancel()
+        with pytest.raises(CallLeft) as error:
+            sharing.infer([one])
+        assert error.value.cause == "cancelled"
     assert sharing.infer(asks(look)[2:3])[0].verdict
 
 
