@@ -20,10 +20,13 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create, with_engine
+from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
+    Clock,
     Progress,
+    Sleep,
     UnsteadyMachine,
     batchings,
     measure_batching,
@@ -59,6 +62,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--hardware", default="cpu", help="server_cluster.gpu_type of this machine")
     parser.add_argument(
         "--hardware-memory-mb", type=float, help="its memory; default: GPU memory, or RAM for cpu"
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="count what the process computes, not what passes: for a model on a CPU that other work shares",
     )
     parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
     parser.add_argument("--requests", type=int, default=300, help="requests per rate")
@@ -114,14 +122,15 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    progress = Progress.load(partial)
+    progress, cpu = Progress.load(partial), CpuTime()
     backend.load()
     try:
         backend.warm_up()
         engine, at_once = str(getattr(backend, "engine", "")), int(getattr(backend, "at_once", 1))
         configurations = _others(path, engine, component)
         if at_once > 1:
-            configurations.append(replace(_continuous(args, backend, at_once, engine), components=component))
+            found = _continuous(args, cpu, backend, at_once, engine)
+            configurations.append(replace(found, components=component))
         todo = batchings(batches, backend.max_batch) if at_once == 1 else []
         for index, batching in enumerate(todo):
             steps = measure_batching(
@@ -129,8 +138,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
                 batching,
                 args.component,
                 args.requests,
-                time.perf_counter,
-                time.sleep,
+                *_clock(args, cpu),
                 progress,
                 args.only,
             )
@@ -161,8 +169,11 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         memory_mb,
         hardware_memory_mb,
         tuple(configurations),
-        f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}",
-        measured_facts(configurations, args.requests, memory_mb, hardware_memory_mb, bool(given)),
+        f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}"
+        + " --cpu-time" * args.cpu_time,
+        measured_facts(
+            configurations, args.requests, memory_mb, hardware_memory_mb, bool(given), args.cpu_time
+        ),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
     )
     save_profile(profile, path)
@@ -184,11 +195,18 @@ def _others(path: Path, engine: str, component: tuple[str, ...]) -> list[Configu
     ]
 
 
-def _continuous(args: argparse.Namespace, backend: Backend, at_once: int, engine: str) -> Configuration:
+def _clock(args: argparse.Namespace, cpu: CpuTime) -> tuple[Clock, Sleep]:
+    return (cpu.clock, cpu.sleep) if args.cpu_time else (time.perf_counter, time.sleep)
+
+
+def _continuous(
+    args: argparse.Namespace, cpu: CpuTime, backend: Backend, at_once: int, engine: str
+) -> Configuration:
     """Measured with real callers, as many as the backend takes at a time."""
-    with ThreadPoolExecutor(at_once) as callers:
+    with ThreadPoolExecutor(at_once) as pool:
+        callers = Counted(pool, cpu)
         for step in measure_continuous(
-            backend, at_once, args.component, args.requests, time.perf_counter, time.sleep, callers, engine
+            backend, at_once, args.component, args.requests, *_clock(args, cpu), callers, engine
         ):
             if isinstance(step, Configuration):
                 return step

@@ -19,8 +19,12 @@ def measured_facts(
     memory_mb: float,
     hardware_memory_mb: float,
     memory_given: bool,
+    cpu_time: bool = False,
 ) -> tuple[Fact, ...]:
-    """The facts of what `rosa profile` measured on this machine; `memory_given`: by the caller, not by the machine."""
+    """The facts of what `rosa profile` measured on this machine; `memory_given`: by the caller, not by the machine.
+
+    `cpu_time`: times are those that the process computed.
+    """
     without = f"the first {WARM_UP_SHARE:.0%} left out"
     few = f"; p99.9 of {requests} requests is practically their maximum" if requests < FEW else ""
     facts = [
@@ -46,6 +50,9 @@ def measured_facts(
             "--hardware-memory-mb" if memory_given else "as its driver or system says",
         ),
     ]
+    if cpu_time:
+        source = "the machine had other work; a process with a core for itself takes as long as it computes"
+        facts.append(Fact("clock", "CPU time of the process", "measured", source))
     high = [
         f"{configuration.label} at {rate_hz:.3g} req/s"
         for configuration in configurations
