@@ -26,9 +26,10 @@ class Sharing:
 
     def line(self) -> str:
         """For people."""
+        calls = self.prefills + self.saved
         return (
-            f"KV sharing: {self.saved} of {self.prefills + self.saved} calls ({self.share:.0%}) found what another"
-            " call had seen, and cost no look of their own"
+            f"KV sharing: {calls} calls of all components, {self.prefills} passes over camera pictures; {self.saved}"
+            f" calls ({self.share:.0%}) were about pictures that the model had just seen for another call"
         ).replace("%)", " %)")
 
     def plain(self) -> dict[str, Any]:
