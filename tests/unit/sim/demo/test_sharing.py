@@ -11,8 +11,8 @@ from rosa_sim.demo.sharing import Sharing
 
 def test_it_sums_the_workers_as_the_gateway_counts_them() -> None:
     metrics = Metrics()
-    metrics.shared("w0", {"prefills": 30, "prefills_saved": 10})
-    metrics.shared("w1", {"prefills": 10, "prefills_saved": 30})
+    metrics.engine("w0", {"prefills": 30, "prefills_saved": 10})
+    metrics.engine("w1", {"prefills": 10, "prefills_saved": 30})
     page = MetricsServer(metrics, 0)
     try:
         assert sharing.read(page.port) == Sharing(prefills=40, saved=40)
