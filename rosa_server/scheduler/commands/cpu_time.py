@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from threading import Lock
 from typing import Any
 
 LOOKS_EVERY_S = 0.002
 
 
 class CpuTime:
-    """`clock` and `sleep` in s; whoever computes in other threads is told by `begins` and `ends`."""
+    """`clock` and `sleep` in s; `watch` is told of what other threads compute."""
 
     def __init__(
         self,
@@ -25,8 +24,7 @@ class CpuTime:
     ) -> None:
         self._computed_s, self._wait = computed_s, wait
         self._skipped_s = 0.0
-        self._lock = Lock()
-        self._busy = 0  # calls under way
+        self._under_way: list[Future[Any]] = []
 
     def clock(self) -> float:
         """CPU time of this process, and what `sleep` has skipped."""
@@ -36,22 +34,15 @@ class CpuTime:
         """Until so much has been computed, or nothing is being computed any more."""
         until_s = self.clock() + seconds
         while (left_s := until_s - self.clock()) > 0:
-            with self._lock:
-                idle = self._busy == 0
-            if idle:
-                self._skipped_s += left_s
-            else:
+            self._under_way = [one for one in self._under_way if not one.done()]
+            if self._under_way:
                 self._wait(min(left_s, LOOKS_EVERY_S))
+            else:
+                self._skipped_s += left_s
 
-    def begins(self) -> None:
-        """A call has been made."""
-        with self._lock:
-            self._busy += 1
-
-    def ends(self, _: object = None) -> None:
-        """It has been answered."""
-        with self._lock:
-            self._busy -= 1
+    def watch(self, call: Future[Any]) -> None:
+        """A call is under way until it is done."""
+        self._under_way.append(call)
 
 
 class Counted(Executor):
@@ -62,7 +53,6 @@ class Counted(Executor):
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """As the executor's."""
-        self._time.begins()
         made = self._callers.submit(call, *args, **kwargs)
-        made.add_done_callback(self._time.ends)
+        self._time.watch(made)
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 
 import pytest
@@ -33,10 +33,11 @@ def test_an_idle_wait_is_skipped() -> None:
 def test_while_a_call_is_under_way_time_is_what_it_computes() -> None:
     machine = Machine()
     time = CpuTime(lambda: machine.computed_s, machine.wait)
-    time.begins()
+    call: Future[None] = Future()
+    time.watch(call)
     time.sleep(1.0)
     assert machine.computed_s == pytest.approx(1.0)
-    time.ends()
+    call.set_result(None)
     time.sleep(1.0)
     assert machine.computed_s == pytest.approx(1.0)
     assert time.clock() == pytest.approx(2.0)
