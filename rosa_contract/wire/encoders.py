@@ -7,19 +7,29 @@ from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.horizon import packed
+from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
 from rosa_contract.overlap import overlap_problem
+from rosa_contract.wire import fields
 from rosa_contract.wire.fields import Header, finite
-from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays
+from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays, short
 
 Parts = tuple[Header, list[Frame]]
 
 
 def encode_output(output: m.Output) -> bytes:
-    """One frame. Raises `CodecError` for a non-finite value, so that no robot ever sees one."""
-    body: dict[str, Any] = {"a": pack_arrays(output.arrays), "w": output.verdict, "x": output.text}
+    """One frame. Raises `CodecError` for whatever `decode_output` refuses, so that no robot ever has to."""
+    if not isinstance(output.arrays, Mapping):
+        words = f"arrays: expected a mapping of names to arrays, got {short(output.arrays)}"
+        raise CodecError("bad_field", words)
+    body: dict[str, Any] = {
+        "a": pack_arrays(fields.mapping({"arrays": dict(output.arrays)}, "arrays", fields.MAX_ARRAYS)),
+        "w": fields.text({"verdict": output.verdict}, "verdict", fields.MAX_NAME_CHARS),
+        "x": fields.text({"text": output.text}, "text"),
+    }
     if output.horizon:
-        body["z"] = [output.horizon, output.horizon_reason]
+        steps = fields.whole(output.horizon, "horizon", 0, MAX_STEPS)
+        reason = fields.text({"reason": output.horizon_reason}, "reason", MAX_REASON_CHARS)
+        body["z"] = [steps, reason]
     return pack(body)
 
 

@@ -101,6 +101,9 @@ def short(value: Any) -> str:
 def pack_arrays(arrays: Mapping[str, Array]) -> dict[str, list[Any]]:
     packed = {}
     for name, array in arrays.items():
+        if not isinstance(array, np.ndarray | np.generic):
+            kind = type(array).__name__
+            raise CodecError("bad_array", f"array {name!r}: expected a numpy array, got {kind}")
         dtype = array.dtype.newbyteorder("<").str
         if dtype not in DTYPES:
             words = f"array {name!r}: dtype must be one of {', '.join(DTYPES)}, got {array.dtype}"

@@ -33,9 +33,9 @@ def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
         if asked.horizon is None:
             return plain
         chosen = choose(asked.horizon, output, frozen)
+        return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason[:MAX_REASON_CHARS])
     except Exception as error:  # of a policy or an output that may be anybody's
         return failure(error, asked)
-    return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason[:MAX_REASON_CHARS])
 
 
 def encoded(answer: Answer) -> Outcome:

@@ -30,6 +30,7 @@ from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving import log
 from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short
+from rosa_server.serving.counts import Counts
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.shared_memory import ShmReader
 
@@ -68,6 +69,7 @@ class Worker:
         self._poller.register(socket, zmq.POLLIN)
         if self._shm is not None:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
+        self._counts = Counts(backend, spec.worker_id)
         self.stopping = False
         self.at_once = 1
 
@@ -198,8 +200,7 @@ class Worker:
     def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
-        counts = getattr(self._backend, "counts", dict[str, int])()
-        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames, counts)
+        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read())
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)
@@ -212,7 +213,7 @@ class ContinuousWorker(Worker):
         super().__init__(spec, backend, socket)
         self.at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "call")
-        self._done: SimpleQueue[Done] = SimpleQueue()
+        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
         self._running: dict[int, Cancellation] = {}  # by ticket
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
@@ -233,6 +234,8 @@ class ContinuousWorker(Worker):
             self._threads.submit(self._beside, message, cancellations)
         while not self._done.empty():
             done = self._done.get()
+            if isinstance(done, BaseException):
+                raise done  # as where the batch runs in this thread: the worker ends, and another one takes its calls
             for ticket in done[0].tickets:
                 del self._running[ticket]
             self._reply(*done)
@@ -253,7 +256,10 @@ class ContinuousWorker(Worker):
 
     def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
         """In a thread of its own; the sockets belong to the main one."""
-        self._done.put(self._execute(batch, cancellations))
+        try:
+            self._done.put(self._execute(batch, cancellations))
+        except BaseException as error:
+            self._done.put(error)
         with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken
             os.write(self._wake, b"1")
 

@@ -275,6 +275,27 @@ class Patient(Moody):
         return super().infer(batch)
 
 
+class Dying(Moody):
+    """What it raises is not the request's fault, and not the model's."""
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        raise SystemExit("the interpreter ends")
+
+
+def test_a_call_whose_thread_ends_ends_the_worker_and_leaves_nobody_waiting() -> None:
+    with continuous(Dying(), 1) as (worker, gateway):
+        gateway.send_multipart(codec.encode(m.Execute(0, [0], [codec.encode(request())])))
+        worker.step()  # takes the call; the next steps hear of its end
+        until_s = time.monotonic() + 10
+        with pytest.raises(SystemExit, match="the interpreter ends"):
+            step_until(worker, until_s)
+
+
+def step_until(worker: Worker, until_s: float) -> None:
+    while time.monotonic() < until_s:
+        worker.step()
+
+
 def test_a_model_that_batches_continuously_runs_calls_at_the_same_time() -> None:
     with continuous(Patient(), 3) as (worker, gateway):
         worker.announce()
