@@ -285,7 +285,6 @@ class Dying(Moody):
 def test_a_call_whose_thread_ends_ends_the_worker_and_leaves_nobody_waiting() -> None:
     with continuous(Dying(), 1) as (worker, gateway):
         gateway.send_multipart(codec.encode(m.Execute(0, [0], [codec.encode(request())])))
-        worker.step()  # takes the call; the next steps hear of its end
         until_s = time.monotonic() + 10
         with pytest.raises(SystemExit, match="the interpreter ends"):
             step_until(worker, until_s)
