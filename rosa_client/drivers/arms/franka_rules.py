@@ -93,7 +93,7 @@ class FrankaLink:
             return False
         self.stopped(
             f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
-            " something holds the arm"
+            " something holds the arm, or it moves faster than arm.limit_share lets it follow"
         )
         return True
 
