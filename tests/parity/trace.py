@@ -19,7 +19,7 @@ import pytest
 from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory, parse_factory
-from rosa_server.serving.core.actions import Dispatch, Reply
+from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet.live import LiveFleet
@@ -99,6 +99,40 @@ def tiers() -> Serving:
     return Serving(TIERS_FACTORY, placement, services)
 
 
+CANCEL_FACTORY = parse_factory("""
+server_cluster: {num_servers: 2}
+robot_fleet: [{task: sort, num_robots: 1}, {task: pack, num_robots: 2}]
+sort:
+  pipeline: {action_period_ms: 800}
+  components:
+    system1: {model: policy, slo_ms: 2000}
+    monitor: {model: watcher, slo_ms: 200, freq_hz: 1.0, fallback: stop_and_resend}
+pack:
+  pipeline: {action_period_ms: 800}
+  components: {system1: {model: policy, slo_ms: 2000}}
+""")
+CANCEL_ROBOTS = [
+    Joining(
+        "sort-0", "sort", 0.0
+    ),  # its monitor is missed at 0.2 s: the arm stops, and its System 1 call is cancelled
+    Joining("pack-0", "pack", 0.05),
+    Joining("pack-1", "pack", 0.10),  # waits: the worker runs two calls at a time
+]
+CANCEL_END_S = 0.95
+
+
+def cancelling() -> Serving:
+    """A System 1 worker that runs two calls at a time, and a monitor that is too slow."""
+    replicas = {
+        "policy": Replica("policy", "policy", "policy", batch=1, at_once=2),
+        "watch": Replica("watch", "watcher", "watch", batch=1, deadline_aware=False),
+    }
+    routes = {"sort/0": {"system1": "policy", "monitor": "watch"}}
+    routes |= {f"pack/{number}": {"system1": "policy"} for number in range(2)}
+    services = {"policy": BatchProfile({1: 500.0, 2: 700.0}), "watch": BatchProfile({1: 330.0})}
+    return Serving(CANCEL_FACTORY, Placement(replicas, routes), services)
+
+
 @dataclass
 class Record(Meter):
     """Everything that was decided, with the time since the start."""
@@ -111,6 +145,7 @@ class Record(Meter):
     batches: list[tuple[float, str, tuple[tuple[str, int], ...]]] = field(default_factory=list)
     replies: dict[tuple[str, int], str] = field(default_factory=dict)
     late_results: list[tuple[str, str]] = field(default_factory=list)
+    cancelled: list[tuple[float, str]] = field(default_factory=list)  # what workers were told
 
     def __post_init__(self) -> None:
         super().__init__(tasks_of(self.factory, self.robots), 0.0, 1e12)
@@ -133,6 +168,8 @@ class Record(Meter):
             calls = tuple((call.robot_id, call.request_id) for call in action.calls)
             replica = action.worker_id.partition("/")[0]
             self.batches.append((now_s - self.started_s, replica, calls))
+        elif isinstance(action, Cancel):
+            self.cancelled.append((now_s - self.started_s, action.worker_id.partition("/")[0]))
         elif isinstance(action, Reply):
             self.replies[action.call.robot_id, action.call.request_id] = action.status
 
@@ -161,6 +198,14 @@ def simulated_tiers() -> Record:
     record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
     simulation = Simulation(tiers(), TIERS_ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
     simulation.run(TIERS_END_S)
+    return record
+
+
+def simulated_cancelling() -> Record:
+    """The cancelled call under the simulated clock."""
+    record = Record(factory=CANCEL_FACTORY, robots=CANCEL_ROBOTS)
+    network = Network(latency_ms=0.5)
+    Simulation(cancelling(), CANCEL_ROBOTS, record, network, watch=record.watch).run(CANCEL_END_S)
     return record
 
 
@@ -193,6 +238,12 @@ def live_tiers(folder: Path) -> tuple[Record, float]:
     """The tiers over ZeroMQ; the messages of the worker in the cloud take 100 ms each way."""
     record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
     return _live(LiveServer(tiers(), folder), record, TIERS_END_S, float("inf"), ())
+
+
+def live_cancelling(folder: Path) -> tuple[Record, float]:
+    """The cancelled call over ZeroMQ, with a worker process that is told of it."""
+    record = Record(factory=CANCEL_FACTORY, robots=CANCEL_ROBOTS)
+    return _live(LiveServer(cancelling(), folder), record, CANCEL_END_S, float("inf"), ())
 
 
 def _live(
