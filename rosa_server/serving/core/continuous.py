@@ -71,11 +71,23 @@ class Shared(Generic[Job]):
 
     def _pass(self, now_s: float) -> None:
         passed_s, count = now_s - self._at_s, len(self._running)
-        for one in self._running:
-            one.left -= passed_s / max(one.service_s(count), 1e-9)
+        if passed_s:
+            times, passed = None, 0.0
+            for one in self._running:
+                if one.service_s != times:  # most have the same
+                    times = one.service_s
+                    passed = passed_s / max(times(count), 1e-9)
+                one.left -= passed
         self._at_s = now_s
 
     def _look(self) -> None:
-        count = len(self._running)
-        left_s = min((one.left * one.service_s(count) for one in self._running), default=inf)
-        self.next_s = self._at_s + max(0.0, left_s)
+        count, least_s = len(self._running), inf
+        times, takes_s = None, 0.0
+        for one in self._running:
+            if one.service_s != times:
+                times = one.service_s
+                takes_s = times(count)
+            left_s = one.left * takes_s
+            if left_s < least_s:
+                least_s = left_s
+        self.next_s = self._at_s + max(0.0, least_s)

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from rosa_contract.messages import WorkerReady
 from rosa_server.serving.core.gathering import Gathering
@@ -49,11 +50,14 @@ class WorkerState:
     order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
     shares: bool = False  # calls about one observation cost it less than calls about several
     counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
+    held: int = 0  # calls
+    # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
+    credits: int = field(init=False)
+    free: list[int] = field(init=False)
 
-    @property
-    def held(self) -> int:
-        """Calls."""
-        return sum(len(batch.calls) for batch in self.batches.values())
+    def __post_init__(self) -> None:
+        self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
+        self.free = list(range(self.credits))
 
     @property
     def key(self) -> float:
@@ -63,11 +67,6 @@ class WorkerState:
         if self.at_once > 1:
             return float(len(self.batches))
         return next(reversed(self.batches.values())).expected_end_s - PREFETCH_S
-
-    @property
-    def credits(self) -> int:
-        """Batches that it may hold."""
-        return max(CREDITS, self.at_once, AWAY if self.link_s else 0)
 
     def free_at_s(self, now_s: float) -> float | None:
         """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
@@ -286,15 +285,15 @@ class WorkerPool:
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
         run_s = math.inf if service_s is None else service_s
         patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
-        taken = {batch.buffer for batch in worker.batches.values()}
-        buffer = next(number for number in range(worker.credits) if number not in taken)
         hang_s = now_s + (service_s or 0.0) + patience_s
         size = len(worker.batches) + 1 if together else len(calls)
+        buffer = heappop(worker.free)
         batch = Batch(self._next_batch, calls, worker.queue, size, run_s, start_s + run_s, hang_s, buffer)
         self._next_batch += 1
         group = self._of_queue[worker.queue]
         group.take(worker)
         worker.batches[batch.batch_id] = batch
+        worker.held += len(calls)
         group.put(worker)
         if worker.shares:
             self._gathering.given(worker.worker_id, calls)
@@ -307,7 +306,9 @@ class WorkerPool:
         """A batch has ended. The next one begins only now, so its expected end is corrected."""
         group = self._of_queue[worker.queue]
         group.take(worker)
-        del worker.batches[batch_id]
+        batch = worker.batches.pop(batch_id)
+        worker.held -= len(batch.calls)
+        heappush(worker.free, batch.buffer)
         if worker.at_once == 1 and not worker.link_s:  # one that is away has begun with the next one long ago
             start_s = now_s
             for batch in worker.batches.values():
