@@ -24,7 +24,7 @@ TESTS = python -m pytest -n auto --durations 10
 .PHONY: help setup demo test test-fast check test-franka prove format train evaluate bench results faults fuzz chaos soak colcon docs clean clean-all
 
 help:  ## this text
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 	@echo "  options go to the command with ARGS=\"...\""
 
 setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every other target does it first)

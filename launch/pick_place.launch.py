@@ -47,7 +47,7 @@ from rosa_client.bringup.graph import (
 )
 from rosa_client.bringup.last_words import LastWords
 from rosa_client.bringup.names import Names
-from rosa_client.bringup.preflight import check_robots
+from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.executables import PARENT
 from rosa_client.operator.rviz import rviz_config
@@ -107,6 +107,7 @@ def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     given, cell, rviz = arguments(context)
     robots = robots_of(given, cell)
     check_robots(robots)
+    check_server(robots, cell)
     NAMES.take([robot.namespace for robot in robots])
     if rviz or cell.panel:
         robots = placed(robots)

@@ -27,7 +27,7 @@ from rosa_client.bringup.description import description_nodes, description_note
 from rosa_client.bringup.graph import PACKAGE, Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
 from rosa_client.bringup.last_words import LastWords
 from rosa_client.bringup.names import Names
-from rosa_client.bringup.preflight import check_robots
+from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError, Supervisor
@@ -251,6 +251,7 @@ def main() -> int:
     try:
         robot, cell = parse(sys.argv[1:])
         robots = robots_of(robot, cell)
+        check_server(robots, cell)
         bringup = Bringup(
             robots,
             server=robot.config if cell.start_server else None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rosa_client.bringup.description import check_description
-from rosa_client.bringup.graph import Robot
+from rosa_client.bringup.graph import Cell, Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.greeting import robot_id_of
 from rosa_client.operator.bases import parse_bases
@@ -36,6 +36,13 @@ def check_robots(robots: Sequence[Robot]) -> None:
             _check("keys", partial(load_robot_keys, robot.keys, robot_id_of(robot.namespace)))
 
 
+def check_server(robots: Sequence[Robot], cell: Cell) -> None:
+    """Raise `PreflightError` where robots would look for the server that is started with them on another port."""
+    if cell.start_server:
+        for robot in robots:
+            _check("config", partial(_check_port, robot))
+
+
 def _check(argument: str, look: Callable[[], object]) -> None:
     try:
         look()
@@ -54,3 +61,13 @@ def _check_task(robot: Robot) -> None:
 def _check_robot(robot: Robot) -> None:
     if problems := robot_problems(load_robot(robot.robot)):
         raise ConfigError(robot.robot, problems)
+
+
+def _check_port(robot: Robot) -> None:
+    bind = load_factory(robot.config).gateway.bind
+    port = bind.rpartition(":")[2]
+    if bind.startswith("tcp://") and port != "*" and not robot.gateway.endswith(f":{port}"):
+        raise PreflightError(
+            f"gateway: {robot.config} has its server listen on {bind}, and start_server starts that one;"
+            f" expected port {port}, got {robot.gateway}"
+        )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_client.bringup.graph import Robot
-from rosa_client.bringup.preflight import check_robots
+from rosa_client.bringup.graph import Cell, Robot
+from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.supervisor import BringupError
 
 ROOT = Path(__file__).parents[4]
@@ -80,3 +80,30 @@ def test_a_description_that_is_no_tree_is_refused(tmp_path: Path) -> None:
         said = refusal(replace(GOOD, description=str(path)))
         assert said.startswith("description: ") and says in said
     assert "No such file" in refusal(replace(GOOD, description=str(tmp_path / "none.urdf")))
+
+
+@pytest.mark.parametrize(
+    ("bind", "gateway", "fine"),
+    [
+        ("tcp://127.0.0.1:5570", "tcp://localhost:5570", True),
+        ("tcp://0.0.0.0:5570", "tcp://gpu-box:5570", True),
+        ("tcp://127.0.0.1:*", "tcp://127.0.0.1:5570", True),
+        ("tcp://127.0.0.1:5571", "tcp://127.0.0.1:5570", False),
+        ("tcp://127.0.0.1:5570", "tcp://127.0.0.1:15570", False),
+    ],
+)
+def test_a_server_that_is_started_too_has_to_listen_where_the_robot_asks(
+    tmp_path: Path, bind: str, gateway: str, fine: bool
+) -> None:
+    config = tmp_path / "factory.yaml"
+    config.write_text(f"{Path(GOOD.config).read_text()}\ngateway: {{bind: '{bind}', metrics_port: 0}}\n")
+    robots = [replace(GOOD, config=str(config), gateway=gateway)]
+    check_server(robots, Cell(start_server=False))
+    if fine:
+        check_server(robots, Cell(start_server=True))
+        return
+    with pytest.raises(BringupError) as caught:
+        check_server(robots, Cell(start_server=True))
+    port = bind.rpartition(":")[2]
+    assert str(caught.value).startswith("gateway: ")
+    assert str(caught.value).endswith(f"expected port {port}, got {gateway}")
