@@ -2,120 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
-from rosa_client.drivers import DriverError, arms
+from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.franka import FrankaArm
-from rosa_client.drivers.arms.franka_ports import INSTALL, NETWORK, REAL_TIME, FciError, library, said
-from rosa_client.drivers.arms.franka_rules import IDLE, MOVE, REFLEX, USER_STOPPED, Heard
-from rosa_contract.robot import load_robot
-
-SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "fr3_franka.yaml")
-Q = np.array(SPEC.home_rad)
-
-
-class ScriptedArm:
-    """`Fci` without a library: an arm that is where it was told to be, until the test breaks it."""
-
-    def __init__(self) -> None:
-        self.mode = IDLE
-        self.errors: tuple[str, ...] = ()
-        self.fails: dict[str, FciError] = {}  # calls that fail, by name
-        self.calls: list[str] = []
-        self.ways: list[npt.NDArray[np.float64]] = []
-        self.hangs_s = 0.0
-        self.held = False  # by something in its way
-        self.clears = True  # an error that is cleared is gone
-        self._q = Q.copy()
-        self._s = 0.0
-
-    def newest(self) -> Heard | None:
-        return self._heard() if self.mode == MOVE else None
-
-    def send(self, rows_rad: npt.NDArray[np.float64]) -> bool:
-        if self.mode != MOVE:
-            return False
-        self._may("send")
-        self.ways.append(rows_rad)
-        if not self.held:
-            self._q = rows_rad[-1]
-        return True
-
-    def connect(self) -> None:
-        time.sleep(self.hangs_s)
-        self._call("connect")
-
-    def read(self) -> Heard:
-        self._may("read")
-        return self._heard()
-
-    def follow(self) -> None:
-        self._call("follow")
-        self.mode = MOVE
-
-    def end(self) -> str:
-        return "aborted"
-
-    def clear_error(self) -> None:
-        self._call("clear_error")
-        if self.clears:
-            self.mode, self.errors = IDLE, ()
-
-    def reflex(self, *errors: str) -> None:
-        self.errors, self.mode = errors, REFLEX
-
-    def _heard(self) -> Heard:
-        self._s += 0.001
-        return Heard(self._q, np.zeros(7), np.zeros(7), self.mode, self.errors, self._s)
-
-    def _call(self, name: str) -> None:
-        self.calls.append(name)
-        self._may(name)
-
-    def _may(self, name: str) -> None:
-        if name in self.fails:
-            raise self.fails[name]
-
-
-class ScriptedHand:
-    """`Hand` with an object between its fingers."""
-
-    def __init__(self) -> None:
-        self.width_m, self.widest_m, self.object_m = 0.08, 0.08, 0.04
-        self.calls: list[str] = []
-        self.fails: FciError | None = None
-
-    def connect(self) -> None:
-        self.calls.append("connect")
-
-    def read(self) -> tuple[float, float]:
-        time.sleep(0.005)
-        if self.fails is not None:
-            raise self.fails
-        return self.width_m, self.widest_m
-
-    def home(self) -> bool:
-        self.calls.append("home")
-        self.width_m = self.widest_m = 0.08
-        return True
-
-    def move(self, width_m: float) -> bool:
-        self.calls.append("move")
-        self.width_m = width_m
-        return True
-
-    def grasp(self, width_m: float) -> bool:
-        self.calls.append("grasp")
-        self.width_m = max(width_m, self.object_m)
-        return True
+from rosa_client.drivers.arms.franka_ports import NETWORK, REAL_TIME, FciError
+from rosa_client.drivers.arms.franka_rules import IDLE, REFLEX, USER_STOPPED
+from tests.unit.client.drivers.scripted_franka import SPEC, Q, ScriptedArm, ScriptedHand
 
 
 @pytest.fixture
@@ -337,21 +234,3 @@ def test_an_arm_without_a_hand_is_always_as_wide_as_asked(fci: ScriptedArm) -> N
     made.track(Q, 0.03, 0.01)
     assert made.read().gripper_m == 0.03
     made.close()
-
-
-def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "franka", None)
-    with pytest.raises(DriverError, match=f"arm_driver: franka needs the package franka-rs: {INSTALL}"):
-        arms.create_arm("franka", SPEC, 0)
-
-
-def test_another_package_of_that_name_is_not_taken_for_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "franka", arms)
-    with pytest.raises(DriverError, match="is another"):
-        library()
-
-
-def test_what_the_library_says_becomes_one_line() -> None:
-    text = "libfranka: Move command aborted: motion aborted by reflex!\ncontrol_command_success_rate: 1"
-    assert said(ValueError(text)) == "Move command aborted: motion aborted by reflex"
-    assert said(ValueError()) == "ValueError"

@@ -1,0 +1,29 @@
+"""The library franka-rs: whether it is there, and what it says."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rosa_client.drivers import DriverError, arms
+from rosa_client.drivers.arms.franka_ports import INSTALL, library, said
+from tests.unit.client.drivers.scripted_franka import SPEC
+
+
+def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "franka", None)
+    with pytest.raises(DriverError, match=f"arm_driver: franka needs the package franka-rs: {INSTALL}"):
+        arms.create_arm("franka", SPEC, 0)
+
+
+def test_another_package_of_that_name_is_not_taken_for_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "franka", arms)
+    with pytest.raises(DriverError, match="is another"):
+        library()
+
+
+def test_what_the_library_says_becomes_one_line() -> None:
+    text = "libfranka: Move command aborted: motion aborted by reflex!\ncontrol_command_success_rate: 1"
+    assert said(ValueError(text)) == "Move command aborted: motion aborted by reflex"
+    assert said(ValueError()) == "ValueError"
