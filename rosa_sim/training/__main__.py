@@ -102,7 +102,7 @@ def main() -> int:
         met = limits.measure_limits(args.limit_cells, args.workers) and met
     sorting = args.work / "sort_parts"
     if "sort_parts_collect" in steps:
-        sort_collect.collect(sorting / "demos", args.shards, HELD_OUT_SHARDS, args.workers)
+        sort_collect.collect(sorting / "demos", args.shards, HAND_SHARDS, HELD_OUT_SHARDS, args.workers)
     if "sort_parts_fit" in steps:
         lengths = sort_fit.Steps(args.eyes_steps, args.marks_steps, args.vla_steps)
         print(f"wrote {sort_fit.fit_all(sorting / 'demos', lengths, sorting, args.workers, args.device)}")
@@ -114,7 +114,7 @@ def main() -> int:
 
 
 POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 2500  # the shipped weights
-SHARDS, HELD_OUT_SHARDS = 39, 4
+SHARDS, HAND_SHARDS, HELD_OUT_SHARDS = 39, 9, 4
 EYES_STEPS, MARKS_STEPS, VLA_STEPS = 3500, 1200, 9500
 SORT_SEEDS, SORT_LOOKS = 20, 600
 

@@ -1,7 +1,8 @@
 """`python -m rosa_sim.training.sort_parts.collect`: looks at the sorting cell, labelled by the expert and the world.
 
-Half of them show a cell of their own, half come from disturbed episodes. A shard holds one of each kind in turn; shards
-that exist are kept, so that a second start goes on where the first one ended.
+Half of them show a cell of their own, half come from disturbed episodes. A shard holds one of each kind in turn. More
+shards hold nothing but cells of their own, most of them with a hand. Shards that exist are kept, so that a second start
+goes on where the first one ended.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED
-from rosa_sim.training.sort_parts.looks import Recorder, draw_rule, draw_subtask, make_renderer
+from rosa_sim.training.sort_parts.dataset import EVALUATION_SEED
+from rosa_sim.training.sort_parts.looks import HAND_SHARE, Recorder, draw_rule, draw_subtask, make_renderer
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask
 
 LOOKS_PER_EPISODE = 40
 EPISODES_PER_SHARD = 8
+HAND_SEED, HAND_LOOKS_PER_SHARD, HAND_LOOKS_SHARE = 300_000, 480, 0.7
 MAX_ROUNDS = 14
 Vector = NDArray[np.float64]
 
@@ -49,13 +52,15 @@ class Disturbance:
         return Disturbance(float(rng.choice([0.0, 0.2, 0.5])), event, int(rng.integers(0, 8)))
 
 
-def single_look(world: SortWorld, recorder: Recorder, rng: np.random.Generator) -> None:
+def single_look(
+    world: SortWorld, recorder: Recorder, rng: np.random.Generator, hand_share: float = HAND_SHARE
+) -> None:
     """One labelled look at a cell of its own: blocks anywhere in a sort, the arm where it is while it sorts."""
     rule = draw_rule(rng, world.variation.block_colour)
     scatter(world, rng, rule)
     subtask = draw_subtask(rng, world, rule)
     pose_arm(world, rng, subtask)
-    recorder.record(subtask, rule, settled=True)
+    recorder.record(subtask, rule, settled=True, hand_share=hand_share)
 
 
 def scatter(world: SortWorld, rng: np.random.Generator, rule: int) -> None:
@@ -242,7 +247,7 @@ def displaced(chunk: NDArray[np.float32], rng: np.random.Generator, chance: floa
 
 
 def collect_shard(folder: Path, first_seed: int) -> Path:
-    """`EPISODES_PER_SHARD` episodes and their single looks from `first_seed` on, as one npz file."""
+    """As one npz file: `EPISODES_PER_SHARD` episodes and their single looks from `first_seed` on, or looks at hands."""
     path = folder / f"{first_seed}.npz"
     if path.is_file():
         return path
@@ -250,7 +255,11 @@ def collect_shard(folder: Path, first_seed: int) -> Path:
     rng = np.random.default_rng([8, first_seed])
     recorder = Recorder(world, renderer, rng)
     try:
-        for seed in range(first_seed, first_seed + EPISODES_PER_SHARD):
+        hands = HAND_LOOKS_PER_SHARD if HAND_SEED <= first_seed < HELD_OUT_SEED else 0
+        for number in range(hands):
+            world.reset(LOOK_SEED + first_seed * LOOKS_PER_EPISODE + number)
+            single_look(world, recorder, rng, HAND_LOOKS_SHARE)
+        for seed in range(first_seed, first_seed + (0 if hands else EPISODES_PER_SHARD)):
             for number in range(LOOKS_PER_EPISODE):
                 world.reset(LOOK_SEED + seed * LOOKS_PER_EPISODE + number)
                 single_look(world, recorder, rng)
@@ -266,12 +275,19 @@ def collect_shard(folder: Path, first_seed: int) -> Path:
     return path
 
 
-def collect(folder: Path, shards: int, held_out_shards: int, workers: int) -> None:
-    """Collect every missing shard, in `workers` processes; the held-out ones are among the first."""
+def collect(folder: Path, shards: int, hand_shards: int, held_out_shards: int, workers: int) -> None:
+    """Collect every missing shard, in `workers` processes; the held-out ones are among the first.
+
+    There are as many held-out shards to choose by as to evaluate on.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     seeds = [TRAIN_SEED + i * EPISODES_PER_SHARD for i in range(shards)]
     held_out = [HELD_OUT_SEED + i * EPISODES_PER_SHARD for i in range(held_out_shards)]
-    seeds[3:3], seeds[20:20] = held_out[:2], held_out[2:]
+    evaluated = [EVALUATION_SEED + i * EPISODES_PER_SHARD for i in range(held_out_shards)]
+    # A shard's looks are cells of their own as long as shards stand this far apart.
+    apart = -(-HAND_LOOKS_PER_SHARD // LOOKS_PER_EPISODE)
+    hands = [HAND_SEED + i * apart for i in range(hand_shards)]
+    seeds[3:3], seeds[20:20] = held_out[:2], [*held_out[2:], *evaluated, *hands]
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         done = pool.imap_unordered(_job, [(folder, seed) for seed in seeds])
         for _ in tqdm(done, total=len(seeds), desc="collect", unit="shard"):
@@ -288,10 +304,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=root / ".cache" / "sort_parts" / "demos")
     parser.add_argument("--shards", type=int, default=50, help="to train on")
-    parser.add_argument("--held-out-shards", type=int, default=4)
+    parser.add_argument("--hand-shards", type=int, default=9, help="more to train on, mostly hands")
+    parser.add_argument("--held-out-shards", type=int, default=4, help="each to choose by and to evaluate on")
     parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes")
     args = parser.parse_args()
-    collect(args.folder, args.shards, args.held_out_shards, args.workers)
+    collect(args.folder, args.shards, args.hand_shards, args.held_out_shards, args.workers)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,22 @@ from numpy.typing import NDArray
 from rosa_sim.training.collect import HELD_OUT_SEED
 
 Data = dict[str, NDArray[Any]]
+Split = Literal["train", "choose", "evaluate"]
+EVALUATION_SEED = 600_000  # from here on: no choice was ever made by these looks
 POINTS = 12  # eight colours, left bin, right bin, hand, tool
 HALF_BIN_M = np.array([0.10, 0.06])  # inside of a bin
 RELEASED_M = 0.05  # a block this far from the tool is let go
 
 
-def load(folder: Path, held_out: bool, without: tuple[str, ...] = ()) -> Data:
-    """All looks of one side of the split, in the order of their seeds, without the named arrays."""
+def load(folder: Path, split: Split, without: tuple[str, ...] = ()) -> Data:
+    """All looks of a part of the split, in the order of their seeds, without the named arrays."""
+    first, end = {
+        "train": (0, HELD_OUT_SEED),
+        "choose": (HELD_OUT_SEED, EVALUATION_SEED),
+        "evaluate": (EVALUATION_SEED, 1 << 63),
+    }[split]
     paths = sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
-    paths = [path for path in paths if (int(path.stem) >= HELD_OUT_SEED) == held_out]
+    paths = [path for path in paths if first <= int(path.stem) < end]
     if not paths:
         raise FileNotFoundError(
             f"no looks in {folder}: run `python -m rosa_sim.training sort_parts_collect` first"

@@ -129,7 +129,7 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def ask_about_looks(folder: Path, looks: int) -> list[dict[str, Any]]:
     """Rows about held-out looks: plans, safety and the monitor, also with held-out phrasings and blank pictures."""
-    data = load(folder, held_out=True)
+    data = load(folder, "evaluate")
     # Settled looks only: the robot asks when it stands still.
     at = np.flatnonzero(data["settled"])[:looks]
     data = {name: one[at] for name, one in data.items()}

@@ -76,13 +76,13 @@ def _run(step: Callable[..., None], *given: Any) -> None:
 
 def fit_on_marks(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:
     """The training until the eyes are ready: on the true places, with noise of the eyes' kind."""
-    data = load(folder, held_out=False, without=CAMERAS)
+    data = load(folder, "train", without=CAMERAS)
     _train(data, FromMarks(data), steps, work, device)
 
 
 def fit_vla(folder: Path, steps: int, work: Path, device: str = "cpu") -> Path:
     """Goes on to step `steps` on what the trained eyes see; writes the weights and their words."""
-    data = load(folder, held_out=False)
+    data = load(folder, "train")
     eyes = FromEyes(features(data, work, "vla_features"))
     average = _train(
         {name: one for name, one in data.items() if name not in CAMERAS}, eyes, steps, work, device

@@ -38,7 +38,7 @@ def fit_eyes(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:
 def fit_camera(folder: Path, camera: str, steps: int, work: Path, device: str) -> Path:
     """One camera's eyes, as `work/eyes_CAMERA.weights.safetensors`; continues from its checkpoint."""
     other = CAMERAS[1 - CAMERAS.index(camera)]
-    data = load(folder, held_out=False, without=(other,))
+    data = load(folder, "train", without=(other,))
     marks = torch.from_numpy(data[f"pixels_{camera}"])
 
     def loss_of(network: nn.Module, rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:

@@ -20,8 +20,12 @@ from rosa_sim.training.sort_parts.words import ALL_LEFT, OUTCOMES, Subtask, next
 
 Vector = NDArray[np.float64]
 KEYPOINTS = (*COLOURS, *(f"{name} bin" for name in BINS), "hand", "tool")
+HAND = KEYPOINTS.index("hand")
 HAND_SHARE = 0.34  # of looks with a hand in or near the picture
 _NEAR_EDGE_M = 0.02  # no hand stands closer to the workcell's edge: what it is there, no picture says
+# Behind the tip of a hand, along it, m: knuckles, palm, wrist, forearm. Eyes that were taught the tip alone called a
+# hand absent whose tip the arm hides.
+HAND_PARTS_M = (0.0, 0.05, 0.10, 0.16, 0.24, 0.34)
 _DRAWN_GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)
 
 
@@ -32,10 +36,10 @@ class Recorder:
         self._world, self._renderer, self._rng = world, renderer, rng
         self.rows: list[dict[str, Any]] = []
 
-    def record(self, subtask: Subtask, rule: int, settled: bool) -> None:
+    def record(self, subtask: Subtask, rule: int, settled: bool, hand_share: float = HAND_SHARE) -> None:
         """One look, with a hand or without; `settled` when the arm stands still as when a robot sends its pictures."""
         world, rng = self._world, self._rng
-        with_hand = rng.random() < HAND_SHARE
+        with_hand = rng.random() < hand_share
         # A hand of its own per look, not the one that the seed gives the cell.
         hand = draw_hand(rng)
         world.place_hand(hand_place(hand.inside, hand.way_in, rng) if with_hand else None)
@@ -67,8 +71,8 @@ class Recorder:
                 "block_colour": world.variation.block_colour,
                 "bin_xy": world.bin_positions.astype(np.float32),
                 "hand_xyz": (nowhere if present is None else present).astype(np.float32),
-                "pixels_front": pixels(self._renderer.model, data, "front", points),
-                "pixels_wrist": pixels(self._renderer.model, data, "wrist", points),
+                "pixels_front": marks(self._renderer.model, data, "front", points),
+                "pixels_wrist": marks(self._renderer.model, data, "wrist", points),
             }
         )
         world.place_hand(None)
@@ -118,17 +122,33 @@ def keypoints(world: SortWorld) -> NDArray[np.float64]:
     points[world.variation.block_colour] = world.block_positions
     points[8:10] = np.concatenate([world.bin_positions, np.full((2, 1), 0.002)], axis=1)
     if world.hand_position is not None:
-        points[10] = world.hand_position
+        points[HAND] = world.hand_position
     points[11] = world.tool_position
     return points
 
 
-def pixels(
+def marks(
     model: mujoco.MjModel, data: mujoco.MjData, camera: str, points: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """As `pixels` of `KEYPOINTS` `(12, 3)`; a hand is where its foremost part is that the camera sees."""
+    out = pixels(model, data, camera, points)
+    tip = points[HAND]
+    if np.isfinite(tip).all():
+        forearm = model.body("forearm").id
+        backwards = -data.xmat[forearm].reshape(3, 3)[:, 0]
+        parts = pixels(model, data, camera, tip + np.outer(HAND_PARTS_M, backwards), forearm)
+        seen = np.flatnonzero(parts[:, 2])
+        out[HAND] = parts[seen[0] if len(seen) else 0]
+    return out
+
+
+def pixels(
+    model: mujoco.MjModel, data: mujoco.MjData, camera: str, points: NDArray[np.float64], of: int = -1
 ) -> NDArray[np.float32]:
     """`points` `(n, 3)` in the picture of a square `camera` `(n, 3)`: u to the right, v down, 0..1, and visible 0/1.
 
-    Invisible: outside the picture, behind the camera, or behind something else. `data` needs its kinematics.
+    Invisible: outside the picture, behind the camera, or behind something else than the body `of`. `data` needs its
+    kinematics.
     """
     number = model.camera(camera).id
     position, axes = data.cam_xpos[number], data.cam_xmat[number].reshape(3, 3)
@@ -143,6 +163,7 @@ def pixels(
         out[row, :2] = np.clip((u, v), -1.0, 2.0)
         if 0 <= u <= 1 and 0 <= v <= 1:
             distance = float(np.linalg.norm(point - position))
+            struck = np.full((1, 1), -1, np.int32)
             hit = mujoco.mj_ray(
                 model,
                 data,
@@ -151,9 +172,10 @@ def pixels(
                 _DRAWN_GROUPS,
                 1,
                 -1,
-                np.zeros(1, np.int32),
+                struck,
             )
-            out[row, 2] = float(hit < 0 or hit > distance - _THICK_M)
+            itself = hit >= 0 and model.geom_bodyid[struck[0, 0]] == of
+            out[row, 2] = float(hit < 0 or itself or hit > distance - _THICK_M)
     return out
 
 

@@ -71,12 +71,14 @@ def test_what_is_not_there_has_no_place():
 
 
 def test_shards_are_split_by_their_seeds(tmp_path):
-    for seed in (100_000, 500_000, 100_008):
+    for seed in (100_000, 500_000, 100_008, 300_000, 600_000):
         np.savez(tmp_path / f"{seed}.npz", seed=np.array([seed]), front=np.zeros(1))
-    assert load(tmp_path, held_out=False)["seed"].tolist() == [100_000, 100_008]
-    assert list(load(tmp_path, held_out=True, without=("front",))) == ["seed"]
+    assert load(tmp_path, "train")["seed"].tolist() == [100_000, 100_008, 300_000]
+    assert list(load(tmp_path, "choose", without=("front",))) == ["seed"]
+    assert load(tmp_path, "choose")["seed"].tolist() == [500_000]
+    assert load(tmp_path, "evaluate")["seed"].tolist() == [600_000]
     with pytest.raises(FileNotFoundError, match="sort_parts_collect"):
-        load(tmp_path / "none", held_out=False)
+        load(tmp_path / "none", "train")
 
 
 def test_questions_end_with_their_role_and_answers_are_true():

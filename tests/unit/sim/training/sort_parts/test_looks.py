@@ -11,7 +11,7 @@ import pytest
 from rosa_sim.cell.sort_parts.names import COLOURS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts import collect, looks
-from rosa_sim.training.sort_parts.looks import Recorder, keypoints, make_renderer, pixels
+from rosa_sim.training.sort_parts.looks import HAND, Recorder, keypoints, make_renderer, marks, pixels
 
 VIVID = [COLOURS.index(name) for name in ("red", "yellow", "green", "blue", "purple")]
 
@@ -54,6 +54,40 @@ def test_a_block_behind_the_palm_or_out_of_the_picture_is_not_visible(renderer):
     assert pixels(renderer.model, renderer.data, "front", keypoints(world))[colour, 2] == 0
     behind = np.array([[2.0, 0.0, 1.0], [0.5, 3.0, 0.0]])
     assert not pixels(renderer.model, renderer.data, "front", behind)[:, 2].any()
+
+
+def test_a_hand_whose_tip_is_hidden_is_where_its_foremost_visible_part_is(renderer):
+    world = SortWorld(1)
+    position, _ = world.variation.cameras["front"]
+    hand = world.variation.hand
+    # Flat on the table, the palm over the front edge: the block stands on the camera's way to the tip.
+    at = world.qpos
+    tip = np.array([0.45, 0.0, 0.01])
+    joint = world.model.joint("block0").qposadr[0]
+    at[joint : joint + 3] = tip + 0.06 * (position - tip) / np.linalg.norm(position - tip)
+    world.set_state(1, at)
+    world.place_hand(tip)
+    renderer.render(1, world.qpos)
+    points = keypoints(world)
+    bare = pixels(renderer.model, renderer.data, "front", points)[HAND]
+    marked = marks(renderer.model, renderer.data, "front", points)[HAND]
+    assert not bare[2] and marked[2]
+    backwards = np.array([*(-hand.way_in * np.cos(hand.pitch)), np.sin(hand.pitch)])
+    behind = [tip + along * backwards for along in looks.HAND_PARTS_M]
+    places = pixels(renderer.model, renderer.data, "front", np.array(behind))[:, :2]
+    assert np.abs(places[1:] - marked[:2]).sum(axis=1).min() < 1e-6
+
+    world.place_hand(tip + np.array([0.0, 0.12, 0.1]))
+    renderer.render(1, world.qpos)
+    points = keypoints(world)
+    assert marks(renderer.model, renderer.data, "front", points)[HAND, 2] == 1
+    np.testing.assert_allclose(
+        marks(renderer.model, renderer.data, "front", points)[HAND],
+        pixels(renderer.model, renderer.data, "front", points)[HAND],
+    )
+    world.place_hand(np.array([2.5, 0.0, 0.3]))
+    renderer.render(1, world.qpos)
+    assert marks(renderer.model, renderer.data, "front", keypoints(world))[HAND, 2] == 0
 
 
 def test_no_keypoint_is_given_for_what_the_cell_does_not_have():
@@ -100,6 +134,16 @@ def test_a_shard_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert off[0] < 0.1 and off[1] < 0.06
     assert set(data["outcome"]) == {0, 1, 2}
     assert not data["safe"].all()
+
+
+def test_a_shard_of_hands_shows_cells_of_its_own_most_of_them_with_a_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(collect, "HAND_LOOKS_PER_SHARD", 40)
+    data = dict(np.load(collect.collect_shard(tmp_path, collect.HAND_SEED)))
+    assert len(data["seed"]) == len(set(data["seed"].tolist())) == 40
+    assert 20 <= np.isfinite(data["hand_xyz"][:, 0]).sum() <= 36
+    assert data["settled"].all()
 
 
 def test_the_recorder_takes_its_hand_away_again(renderer):
