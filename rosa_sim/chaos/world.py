@@ -28,10 +28,11 @@ from rosa_sim.chaos.plan import NEVER, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot, Nobody
 from rosa_sim.chaos.robot_watch import Broken, RobotWatch
 from rosa_sim.chaos.server_watch import ServerWatch
+from rosa_sim.fleet.cluster import LARGEST_BATCH, TO_GATEWAY, TO_ROBOT, Serving
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
-from rosa_sim.fleet.simulation import LARGEST_BATCH, ROBOT, TO_GATEWAY, TO_ROBOT, Joining, Serving, Simulation
+from rosa_sim.fleet.simulation import ROBOT, Joining, Simulation
 from rosa_sim.fleet.systems import executable, fleet_of
 from rosa_sim.fleet.workers import SimulatedWorker
 

@@ -29,8 +29,8 @@ from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.worker import WorkerSpec
+from rosa_sim.fleet.cluster import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.fleet.far import FarLink
-from rosa_sim.fleet.simulation import CHUNK, LARGEST_BATCH, Serving
 
 MESSAGE_MB = 1.0
 SIZES = 64  # batch sizes that a worker's table names

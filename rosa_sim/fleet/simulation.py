@@ -1,4 +1,4 @@
-"""The fleet under one simulated clock: robots, links, the gateway's `ServingCore`, and workers. Deterministic by seed.
+"""The fleet under one simulated clock: robots and links, and the server side (`cluster.py`). Deterministic by seed.
 
 Messages are the contract's, as the gateway sees them before and after the codec; nothing is encoded. After each instant
 with events for the gateway, and whenever its core says so, the core is ticked, as the gateway's loop does.
@@ -7,13 +7,11 @@ with events for the gateway, and whenever its core says so, the core is ticked, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
 from typing import Any
-
-import numpy as np
 
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import Ask, CallEnded
@@ -21,24 +19,14 @@ from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import Factory, Task
 from rosa_contract.messages import (
     Cancel,
-    Executed,
     Hello,
-    Output,
     Ready,
-    Response,
     ToRobot,
-    WorkerReady,
 )
 from rosa_contract.robot import JointLimits, RobotSpec
-from rosa_server.serving.core import actions
-from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, TO_GATEWAY, TO_ROBOT, WAKE, Cluster, Serving
 from rosa_sim.fleet.network import IDEAL, Network, Way
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
-from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
 
 ROBOT = RobotSpec(
     name="virtual",
@@ -48,10 +36,7 @@ ROBOT = RobotSpec(
     home_rad=(0.0,),
     safe_rad=(0.0,),
 )
-CHUNK = Output({"actions": np.zeros((1, 2), np.float32)})  # (horizon, joint and gripper)
 NO_FRAMES = (b"",)
-LARGEST_BATCH = 64
-WAKE, TO_GATEWAY, TO_ROBOT, BATCH_ENDS, GATEWAY_WAKES, CALL = range(6)
 
 
 @dataclass(frozen=True)
@@ -62,17 +47,6 @@ class Joining:
     task: str
     start_s: float
     hello_s: float | None = None
-
-
-@dataclass
-class Serving:
-    """What the server side of a simulation is made of."""
-
-    factory: Factory
-    placement: Placement
-    services: Mapping[str, BatchProfile]  # replica -> time of a batch by its size
-    admission: AdmissionControl | None = None
-    variation: float = 0.0  # of one run, see `SimulatedWorker`
 
 
 @dataclass
@@ -87,7 +61,7 @@ class _Seat:
     wake_s: float = inf
 
 
-class Simulation:
+class Simulation(Cluster):
     """Runs until told to stop. `events` counts what the clock stopped at."""
 
     def __init__(
@@ -102,24 +76,11 @@ class Simulation:
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        self.core = ServingCore(serving.factory, serving.placement, serving.admission, lambda: "")
-        self.now_s, self.events = 0.0, 0
-        self.gpus: dict[str, Gpu] = {}
+        super().__init__(serving, seed, window, watch)
+        self.events = 0
         self.robots: dict[str, VirtualRobot] = {}
-        self.notes: list[tuple[float, Note]] = []
-        self._serving, self._observer, self._network, self._habits = serving, observer, network, habits
-        self._seed, self._window, self._watch = seed, window, watch
-        self._heap: list[tuple[float, int, int, Any, Any]] = []
-        self._order = 0
+        self._observer, self._network, self._habits = observer, network, habits
         self._seats: dict[bytes, _Seat] = {}
-        self._workers: dict[str, SimulatedWorker] = {}
-        self._lives: dict[str, int] = {}
-        self._core_wake_s = inf
-        components = {name for task in serving.factory.tasks.values() for name in task.components}
-        self._answers = {name: answer_of(name, CHUNK) for name in components}
-        for replica in serving.placement.replicas.values():
-            for number in range(replica.workers):
-                self._start_worker(replica, number)
         for robot in robots:
             self.join(robot)
 
@@ -143,25 +104,6 @@ class Simulation:
 
     def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> VirtualRobot:
         return VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
-
-    def at(self, time_s: float, call: Callable[[float], None]) -> None:
-        """Have something done at a time."""
-        self._at(time_s, CALL, lambda now_s, _: call(now_s), None)
-
-    def lose_server(self, server: str, now_s: float) -> None:
-        """Every worker of a server ends; what it ran is gone."""
-        for worker in [w for w in self._workers.values() if self._replica(w).server == server]:
-            worker.alive = False
-            del self._workers[worker.worker_id]
-            self.core.on_lost(now_s, worker.worker_id, "ended by the scenario")
-
-    def return_server(self, server: str, now_s: float) -> None:
-        """A lost server comes back warm."""
-        self.gpus.pop(server, None)
-        for replica in self._serving.placement.replicas.values():
-            if replica.server == server:
-                for number in range(replica.workers):
-                    self._start_worker(replica, number)
 
     def run(self, until_s: float) -> None:
         """Let time pass until `until_s`."""
@@ -250,7 +192,7 @@ class Simulation:
         if arrives_s is not None:
             self._at(arrives_s, TO_GATEWAY, seat, message)
 
-    # -- the server ----------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def _to_gateway(self, now_s: float, seat: _Seat, message: Any) -> None:
         if type(message) is dict:
@@ -258,122 +200,11 @@ class Simulation:
         else:
             self.core.on_robot(now_s, seat.connection, message)
 
-    def _tick_core(self) -> None:
-        now_s = self.now_s
-        next_s = self.core.tick(now_s)
-        self._act(now_s)
-        if next_s <= now_s:
-            next_s = now_s + 1e-6
-        if next_s != self._core_wake_s:
-            self._core_wake_s = next_s
-            self._at(next_s, GATEWAY_WAKES, None, None)
-
-    def _act(self, now_s: float) -> None:
-        for action in self.core.actions():
-            if self._watch is not None:
-                self._watch(now_s, action)
-            if isinstance(action, Reply):
-                call = action.call
-                ran = action.batch_size > 0
-                queue_ms = ((call.dispatched_s if ran else action.ended_s) - call.arrived_s) * 1000
-                response = Response(
-                    call.request_id,
-                    action.status,
-                    action.cause,
-                    action.reason,
-                    queue_ms,
-                    action.inference_ms,
-                    action.batch_size,
-                    action.output,
-                    call.pace,
-                )
-                self._say(now_s, call.connection, response)
-            elif isinstance(action, Dispatch):
-                self._dispatch(now_s, action)
-            elif isinstance(action, actions.Cancel):
-                self._cancel(now_s, action)
-            elif isinstance(action, Say):
-                self._say(now_s, action.connection, action.message)
-            elif isinstance(action, Kill):
-                self._kill(now_s, action)
-            elif isinstance(action, Note):
-                self.notes.append((now_s, action))
-
-    def _kill(self, now_s: float, kill: Kill) -> None:
-        raise RuntimeError(f"the serving core ends {kill.worker_id}: {kill.reason}")
-
     def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
         seat = self._seats[connection]
         arrives_s = seat.down.arrives_s(now_s)
         if arrives_s is not None:
             self._at(arrives_s, TO_ROBOT, seat, message)
-
-    # -- workers -------------------------------------------------------------------------------------------------------
-
-    def _start_worker(self, replica: Replica, number: int) -> None:
-        place = f"{replica.id}/{number}"
-        life = self._lives[place] = self._lives.get(place, 0) + 1
-        gpu = self.gpus.setdefault(f"{replica.server}#{number}" if number else replica.server, Gpu())
-        service = self._serving.services[replica.id]
-        rng = Random(f"{self._seed} {place}.{life}")
-        worker = SimulatedWorker(
-            f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
-        )
-        worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
-        self._workers[worker.worker_id] = worker
-        most = replica.batch or LARGEST_BATCH
-        self.core.on_ready(
-            self.now_s, WorkerReady(worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1)
-        )
-
-    def _replica(self, worker: SimulatedWorker) -> Replica:
-        return self._serving.placement.replicas[worker.replica]
-
-    def _dispatch(self, now_s: float, batch: Dispatch) -> None:
-        worker = self._workers.get(batch.worker_id)
-        if worker is None:
-            return  # it is gone, and the core has been told
-        if self._replica(worker).at_once is not None:
-            worker.begin(now_s, batch)
-            self._running_changes(now_s, worker)
-            return
-        service_s = worker.service_s(len(batch.calls))
-        link_s = self._replica(worker).link_ms / 1000
-        ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
-        self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
-
-    def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
-        """A worker drops calls and says so at once."""
-        worker = self._workers.get(cancel.worker_id)
-        for batch in worker.drop(now_s, cancel.tickets) if worker is not None else ():
-            self._at(now_s, BATCH_ENDS, worker, cancelled(batch))
-        if worker is not None:
-            self._running_changes(now_s, worker)
-
-    def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
-        if not worker.alive:
-            return
-        if done is not None:
-            self._executed(now_s, worker, done)
-        elif now_s == worker.shared.next_s:
-            batch, begun_s = worker.shared.end(now_s)
-            self._executed(now_s, worker, self._answered(batch, now_s - begun_s))
-            self._running_changes(now_s, worker)
-
-    def _answered(self, batch: Dispatch, service_s: float) -> Executed:
-        return executed(batch, service_s, self._answers)
-
-    def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
-        self.core.on_executed(now_s, worker.worker_id, done)
-
-    def _running_changes(self, now_s: float, worker: SimulatedWorker) -> None:
-        worker.gpu.busy(now_s, bool(worker.shared), self._window)
-        if worker.shared.next_s < inf:
-            self._at(worker.shared.next_s, BATCH_ENDS, worker, None)
-
-    def _at(self, time_s: float, kind: int, subject: Any, what: Any) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (time_s, self._order, kind, subject, what))
 
 
 def tasks_of(factory: Factory, robots: Iterable[Joining]) -> dict[str, Task]:

@@ -23,7 +23,7 @@ from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_sim.fleet import baselines
-from rosa_sim.fleet.simulation import Serving
+from rosa_sim.fleet.cluster import Serving
 
 ROSA, PUBLISHED = "rosa", "rosa_published"
 BASELINES = tuple(baselines.BASELINES)

@@ -13,10 +13,11 @@ from rosa_contract.config import parse_factory
 from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.cluster import Serving
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits, VirtualRobot
-from rosa_sim.fleet.simulation import Joining, Serving, Simulation, tasks_of
+from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 
 FACTORY = parse_factory("""
 server_cluster: {num_servers: 3}

@@ -1,0 +1,200 @@
+"""The server side under a simulated clock: the gateway's `ServingCore` and workers on their GPUs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from rosa_contract.config import Factory
+from rosa_contract.messages import Executed, Output, Response, ToRobot, WorkerReady
+from rosa_server.serving.core import actions
+from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.admission import AdmissionControl
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.placement import Placement, Replica
+from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
+
+CHUNK = Output({"actions": np.zeros((1, 2), np.float32)})  # (horizon, joint and gripper)
+LARGEST_BATCH = 64
+WAKE, TO_GATEWAY, TO_ROBOT, BATCH_ENDS, GATEWAY_WAKES, CALL = range(6)
+
+
+@dataclass
+class Serving:
+    """What the server side of a simulation is made of."""
+
+    factory: Factory
+    placement: Placement
+    services: Mapping[str, BatchProfile]  # replica -> time of a batch by its size
+    admission: AdmissionControl | None = None
+    variation: float = 0.0  # of one run, see `SimulatedWorker`
+
+
+class Cluster:
+    """The events to come, and what of them the server side does; whoever carries messages says how (`_say`)."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        seed: int = 0,
+        window: tuple[float, float] = (0.0, inf),
+        watch: Callable[[float, Any], None] | None = None,
+    ) -> None:
+        """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
+        self.core = ServingCore(serving.factory, serving.placement, serving.admission, lambda: "")
+        self.now_s = 0.0
+        self.gpus: dict[str, Gpu] = {}
+        self.notes: list[tuple[float, Note]] = []
+        self._serving, self._seed, self._window, self._watch = serving, seed, window, watch
+        self._heap: list[tuple[float, int, int, Any, Any]] = []
+        self._order = 0
+        self._workers: dict[str, SimulatedWorker] = {}
+        self._lives: dict[str, int] = {}
+        self._core_wake_s = inf
+        components = {name for task in serving.factory.tasks.values() for name in task.components}
+        self._answers = {name: answer_of(name, CHUNK) for name in components}
+        for replica in serving.placement.replicas.values():
+            for number in range(replica.workers):
+                self._start_worker(replica, number)
+
+    def at(self, time_s: float, call: Callable[[float], None]) -> None:
+        """Have something done at a time."""
+        self._at(time_s, CALL, lambda now_s, _: call(now_s), None)
+
+    def _at(self, time_s: float, kind: int, subject: Any, what: Any) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (time_s, self._order, kind, subject, what))
+
+    def lose_server(self, server: str, now_s: float) -> None:
+        """Every worker of a server ends; what it ran is gone."""
+        for worker in [w for w in self._workers.values() if self._replica(w).server == server]:
+            worker.alive = False
+            del self._workers[worker.worker_id]
+            self.core.on_lost(now_s, worker.worker_id, "ended by the scenario")
+
+    def return_server(self, server: str, now_s: float) -> None:
+        """A lost server comes back warm."""
+        self.gpus.pop(server, None)
+        for replica in self._serving.placement.replicas.values():
+            if replica.server == server:
+                for number in range(replica.workers):
+                    self._start_worker(replica, number)
+
+    # -- the gateway ---------------------------------------------------------------------------------------------------
+
+    def _tick_core(self) -> None:
+        now_s = self.now_s
+        next_s = self.core.tick(now_s)
+        self._act(now_s)
+        if next_s <= now_s:
+            next_s = now_s + 1e-6
+        if next_s != self._core_wake_s:
+            self._core_wake_s = next_s
+            self._at(next_s, GATEWAY_WAKES, None, None)
+
+    def _act(self, now_s: float) -> None:
+        for action in self.core.actions():
+            if self._watch is not None:
+                self._watch(now_s, action)
+            if isinstance(action, Reply):
+                call = action.call
+                ran = action.batch_size > 0
+                queue_ms = ((call.dispatched_s if ran else action.ended_s) - call.arrived_s) * 1000
+                response = Response(
+                    call.request_id,
+                    action.status,
+                    action.cause,
+                    action.reason,
+                    queue_ms,
+                    action.inference_ms,
+                    action.batch_size,
+                    action.output,
+                    call.pace,
+                )
+                self._say(now_s, call.connection, response)
+            elif isinstance(action, Dispatch):
+                self._dispatch(now_s, action)
+            elif isinstance(action, actions.Cancel):
+                self._cancel(now_s, action)
+            elif isinstance(action, Say):
+                self._say(now_s, action.connection, action.message)
+            elif isinstance(action, Kill):
+                self._kill(now_s, action)
+            elif isinstance(action, Note):
+                self.notes.append((now_s, action))
+
+    def _kill(self, now_s: float, kill: Kill) -> None:
+        raise RuntimeError(f"the serving core ends {kill.worker_id}: {kill.reason}")
+
+    def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
+        raise NotImplementedError
+
+    # -- workers -------------------------------------------------------------------------------------------------------
+
+    def _start_worker(self, replica: Replica, number: int) -> None:
+        place = f"{replica.id}/{number}"
+        life = self._lives[place] = self._lives.get(place, 0) + 1
+        gpu = self.gpus.setdefault(f"{replica.server}#{number}" if number else replica.server, Gpu())
+        service = self._serving.services[replica.id]
+        rng = Random(f"{self._seed} {place}.{life}")
+        worker = SimulatedWorker(
+            f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
+        )
+        worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
+        self._workers[worker.worker_id] = worker
+        most = replica.batch or LARGEST_BATCH
+        self.core.on_ready(
+            self.now_s, WorkerReady(worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1)
+        )
+
+    def _replica(self, worker: SimulatedWorker) -> Replica:
+        return self._serving.placement.replicas[worker.replica]
+
+    def _dispatch(self, now_s: float, batch: Dispatch) -> None:
+        worker = self._workers.get(batch.worker_id)
+        if worker is None:
+            return  # it is gone, and the core has been told
+        if self._replica(worker).at_once is not None:
+            worker.begin(now_s, batch)
+            self._running_changes(now_s, worker)
+            return
+        service_s = worker.service_s(len(batch.calls))
+        link_s = self._replica(worker).link_ms / 1000
+        ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
+        self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
+
+    def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
+        """A worker drops calls and says so at once."""
+        worker = self._workers.get(cancel.worker_id)
+        for batch in worker.drop(now_s, cancel.tickets) if worker is not None else ():
+            self._at(now_s, BATCH_ENDS, worker, cancelled(batch))
+        if worker is not None:
+            self._running_changes(now_s, worker)
+
+    def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
+        if not worker.alive:
+            return
+        if done is not None:
+            self._executed(now_s, worker, done)
+        elif now_s == worker.shared.next_s:
+            batch, begun_s = worker.shared.end(now_s)
+            self._executed(now_s, worker, self._answered(batch, now_s - begun_s))
+            self._running_changes(now_s, worker)
+
+    def _answered(self, batch: Dispatch, service_s: float) -> Executed:
+        return executed(batch, service_s, self._answers)
+
+    def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
+        self.core.on_executed(now_s, worker.worker_id, done)
+
+    def _running_changes(self, now_s: float, worker: SimulatedWorker) -> None:
+        worker.gpu.busy(now_s, bool(worker.shared), self._window)
+        if worker.shared.next_s < inf:
+            self._at(worker.shared.next_s, BATCH_ENDS, worker, None)
