@@ -41,7 +41,7 @@ INDEPENDENT_P4_HZ = {8: 25.8, 16: 46.5, 32: 80.2, 64: 64.4}
 Row = dict[str, Any]
 
 
-def plan_of(seeds: int, seconds: float) -> list[tuple[Row, Callable[[], Row]]]:
+def plan_of(seeds: int, seconds: float, large_s: float = LARGE[2]) -> list[tuple[Row, Callable[[], Row]]]:
     """ROSA on every factory, the other systems on P4, and one large fleet for the simulator's own speed."""
     say = ProgressLine()
     plan: list[tuple[Row, Callable[[], Row]]] = []
@@ -52,7 +52,7 @@ def plan_of(seeds: int, seconds: float) -> list[tuple[Row, Callable[[], Row]]]:
                 for start in loaded.scenario.start:
                     one = loaded.changed(systems=(system,), robots=(robots,), start=(start,))
                     plan.append((_head(name, system, robots, start), partial(_row, one, say)))
-    plan.append((_head("p4", "speed", LARGE[0], "random"), partial(large_fleet, say)))
+    plan.append((_head("p4", "speed", LARGE[0], "random"), partial(large_fleet, say, large_s)))
     return plan
 
 
@@ -66,9 +66,9 @@ def _row(loaded: Loaded, say: ProgressLine) -> Row:
     return row.plain()
 
 
-def large_fleet(say: ProgressLine) -> Row:
-    """1,000 robots for ten minutes on one core."""
-    robots, servers, seconds = LARGE
+def large_fleet(say: ProgressLine, seconds: float) -> Row:
+    """1,000 robots on one core."""
+    robots, servers, _ = LARGE
     loaded = load_scenario("p4").changed(warm_up_s=0.0, seconds=seconds)
     factory = without_limits(fleet_of(loaded.factory, robots, servers))
     system = system_of(ROSA, factory, LIBRARY, loaded.scenario.service_variation)
@@ -114,12 +114,21 @@ def aims_of(found: Sequence[Row]) -> list[Row]:
         *(
             {
                 "aim": f"{row['robots']} robots for 10 minutes in under {LARGE_AIM_S:.0f} s of one core",
-                "value": f"{row['cpu_s']} s, {row['events_per_s']} events/s",
-                "holds": row["cpu_s"] < LARGE_AIM_S,
+                "value": f"{_whole_s(row):.0f} s of CPU time{_measured_over(row)}, {row['events_per_s']} events/s",
+                "holds": _whole_s(row) < LARGE_AIM_S,
             }
             for row in large
         ),
     ]
+
+
+def _whole_s(row: Row) -> float:
+    """CPU time of the ten minutes, from what was measured."""
+    return float(row["cpu_s"] * LARGE[2] / row["simulated_s"])
+
+
+def _measured_over(row: Row) -> str:
+    return "" if row["simulated_s"] == LARGE[2] else f" (measured over {row['simulated_s']:g} s)"
 
 
 def _not_below(aim: str, offs: dict[str, float], most: float) -> Row:
@@ -182,6 +191,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--resume", action="store_true", help="keep what was measured at this commit")
+    parser.add_argument("--large-seconds", type=float, default=LARGE[2], help="of the large fleet, simulated")
     parser.add_argument(
         "--only",
         type=lambda text: frozenset(text.split(",")),
@@ -194,9 +204,11 @@ def main() -> None:
         logging.ERROR
     )  # whom a baseline does not serve says so every second
     command = f"python benchmarks/fleet.py --seeds {arguments.seeds} --seconds {arguments.seconds:g}"
+    if arguments.large_seconds != LARGE[2]:
+        command += f" --large-seconds {arguments.large_seconds:g}"
     file = RESULT.with_suffix(".json")
     before = json.loads(file.read_text())["rows"] if file.is_file() else []
-    plan = plan_of(arguments.seeds, arguments.seconds)
+    plan = plan_of(arguments.seeds, arguments.seconds, arguments.large_seconds)
 
     def again(row: Row) -> bool:
         wanted = not arguments.only or f"{row['scenario']}/{row['robots']}/{row['system']}" in arguments.only
