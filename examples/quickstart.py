@@ -12,8 +12,11 @@ from rosa_contract.messages import CameraInfo, Hello, Request
 endpoint = sys.argv[1] if len(sys.argv) > 1 else "tcp://127.0.0.1:5570"
 hello = Hello("my_robot", "pick", {"front": CameraInfo(96, 96, "jpeg")}, {"joint_position": 7})
 link = GatewayLink(endpoint, hello)
+until_s = time.monotonic() + 30
 while not link.ready:  # poll says hello until the server welcomes this robot
     link.poll(0.1, time.monotonic())
+    if time.monotonic() > until_s:
+        sys.exit(f"not welcomed within 30 s: {link.reason}")
 
 for number in range(5):
     image = np.zeros((96, 96, 3), np.uint8)  # your camera: (height, width, 3) RGB

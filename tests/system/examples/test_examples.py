@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,10 @@ def served(folder: Path, factory: str) -> Iterator[str]:
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log)
     try:
+        until_s = time.monotonic() + PATIENCE_S
+        while "ROSA is ready" not in (folder / "server.log").read_text():
+            assert server.poll() is None and time.monotonic() < until_s, (folder / "server.log").read_text()
+            time.sleep(0.1)
         yield endpoint
     finally:
         server.terminate()
@@ -65,3 +70,11 @@ def test_the_backend_of_the_page_is_served_from_the_current_folder(tmp_path: Pat
         ended = run("quickstart.py", endpoint)
     assert ended.returncode == 0, ended.stderr + (tmp_path / "server.log").read_text()
     assert re.findall(r"actions \((\d+), (\d+)\) in", ended.stdout) == [("16", "8")] * 5, ended.stdout
+
+
+def test_the_quickstart_says_when_no_server_is_there() -> None:
+    impatient = (EXAMPLES / "quickstart.py").read_text().replace("monotonic() + 30", "monotonic() + 1")
+    command = [sys.executable, "-c", impatient, f"tcp://127.0.0.1:{free_port()}"]
+    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == 1
+    assert "not welcomed within 30 s: no answer from a gateway" in ended.stderr
