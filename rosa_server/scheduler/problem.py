@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM2, Factory, Pipeline
+from rosa_contract.config import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SYSTEM2, Factory, Pipeline
 from rosa_server.models.registry import AUTO_ENGINE
 
 
@@ -67,6 +67,8 @@ class TaskClass:
     needs: tuple[Need, ...]
     weight: float = 1.0
     min_rate_hz: float = 0.0
+    asynchronous: bool = False  # the next chunk is inferred while one plays
+    plans_ahead: bool = False  # and System 2 is called meanwhile
 
     @property
     def goals(self) -> tuple[Need, ...]:
@@ -175,7 +177,9 @@ def problem_from(factory: Factory) -> Problem:
             for key, part in task.components.items()
         )
         action_s = pipeline.action_period_ms / 1000
-        classes.append(TaskClass(name, robots, action_s, needs, task.value_weight, task.min_action_rate_hz))
+        how = (pipeline.execution == ASYNCHRONOUS, pipeline.planning == AHEAD)
+        worth = (task.value_weight, task.min_action_rate_hz)
+        classes.append(TaskClass(name, robots, action_s, needs, *worth, *how))
     return Problem(factory.server_cluster.num_servers, factory.server_cluster.gpu_type, tuple(classes))
 
 

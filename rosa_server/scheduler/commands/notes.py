@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rosa_contract.config import SYSTEM1
 from rosa_server.scheduler.commands.table import counted
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.placement.servers import overlapped_rate_hz
+from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.schedule import Schedule
 
@@ -16,6 +18,7 @@ def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network
         if network_ms <= 0
         else f"Latencies include {network_ms:g} ms of network time.",
         *_slow_calls(schedule, problem),
+        *_overlapping(schedule, problem),
     ]
 
 
@@ -47,3 +50,27 @@ def _slow_calls(schedule: Schedule, problem: Problem) -> list[str]:
             f" {counted(problem.by_name[key.task].robots, 'robot')} will at times check less often than freq_hz says."
         )
     return lines
+
+
+def _overlapping(schedule: Schedule, problem: Problem) -> list[str]:
+    """Tasks whose robots infer while they act: equation (4) plans them as if they stood meanwhile."""
+    lines = []
+    for cls in problem.classes:
+        rate_hz = schedule.rates_hz.get(cls.name, {}).get(SYSTEM1, 0.0)
+        if not cls.asynchronous or rate_hz <= 0:
+            continue
+        keys = [StreamClass(cls.name, need.component) for need in cls.goals]
+        could_hz = overlapped_rate_hz(cls, {key: _mean_ms(schedule, key) for key in keys})
+        lines.append(
+            f"{cls.name} executes asynchronously, and its {rate_hz:.2f} Hz are planned for robots that stand while they"
+            f" infer: a lower bound. At these latencies {could_hz:.2f} Hz are possible; a robot gets as much of it as"
+            " its servers have room for."
+        )
+    return lines
+
+
+def _mean_ms(schedule: Schedule, key: StreamClass) -> float:
+    """Mean latency of a stream class over its streams."""
+    servers = [server for server in schedule.servers if server.streams.get(key, 0) > 0]
+    streams = sum(server.streams[key] for server in servers)
+    return sum(server.streams[key] * server.mean_ms[key.component] for server in servers) / streams

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
+from rosa_contract.config import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.placement.packing import ServerKind, ServerLoads
 from rosa_server.scheduler.problem import Need, Problem, StreamClass, TaskClass
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
@@ -112,6 +113,20 @@ def loop_rate_hz(cls: TaskClass, latency_ms: Mapping[StreamClass, float]) -> flo
         for need in cls.goals
     )
     return 1 / (cls.action_s + waiting / 1000)
+
+
+def overlapped_rate_hz(cls: TaskClass, latency_ms: Mapping[StreamClass, float]) -> float:
+    """What rounds would allow whose inference overlaps execution (`rosa_client/runtime/ahead.py`).
+
+    A round takes as long as the longer of action and inference. Before an action that needs another plan the robot
+    plans when it has come to its end, or, with `planning: ahead`, while it acts.
+    """
+    ms = {need.component: latency_ms.get(StreamClass(cls.name, need.component), inf) for need in cls.goals}
+    acts_s, infers_s, plans_s = cls.action_s, ms[SYSTEM1] / 1000, ms.get(SYSTEM2, 0.0) / 1000
+    of_plans = {need.component: need.calls_per_action for need in cls.goals}.get(SYSTEM2, 0.0)
+    planned_s = max(acts_s, infers_s)
+    replanned_s = max(acts_s, plans_s + infers_s) if cls.plans_ahead else acts_s + plans_s + infers_s
+    return 1 / ((1 - of_plans) * planned_s + of_plans * replanned_s)
 
 
 def fastest_rate_hz(catalog: Catalog, cls: TaskClass) -> float:

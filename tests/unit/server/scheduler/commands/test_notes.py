@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rosa_server.scheduler.commands.notes import notes
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -50,3 +52,13 @@ def test_a_call_that_is_due_before_the_last_answer_is_a_warning() -> None:
     (warning,) = [line for line in of(watched(5.0, 12)) if line.startswith("WARNING")]
     assert "safety of kit is called every 200 ms, but its p99 is" in warning
     assert not any(line.startswith("WARNING") for line in of(watched(1.0, 4)))
+
+
+def test_an_asynchronous_task_is_said_to_have_a_lower_bound_and_what_its_latencies_allow() -> None:
+    cls = task("kit", 4, "1")
+    assert not any("lower bound" in line for line in of(pool(8, cls)))
+    problem = pool(8, replace(cls, asynchronous=True))
+    (line,) = [line for line in of(problem) if "lower bound" in line]
+    assert line.startswith("kit executes asynchronously")
+    could_hz = float(line.split("latencies ")[1].split(" Hz")[0])
+    assert could_hz == pytest.approx(1 / cls.action_s, rel=0.01), "inference is shorter than the action"
