@@ -25,6 +25,8 @@ from rosa_server.scheduler.profiles.measure import (
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration, LatencyPoint, ServiceTime
 from rosa_server.scheduler.profiles.queueing import poisson_arrivals_ms, summarise
 
+PAIRS = 20  # of calls about one observation, at least: what the second one saves may be a small share
+
 
 def sizes_of(at_once: int) -> list[int]:
     """The numbers of calls under way whose time is measured; the largest last."""
@@ -59,7 +61,7 @@ def measure_continuous(
         )
         points.append(summarise(rate_hz, latencies_ms))
         yield share, points[-1]
-    shared = _prefix_share(backend, sample, service_runs(requests), clock)
+    shared = _prefix_share(backend, sample, max(PAIRS, service_runs(requests)), clock)
     yield Configuration(
         CONTINUOUS, at_once, maximum_hz, tuple(points), service, engine=engine, prefix_share=shared
     )
