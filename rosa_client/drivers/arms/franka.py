@@ -62,6 +62,7 @@ class FrankaArm:
         settings, where = self._settings, self._settings.address
         self._thread.start()
         if not self._begun.wait(settings.start_timeout_s):
+            self._ending.set()
             raise DriverError(
                 f"arm.address: no answer from {where} within {settings.start_timeout_s:g} s; another program may hold"
                 " FCI: only one can"
@@ -106,7 +107,8 @@ class FrankaArm:
     def close(self) -> None:
         self._ending.set()
         self._hand.close()
-        self._thread.join(timeout=END_WITHIN_S)
+        if self._thread.is_alive():
+            self._thread.join(timeout=END_WITHIN_S)
 
     def _send(self, way_rad: Array) -> None:
         try:
@@ -127,8 +129,8 @@ class FrankaArm:
         try:
             self._take(CONNECT)
             heard = self._link.heard
-            # One in a reflex, or stopped by its user, waits for a person.
-            if next_step(True, False, heard) == FOLLOW and not why_not(heard):
+            # One in a reflex, or stopped by its user, waits for a person; and nobody may have waited for its answer.
+            if next_step(True, False, heard) == FOLLOW and not why_not(heard) and not self._ending.is_set():
                 self._take(FOLLOW)
             else:
                 self._link.stopped(why_stopped(heard, ""))

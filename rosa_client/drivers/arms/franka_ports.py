@@ -144,7 +144,10 @@ class FrankaRs:
         with self._lock:
             if self._targets is None or not self._targets.running:
                 return None
-            return heard(self._targets.state())
+            try:
+                return heard(self._targets.state())
+            except self.library.FrankaError:
+                return None  # the loop has just ended; why, `end` says
 
     @_told
     def send(self, rows_rad: Array) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import pytest
 
 from rosa_client.drivers import DriverError, arms
-from rosa_client.drivers.arms.franka_ports import INSTALL, library, said
+from rosa_client.drivers.arms.franka_ports import INSTALL, FrankaRs, library, said
+from rosa_contract.arms import arm_settings
 from tests.unit.client.drivers.scripted_franka import SPEC
 
 
@@ -27,3 +29,29 @@ def test_what_the_library_says_becomes_one_line() -> None:
     text = "libfranka: Move command aborted: motion aborted by reflex!\ncontrol_command_success_rate: 1"
     assert said(ValueError(text)) == "Move command aborted: motion aborted by reflex"
     assert said(ValueError()) == "ValueError"
+
+
+class Failed(Exception):
+    kind = "realtime"
+
+
+class Ended:
+    """A loop that ends between two questions about it."""
+
+    running = True
+
+    def state(self) -> None:
+        raise Failed("libfranka: Move command aborted!")
+
+
+def test_a_loop_that_ends_while_it_is_asked_has_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = ModuleType("franka")
+    loaded.JointTargets, loaded.FrankaError = Ended, Failed  # type: ignore[attr-defined]
+    loaded.Robot = lambda address, realtime: loaded  # type: ignore[attr-defined]
+    loaded.set_collision_behavior_simple = lambda *thresholds: None  # type: ignore[attr-defined]
+    loaded.joint_targets = lambda **settings: Ended()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "franka", loaded)
+    fci = FrankaRs(arm_settings(SPEC.name, "franka", SPEC.arm))
+    fci.connect()
+    fci.follow()
+    assert fci.newest() is None
