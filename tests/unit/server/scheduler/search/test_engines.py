@@ -17,6 +17,7 @@ from rosa_server.scheduler.search.engines import candidates, with_best_engines, 
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.placement import unplanned
 from tests.unit.server.scheduler.engines import TOKENS
+from tests.unit.server.scheduler.factories import CONFIGS
 
 LIBRARY = ProfileLibrary(profiles=(TOKENS,))
 
@@ -115,3 +116,14 @@ def test_a_schedule_of_another_engine_than_the_factory_names_is_refused() -> Non
     schedule = solve(problem_from(factory(500, robots=12, engine="pipelined")), LIBRARY, Options())
     with pytest.raises(ConfigError, match=r"servers\[0\]\.engine: planned with pipelined, .* is plain"):
         hand_over(factory(500, robots=12, engine="plain"), schedule, "plan.json", LIBRARY)
+
+
+@pytest.mark.parametrize("engine", ["auto", "plain", "continuous", "pipelined"])
+def test_the_shipped_factory_with_tokens_is_planned_from_the_shipped_profile(engine: str) -> None:
+    text = (CONFIGS / "pick_place_tokens.yaml").read_text()
+    assert text.count("engine: pipelined") == 1
+    asked = parse_factory(text.replace("engine: pipelined", f"engine: {engine}"))
+    problem = with_best_engines(problem_from(asked), ProfileLibrary(), Options())
+    schedule = solve(problem, ProfileLibrary(), Options())
+    assert schedule.feasible, schedule.reasons
+    assert engine in ("auto", engine_of(problem))

@@ -148,6 +148,7 @@ class Server(RuleBasedStateMachine):
             assert len(queue) <= QUEUE
             keys = [call.key for call in queue]
             assert len(keys) == len(set(keys)), "two requests of one robot and component wait"
+            assert all(self.stage.core.ledger.is_open(call.ticket) for call in queue), "nobody waits for it"
 
     def teardown(self) -> None:
         if hasattr(self, "stage"):
