@@ -27,7 +27,7 @@ LARGER = [
     "planned strictly",
     "inspection",
 ]
-CELLS = examples(0, 1) * LARGER + SMALL
+CELLS = [*SMALL, *LARGER[: examples(0, len(LARGER))]]
 
 
 def test_situations_with_one_fine_key_go_on_alike() -> None:
