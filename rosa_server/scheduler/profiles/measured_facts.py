@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from rosa_server.scheduler.profiles.measure import DISTURBED, disturbed, service_runs
-from rosa_server.scheduler.profiles.profile import Configuration, Fact
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration, Fact
 from rosa_server.scheduler.profiles.queueing import WARM_UP_SHARE
 
 FEW = 2000  # requests: below, two at most lie above the p99.9
@@ -50,6 +50,10 @@ def measured_facts(
             "--hardware-memory-mb" if memory_given else "as its driver or system says",
         ),
     ]
+    together = [one.batch for one in configurations if one.batching == CONTINUOUS]
+    if together:
+        source = "as the backend states it: calls that its engine takes at a time"
+        facts.append(Fact("running requests", f"{max(together)} at most", "assumed", source))
     if cpu_time:
         source = "the machine had other work; a process with a core for itself takes as long as it computes"
         facts.append(Fact("clock", "CPU time of the process", "measured", source))
