@@ -1,0 +1,30 @@
+"""What an engine has done is shown by worker, for as long as the worker lives."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+
+from rosa_server.serving.metrics import Metrics
+
+
+def shown(metrics: Metrics, worker: str) -> set[str]:
+    """The series of one worker."""
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    return {line for line in lines if f'worker="{worker}"' in line}
+
+
+def test_what_a_lost_workers_engine_did_is_shown_no_more() -> None:
+    metrics = Metrics()
+    metrics.engine("m/0.1", {"prefills": 3, "held_bytes": 10})
+    metrics.engine("m/1.1", {"prefills": 4})
+    assert len(shown(metrics, "m/0.1")) == 2
+    metrics.worker_lost("m/0.1")
+    assert shown(metrics, "m/0.1") == set()
+    assert shown(metrics, "m/1.1") == {'rosa_prefills{worker="m/1.1"} 4.0'}
+    metrics.worker_lost("without_an_engine/0.1")
+
+
+def test_counts_that_no_metric_stands_for_are_not_kept() -> None:
+    metrics = Metrics()
+    metrics.engine("m/0.1", {"whatever": 3})
+    assert shown(metrics, "m/0.1") == set()
