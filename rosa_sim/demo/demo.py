@@ -132,7 +132,7 @@ def main() -> int:
             say.line(f"\n{table(fault_runs)}")
         if args.result:
             results = ROOT / "benchmarks" / "results"
-            more = [saved.plain()] if saved else []
+            more = [saved.row()] if saved else []
             name = TASKS[args.task].result
             written = records.try_to(lambda: report.write_result(results, episodes, name, more))
             say.line(f"result    {shown(written)}" if written else "no result")

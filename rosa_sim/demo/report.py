@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -119,7 +120,10 @@ def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
         "late_results_discarded": sum(episode.late_results_discarded for episode in episodes),
         "retries": sum(episode.retries for episode in episodes),
         "alerts": sum(len(episode.alerts) for episode in episodes),
-        "machine": f"{platform.machine()}, {platform.platform()}, Python {platform.python_version()}",
+        "machine": (
+            f"{platform.machine()}, {platform.platform()}, Python {platform.python_version()},"
+            f" {os.cpu_count()} cores, load average {os.getloadavg()[1]:.0f}"
+        ),
         "rows": [{**asdict(episode), "success": episode.success} for episode in episodes],
     }
 

@@ -32,6 +32,15 @@ class Sharing:
             f" calls ({self.share:.0%}) were about pictures that the model had just seen for another call"
         ).replace("%)", " %)")
 
+    def row(self) -> dict[str, Any]:
+        """For the page of results."""
+        return {
+            "calls of all components": self.prefills + self.saved,
+            "passes over camera pictures": self.prefills,
+            "calls about pictures just seen": self.saved,
+            "share": self.share,
+        }
+
     def plain(self) -> dict[str, Any]:
         """For machines."""
         return {**asdict(self), "share": self.share}
