@@ -115,7 +115,7 @@ def test_rooms_of_the_scheduler_import_lower_rooms_only() -> None:
 def test_an_engine_knows_no_model() -> None:
     """A backend hands its network to the engine, which says what it asks of one (`network.py`)."""
     for path, imported in import_graph().items():
-        if path.startswith("rosa_server/engines/kv_sharing/"):
+        if path.startswith("rosa_server/engines/"):
             models = [other for other in imported if other.startswith("rosa_server/models/")]
             assert not models, f"{path} imports {', '.join(models)}"
 

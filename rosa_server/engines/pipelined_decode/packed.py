@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rosa_server.engines.pipelined_decode.network import Attend, Decoder, Sizes
 from rosa_server.engines.pipelined_decode.pipe import Pass
 from rosa_server.engines.pipelined_decode.ring import KvRing
 from rosa_server.engines.pipelined_decode.varlen import VarlenAttention
-from rosa_server.models.token_policy.config import TokenPolicyConfig
-from rosa_server.models.token_policy.decoder import Attend, Decoder
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class PackedForward:
     def __init__(
         self,
         decoder: Decoder,
-        config: TokenPolicyConfig,
+        config: Sizes,
         slots: int,
         varlen: VarlenAttention | None = None,
         padded: bool = False,

@@ -10,15 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rosa_server.models.token_policy.config import TokenPolicyConfig
+from rosa_server.engines.pipelined_decode.network import Sizes
 
 
 class KvRing:
     """Keys and values `(layers, slots + 1, longest, kv_heads, d)`. A token's row is `slot * longest + position`."""
 
-    def __init__(
-        self, config: TokenPolicyConfig, slots: int, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, config: Sizes, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         shape = (config.layers, slots + 1, config.longest, config.kv_heads, config.head_dim)
         # Zeros, not just space: a masked key may be anything finite, but NaN times zero is NaN.
         self.keys = torch.zeros(shape, device=device, dtype=dtype)

@@ -6,20 +6,12 @@ tokens see which, and where keys and values are kept, is the caller's `Attend`.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rosa_server.engines.pipelined_decode.network import Attend
 from rosa_server.models.token_policy.config import TokenPolicyConfig
-
-
-class Attend(Protocol):
-    """Attention of one layer over packed tokens; it also keeps the keys and values that later passes need."""
-
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """`(tokens, heads, d)`, twice `(tokens, kv_heads, d)`, positions applied -> `(tokens, heads, d)`."""
 
 
 class Block(nn.Module):
