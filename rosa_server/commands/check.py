@@ -25,8 +25,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "check",
         help="validate a factory or robot file, or both together, and print what they say",
-        description="Print what a file says, and everything that `rosa serve` or a robot's nodes would refuse of it."
-        " With a factory and a robot file, also whether that robot fits the factory's models."
+        description="Print what a file says, and what `rosa serve` or a robot's nodes would refuse of it."
+        " With a factory and a robot file, also whether that robot fits the factory's models; this builds their"
+        " backends, so values of their options are checked too, which otherwise their workers do."
         " Exit status: 0 valid, 2 not.",
     )
     parser.add_argument("file", help="factory file or robot file (YAML)")
