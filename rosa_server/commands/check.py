@@ -21,6 +21,10 @@ Content = tuple[str, Factory | RobotSpec]  # a file's path and what it says
 PLAN_ONLY = "no model has an entry in `models`: this file can be planned, not served"
 
 
+class NotInstalledError(ConfigError):
+    """A model's package cannot be imported here, so what the model needs is not known."""
+
+
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "check",
@@ -107,8 +111,14 @@ def _body(path: str, content: Factory | RobotSpec) -> dict[str, Any]:
 
 
 def fits(factory: str, robot: str) -> list[str]:
-    """Which tasks of a factory file the robot of a robot file fits. Raises `ConfigError` when it fits none."""
-    return _fits((factory, load_any(factory)), (robot, load_any(robot)))
+    """Which tasks of a factory file the robot of a robot file fits.
+
+    Raises `ConfigError` when it fits none, and `ImportError` where a model's package is not installed on this machine.
+    """
+    try:
+        return _fits((factory, load_any(factory)), (robot, load_any(robot)))
+    except NotInstalledError as error:
+        raise ImportError("; ".join(map(str, error.problems))) from error
 
 
 def _fits(first: Content, second: Content) -> list[str]:
@@ -131,7 +141,8 @@ def _fits(first: Content, second: Content) -> list[str]:
         try:
             needs[name] = registry.create(model.backend, **registry.with_engine(model.options)).input_spec
         except registry.BackendError as error:
-            raise ConfigError(path, [ConfigProblem(f"models.{name}", "invalid", str(error))]) from error
+            kind = NotInstalledError if error.cause == "not_importable" else ConfigError
+            raise kind(path, [ConfigProblem(f"models.{name}", "invalid", str(error))]) from error
     lines: list[str] = []
     refusals: list[str] = []
     for task in one.tasks:

@@ -153,6 +153,19 @@ def test_a_camera_that_a_model_needs_and_the_robot_lacks(tmp_path: Path) -> None
     assert any("wrist" in problem for problem in fact.problems), fact
 
 
+def test_a_model_whose_package_is_not_installed_on_the_robot_is_unknown_and_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bare.py").write_text("import a_package_that_only_the_server_has\n\nclass Kind: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    factory = tmp_path / "factory.yaml"
+    text = (ROOT / "configs" / "pick_place.yaml").read_text()
+    factory.write_text(text.replace("backend: flow_policy", "backend: bare:Kind"))
+    fact = needs_fact(str(factory), str(ROOT / "configs" / "robots" / "panda.yaml"))
+    assert not fact.problems
+    assert "a_package_that_only_the_server_has" in fact.unknown
+
+
 def test_the_tightest_deadline_of_a_factory() -> None:
     assert tightest_call(str(ROOT / "configs" / "pick_place.yaml")) == ("pick_and_place.system1", 500)
 
