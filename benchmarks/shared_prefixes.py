@@ -2,11 +2,15 @@
 
     python benchmarks/shared_prefixes.py
 
-`rosa plan --share-components configs/sort_parts.yaml` for fleets of several sizes, on measured profiles, three times:
-with the engine that shares nothing; with the engine that shares, as if nothing were known of it (`prefix_share` of the
-profile taken for 0); and with what `rosa profile` measured. Fewest servers on which each robot acts at several rates,
-and the rate of each on one server. By prediction: the schedules are those that `rosa serve` would get. Writes
-benchmarks/results/shared_prefixes.json.
+`rosa plan --share-components configs/sort_parts.yaml` for fleets of several sizes, on measured profiles, in four ways:
+
+isolated          the engine that shares nothing; each call leaves when it is due
+shared, when due  the engine that shares, as measured; each call leaves when it is due (`share_observation_ms: 0`)
+shared, unknown   calls about one observation leave together, but the scheduler takes the profile's `prefix_share` for 0
+shared            the same, as `rosa profile` measured it
+
+Fewest servers on which each robot acts at several rates, and the rate of each on one server. By prediction: the
+schedules are those that `rosa serve` would get. Writes benchmarks/results/shared_prefixes.json.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from pathlib import Path
 
 from conclude import Row, conclude
 
-from rosa_contract.config import load_factory
+from rosa_contract.config import Factory, load_factory
 from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -32,7 +36,7 @@ RATES_HZ = (1.2, 1.5, 1.8, 2.0)  # of 2.2 that an idle server allows
 MOST = 64  # servers
 ON_ONE, SERVERS = "Hz on 1 server", "servers for {:g} Hz"
 TOGETHER = Options(share_components=True)
-ISOLATED, UNKNOWN, KNOWN = "isolated", "shared, not known", "shared, known"
+ISOLATED, WHEN_DUE, UNKNOWN, KNOWN = "isolated", "shared, when due", "shared, unknown", "shared"
 
 
 def without_knowledge(library: ProfileLibrary, model: str, gpu_type: str) -> ProfileLibrary:
@@ -40,6 +44,15 @@ def without_knowledge(library: ProfileLibrary, model: str, gpu_type: str) -> Pro
     profile = library.get(model, gpu_type)
     plain = tuple(replace(one, prefix_share=0.0) for one in profile.configurations)
     return ProfileLibrary(profiles=[replace(profile, configurations=plain)])
+
+
+def each_by_itself(factory: Factory) -> Factory:
+    """The same factory, in which no call leaves early to be about another one's observation."""
+    tasks = {
+        name: replace(task, pipeline=replace(task.pipeline, share_observation_ms=0.0))
+        for name, task in factory.tasks.items()
+    }
+    return replace(factory, tasks=tasks)
 
 
 def with_engine(problem: Problem, engine: str) -> Problem:
@@ -66,12 +79,15 @@ def servers_for(problem: Problem, library: ProfileLibrary, rate_hz: float) -> in
 
 
 def rows_of(robots: int, library: ProfileLibrary) -> list[Row]:
-    """A fleet of this size, in the three ways."""
-    base = problem_from(load_factory(FACTORY)).scaled_to(robots)
+    """A fleet of this size, in the four ways."""
+    factory = load_factory(FACTORY)
+    base = problem_from(factory).scaled_to(robots)
+    alone = problem_from(each_by_itself(factory)).scaled_to(robots)
     (model,) = {need.model for need in base.needs.values()}
     shared = with_engine(base, SHARING_ENGINE)
     ways = {
-        ISOLATED: (with_engine(base, "isolated"), library),
+        ISOLATED: (with_engine(alone, "isolated"), library),
+        WHEN_DUE: (with_engine(alone, SHARING_ENGINE), library),
         UNKNOWN: (shared, without_knowledge(library, model, base.gpu_type)),
         KNOWN: (shared, library),
     }
@@ -103,9 +119,9 @@ def aims_of(rows: list[Row]) -> list[Row]:
     unknown, isolated = against(UNKNOWN), against(ISOLATED)
     return [
         {
-            "aim": "shared prefixes: somewhere a server less than isolated, and nowhere slower",
+            "aim": "calls that share prefixes need no more servers than isolated ones, and are as fast on one",
             "value": told(*isolated),
-            "holds": max(isolated[0]) >= 1 and min(isolated[0]) >= 0 and min(isolated[1]) >= 0.995,
+            "holds": min(isolated[0]) >= 0 and min(isolated[1]) >= 0.995,
         },
         {
             "aim": "who knows what is shared needs no more servers than who does not, and is as fast on one",

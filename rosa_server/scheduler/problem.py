@@ -37,8 +37,9 @@ class Need:
     model: str
     slo_ms: float
     calls_per_action: float = 0.0  # goal-coupled: 1 for System 1, 1/H for System 2
-    freq_hz: float = 0.0  # obligation: fixed rate; where calls may leave early, the highest
-    early_s: float = 0.0  # obligation: how long before it is due a call may leave, to share an observation
+    freq_hz: float = 0.0  # obligation: fixed rate; where calls may leave early, the highest in the long run
+    period_s: float = 0.0  # obligation whose calls may leave early: when the next one is due, at the latest
+    early_s: float = 0.0  # and how long before that it may leave, to share an observation
     shares_s: float = (
         0.0  # goal-coupled: so soon after System 2's call, System 1's is about what that one saw
     )
@@ -169,7 +170,7 @@ def problem_from(factory: Factory) -> Problem:
                 part.slo_ms,
                 calls_per_action=(ratio if key == SYSTEM2 else 1.0) if key in GOAL_COUPLED else 0.0,
                 freq_hz=0.0 if key in GOAL_COUPLED else _most_hz(pipeline, part.freq_hz),
-                early_s=0.0 if key in GOAL_COUPLED or not part.freq_hz else pipeline.early_s(part.freq_hz),
+                **({} if key in GOAL_COUPLED else _early(pipeline, part.freq_hz)),
                 shares_s=pipeline.share_observation_ms / 1000 if key in GOAL_COUPLED else 0.0,
                 max_batch=most.get(part.model),
                 engine=engines.get(part.model, ""),
@@ -183,6 +184,20 @@ def problem_from(factory: Factory) -> Problem:
     return Problem(factory.server_cluster.num_servers, factory.server_cluster.gpu_type, tuple(classes))
 
 
+def _early(pipeline: Pipeline, freq_hz: float | None) -> dict[str, float]:
+    """When calls may leave early: their period, and by how much."""
+    early_s = pipeline.early_s(freq_hz) if freq_hz else 0.0
+    return {"period_s": 1 / freq_hz, "early_s": early_s} if freq_hz and early_s else {}
+
+
 def _most_hz(pipeline: Pipeline, freq_hz: float | None) -> float:
-    """Calls per second of a periodic component whose every call leaves as early as it may."""
-    return 1 / (1 / freq_hz - pipeline.early_s(freq_hz)) if freq_hz else 0.0
+    """Calls per second of a periodic component in the long run, however long rounds take.
+
+    A call that leaves early leaves with a round. So either each one does, and there is a round, which takes as long as
+    its action at least, between two; or some leave when they are due, with an early one after them at most.
+    """
+    if not freq_hz:
+        return 0.0
+    period_s, early_s = 1 / freq_hz, pipeline.early_s(freq_hz)
+    with_rounds_s = max(period_s - early_s, min(period_s, pipeline.action_period_ms / 1000))
+    return max(1 / with_rounds_s, 2 / (2 * period_s - early_s))

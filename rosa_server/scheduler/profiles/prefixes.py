@@ -39,6 +39,5 @@ def prefixes_saved_hz(calls: Sequence[tuple[Need, float]]) -> dict[str, float]:
 
 def _meets_rounds(need: Need, rounds_hz: float) -> bool:
     """Whether some round begins between the earliest time of a call and the time when it is due."""
-    earliest_s = 1 / need.freq_hz
-    due_s = earliest_s + need.early_s
-    return rounds_hz > 0 and floor(due_s * rounds_hz + 1e-9) / rounds_hz >= earliest_s - 1e-9
+    earliest_s = need.period_s - need.early_s
+    return rounds_hz > 0 and floor(need.period_s * rounds_hz + 1e-9) / rounds_hz >= earliest_s - 1e-9
