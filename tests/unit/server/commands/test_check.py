@@ -117,12 +117,14 @@ def test_what_a_task_says_of_its_execution_is_shown(folder: Path, capsys: pytest
     path = Path(factory(folder))
     assert main(["check", str(path)]) == 0
     assert "task pick: an action every 400 ms\n" in capsys.readouterr().out
-    more = "400, execution: asynchronous, planning: ahead, horizon: {policy: threshold, t: 0.2, max: 12}"
-    path.write_text(path.read_text().replace("400", more))
+    more = "400, execution: asynchronous, planning: ahead, share_observation_ms: 150"
+    horizon = "horizon: {policy: threshold, t: 0.2, max: 12}"
+    path.write_text(path.read_text().replace("400", f"{more}, {horizon}"))
     assert main(["check", str(path)]) == 0
     shown = capsys.readouterr().out
     execution = "horizon threshold, t 0.2, max 12, asynchronous, planned ahead"
-    assert f"task pick: an action every 400 ms on average, {execution}\n" in shown
+    shares = "calls within 150 ms share an observation"
+    assert f"task pick: an action every 400 ms on average, {execution}, {shares}\n" in shown
     assert "model policy: emulated, 1 worker\n" in shown
 
 
