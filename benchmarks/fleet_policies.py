@@ -243,7 +243,7 @@ def main() -> None:
         "--only",
         type=lambda text: frozenset(text.split(",")),
         default=frozenset(),
-        metavar="SCENARIO/ROBOTS/SYSTEM,...",
+        metavar="PART|SCENARIO/ROBOTS/SYSTEM,...",
         help="run these again; the other rows stay",
     )
     parser.add_argument("--resume", action="store_true", help="keep what was measured at this commit")
@@ -256,8 +256,9 @@ def main() -> None:
     plan = list(plan_of(arguments))
 
     def again(row: Row) -> bool:
-        wanted = not arguments.only or f"{row['scenario']}/{row['robots']}/{row['system']}" in arguments.only
-        return wanted and not (arguments.resume and row.get("commit") == code())
+        names = {row["part"], f"{row['scenario']}/{row['robots']}/{row['system']}"}
+        wanted = not arguments.only or names & arguments.only
+        return bool(wanted) and not (arguments.resume and row.get("commit") == code())
 
     found = before
     for row, found in measured(plan, before, again):
