@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("rosa_client", "rosa_contract", "rosa_server", "rosa_sim", "configs")
 NAMES = ("part", "what", "scenario", "system", "robots", "start")  # that tell rows apart
-UNKNOWN = "an earlier commit"
+UNKNOWN = "an earlier one"
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
@@ -57,8 +57,6 @@ def measured(
 
 
 def measured_at(rows: Sequence[Mapping[str, Any]]) -> str:
-    """In words: at which commit most rows were measured, and how many at others."""
+    """In words: how many rows were measured at which commit."""
     counts = Counter(row.get("commit", UNKNOWN) for row in rows)
-    (most, _), *others = counts.most_common()
-    words = "".join(f", {count} rows at {at}" for at, count in others)
-    return f"Measured at {most}{words}." if most == UNKNOWN else f"Measured at commit {most}{words}."
+    return "Rows by commit: " + ", ".join(f"{count} at {at}" for at, count in counts.most_common()) + "."

@@ -38,7 +38,7 @@ def test_rows_that_are_no_longer_planned_go(provenance: ModuleType) -> None:
 
 def test_it_says_how_many_rows_are_of_another_commit(provenance: ModuleType) -> None:
     rows = [{"commit": "a"}, {"commit": "a"}, {"commit": "b"}, {}]
-    assert provenance.measured_at(rows) == "Measured at commit a, 1 rows at b, 1 rows at an earlier commit."
+    assert provenance.measured_at(rows) == "Rows by commit: 2 at a, 1 at b, 1 at an earlier one."
 
 
 @pytest.mark.parametrize(
