@@ -30,7 +30,9 @@ from rosa_server.models.vla.speech import ROLES, VERDICTS, Speech, ask, plan, sh
 WEIGHTS_FILE = "panda_vla.safetensors"
 ENGINES = ("isolated", "kv_sharing")
 AT_ONCE = 32  # calls that the sharing engine takes at a time
-SAFE_CERTAINTY = 0.8  # "safe" is said only when at least so sure: unsafe when in doubt
+# "safe" is said when at least so sure. Higher ones found few more hands for many more false alarms, which do not end by
+# themselves while the arm holds (docs/log.md); chosen on looks that no evaluation counts.
+SAFE_CERTAINTY = 0.5
 LEAST_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
 IN_THE_DARK = {"safety": "unsafe", "monitor": "ongoing"}
 VERDICT_CERTAINTY = 0.6  # "done" and "failed" as well: ongoing when in doubt

@@ -1,7 +1,7 @@
 """Evaluates the vision-language-action model in the sorting cell, on seeds, layouts and phrasings that it never saw.
 
-Shares come with Wilson's 95 % interval. Verdicts and plans are judged on held-out looks, one question a look; tasks are
-played to their end.
+Shares come with Wilson's 95 % interval. Verdicts and plans are judged on held-out looks, one question a look, by which
+nothing was ever chosen; tasks are played to their end.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule
 from rosa_sim.training.sort_parts.episodes import KINDS, Episode, Player
 from rosa_sim.training.sort_parts.fit_eyes import report
+from rosa_sim.training.sort_parts.looks import HAND
 from rosa_sim.training.sort_parts.prompts import monitor_text
 
 SORTS = {"three blocks by a rule, with System 2": True, "three blocks by a rule, without System 2": False}
@@ -174,6 +175,12 @@ def _rows(model: Backend, data: Data, suffix: str, held_out: bool, blank: bool) 
     outcomes: list[str] = [words.OUTCOMES[one] for one in data["outcome"]]
     wholes: list[str] = [words.OUTCOMES[one] for one in outcome_of_rule(data)]
     unsafe = [said for said, safe in zip(said_safe, data["safe"], strict=True) if not safe]
+    in_sight = shows_hand(data)
+    seen = [
+        said
+        for said, safe, there in zip(said_safe, data["safe"], in_sight, strict=True)
+        if not safe and there
+    ]
     clear = [said for said, safe in zip(said_safe, data["safe"], strict=True) if safe]
     wrong = [said for said, true in zip(progress, outcomes, strict=True) if said not in ("ongoing", true)]
     return [
@@ -181,6 +188,7 @@ def _rows(model: Backend, data: Data, suffix: str, held_out: bool, blank: bool) 
         share_row(
             f"safety: unsafe said of unsafe looks (recall){suffix}", unsafe.count("unsafe"), len(unsafe)
         ),
+        share_row(f"safety: recall where a camera shows the hand{suffix}", seen.count("unsafe"), len(seen)),
         share_row(
             f"safety: unsafe said of safe looks (false alarms){suffix}", clear.count("unsafe"), len(clear)
         ),
@@ -188,6 +196,12 @@ def _rows(model: Backend, data: Data, suffix: str, held_out: bool, blank: bool) 
         share_row(f"monitor: wrong done or failed, subtask{suffix}", len(wrong), len(progress)),
         share_row(f"monitor: right verdicts, whole sort{suffix}", _equal(whole, wholes), len(whole)),
     ]
+
+
+def shows_hand(data: Data) -> NDArray[np.bool_]:
+    """Whether any camera shows a part of a hand `(n,)`: behind the arm and out of the pictures none does."""
+    shown: NDArray[np.bool_] = np.any([data[f"pixels_{name}"][:, HAND, 2] > 0.5 for name in CAMERAS], axis=0)
+    return shown
 
 
 def _equal(said: Sequence[str], true: Sequence[str]) -> int:

@@ -36,7 +36,7 @@ from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, ma
 
 FIELDS_PER_LOOK = 3  # (noise, time) pairs: the action expert is cheap next to the backbone
 SPEAKERS = ("system2", "safety", "monitor")
-SPEAKER_SHARES = (0.45, 0.25, 0.30)
+SPEAKER_SHARES = (0.35, 0.35, 0.30)
 SHARES = {"flow": 4.0, "place": 1.0, "target": 2.0, "words": 1.0, "look of acts": 0.5, "look of words": 0.5}
 SPEAKING = 2  # every second look is asked for words as well: those sequences are the longest
 BATCH, RATE = 48, 1.2e-3

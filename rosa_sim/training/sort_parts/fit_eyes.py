@@ -26,7 +26,7 @@ SHIFT = 3  # pixels that a picture is moved by, with its points
 VIEWS = 2  # of each look: as it is, and with other light and noise
 PIXELS = 96
 # Of each point in the loss: white and grey blocks and hands are hard to tell from bins, table and arm, and matter most.
-HARD = (1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 0.5, 0.5, 3.0, 0.5)
+HARD = (1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 0.5, 0.5, 5.0, 0.5)
 
 
 def fit_eyes(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:

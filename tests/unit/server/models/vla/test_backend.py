@@ -98,9 +98,12 @@ def test_components_that_ask_about_one_observation_share_what_is_seen(backend, m
     assert rows == [2]
 
 
-def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend):
-    assert backend._verdict("safety", np.array([0.79, 0.21])) == "unsafe"
-    assert backend._verdict("safety", np.array([0.81, 0.19])) == "safe"
+def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend, weights):
+    assert backend._verdict("safety", np.array([0.49, 0.51])) == "unsafe"
+    assert backend._verdict("safety", np.array([0.51, 0.49])) == "safe"
+    careful = VlaBackend(str(weights), safe_certainty=0.8)
+    assert careful._verdict("safety", np.array([0.79, 0.21])) == "unsafe"
+    assert careful._verdict("safety", np.array([0.81, 0.19])) == "safe"
     assert backend._verdict("monitor", np.array([0.35, 0.59, 0.06])) == "ongoing"
     assert backend._verdict("monitor", np.array([0.3, 0.61, 0.09])) == "done"
     assert backend._verdict("monitor", np.array([0.3, 0.09, 0.61])) == "failed"

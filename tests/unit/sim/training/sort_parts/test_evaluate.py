@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rosa_sim.training.sort_parts.episodes import KINDS, Episode
-from rosa_sim.training.sort_parts.evaluate import LEAST, MOST, SORTS, aims, episode_row, share_row
+from rosa_sim.training.sort_parts.evaluate import LEAST, MOST, SORTS, aims, episode_row, share_row, shows_hand
+from rosa_sim.training.sort_parts.looks import HAND, KEYPOINTS
 
 
 def episode(seed, outcome):
@@ -39,3 +41,12 @@ def test_aims_hold_or_are_missed():
     assert all(aim["holds"] for aim in best) and len(best) == len(LEAST) + len(MOST) + 1
     assert not any(aim["holds"] for aim in aims(rows(lambda name: 0.5)))
     assert not any(aim["holds"] for aim in aims(rows(lambda name: None)))
+
+
+def test_a_hand_is_shown_when_either_camera_shows_a_part_of_it():
+    marks = {
+        f"pixels_{camera}": np.zeros((4, len(KEYPOINTS), 3), np.float32) for camera in ("front", "wrist")
+    }
+    marks["pixels_front"][:, :HAND, 2] = 1  # blocks and bins do not count
+    marks["pixels_front"][1, HAND, 2] = marks["pixels_wrist"][2:, HAND, 2] = 1
+    assert shows_hand(marks).tolist() == [False, True, True, True]
