@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 from time import monotonic
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
-from rosa_server.scheduler.commands import plan as cli_plan
+from rosa_server.commands.parser import run
 from rosa_server.scheduler.exact.mixes import server_mixes
 from rosa_server.scheduler.exact.solve import fewest_obligations, solve_exact
 from rosa_server.scheduler.placement.packing import ServerKind
@@ -225,17 +224,10 @@ def test_every_mix_is_listed_once_with_its_lowest_slo() -> None:
     assert len(server_mixes(problem, ServerKind(BIG, ("system2",))).streams) == 2
 
 
-def rosa(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    cli_plan.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(words)
-    return int(arguments.run(arguments))
-
-
 def test_the_command_says_what_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
-    assert rosa("plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "20") == 0
+    assert run(["plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "20"]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last.startswith("Proved within the tolerance: at most 0.")
     assert "the heuristic reaches" in last.lower()
-    assert rosa("plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "-1") == 2
+    assert run(["plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "-1"]) == 2
     assert "--exact" in capsys.readouterr().err
