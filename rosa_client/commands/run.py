@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rosa_client.nodes.task_client import Ended, TaskClient
 
 DONE, FAILED, REFUSED, NOBODY = 0, 1, 2, 3
+ALONE_S = 4.0  # nobody else has been discovered for so long: on a busy machine one robot may come seconds after another
 STATUSES = (
     f"Exit status: {DONE} done; {FAILED} failed, given up or aborted by an operator; {REFUSED} wrong arguments, or "
     f"the robot refused the task; {NOBODY} no such robot, or it fell silent; {CANCELLED} cancelled."
@@ -174,7 +175,9 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _only_robot(client: OperatorClient, wait_s: float) -> str:
-    names = [feed.view.namespace.strip("/") for feed in client.find(wait_s)]
+    """The robot that is there alone. A second one may be discovered seconds later, and then this one must not move."""
+    feeds = client.find(max(wait_s, 2 * ALONE_S), settle_s=ALONE_S)
+    names = [feed.view.namespace.strip("/") for feed in feeds]
     if len(names) > 1:
         raise OperatorError(f"several robots are there: name one with --robot: {', '.join(names)}")
     return names[0]

@@ -70,21 +70,21 @@ class OperatorClient:
                 raise OperatorError(f"{robot!r} cannot be a robot's name: {error}") from None
         return self._feeds[namespace]
 
-    def find(self, wait_s: float, wanted: str = "") -> list[RobotFeed]:
-        """Every robot, once no more of them appear. Raises `OperatorError` when there is none.
+    def find(self, wait_s: float, wanted: str = "", settle_s: float = SETTLE_S) -> list[RobotFeed]:
+        """Every robot, once no more of them have appeared for `settle_s`. Raises `OperatorError` when there is none.
 
         `wanted`: wait for the robot in this namespace, up to `wait_s`.
         """
         if not self.spin(self._seen, wait_s):
             raise OperatorError(self._nobody(wait_s))
-        self._settle(wait_s, wanted)
+        self._settle(wait_s, wanted, settle_s)
         return self.present()
 
     def present(self) -> list[RobotFeed]:
         """Every robot that is discovered now."""
         return [self.feed(name) for name in self._seen()]
 
-    def _settle(self, wait_s: float, wanted: str = "") -> None:
+    def _settle(self, wait_s: float, wanted: str = "", settle_s: float = SETTLE_S) -> None:
         graph: tuple[list[str], int] = ([], 0)
         changed_s = time.monotonic()
 
@@ -97,7 +97,7 @@ class OperatorClient:
                 graph, changed_s = newest, now_s
             feeds = [self.feed(name) for name in names]  # subscribes on first use
             spoke = all(feed.view.status is not None and feed.view.arm is not None for feed in feeds)
-            return now_s - changed_s > SETTLE_S and spoke and (not wanted or wanted in names)
+            return now_s - changed_s > settle_s and spoke and (not wanted or wanted in names)
 
         self.spin(settled, wait_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -64,6 +65,16 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
+def lowest_free(fd: int) -> Iterator[None]:
+    """Descriptors below `fd` that this process has closed meanwhile are taken, so that the next one is `fd`."""
+    with contextlib.ExitStack() as taken:
+        while (hole := os.open(os.devnull, os.O_RDONLY)) < fd:
+            taken.callback(os.close, hole)
+        os.close(hole)
+        yield
+
+
+@contextlib.contextmanager
 def peer(door: Door) -> Iterator[None]:
     """A process that says one thing. In this process its own descriptor would take the free one."""
     process = subprocess.Popen([sys.executable, "-c", PEER, door.endpoint], stdin=subprocess.PIPE)
@@ -82,10 +93,9 @@ def test_who_takes_over_the_descriptor_of_one_that_was_cut_off_is_heard(door: Do
         doorman.heard(0.0, frame, 1, 1, 0.0, bad=1e9)
         assert door.cut == ["bad_messages"]
         assert doorman.ignores(0.0, frame)
-        until(
-            lambda: not Path(f"/proc/self/fd/{fd}").exists()
-        )  # it has ended; the doorman has not looked yet
-    with peer(door):
+        # It has ended; the doorman has not looked yet.
+        until(lambda: not Path(f"/proc/self/fd/{fd}").exists())
+    with peer(door), lowest_free(fd):
         other = door.read()
         assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
         assert not doorman.ignores(0.0, other), "another connection has that descriptor now"
@@ -102,7 +112,7 @@ def test_a_cut_off_connection_that_never_spoke_does_not_silence_the_next_one(doo
         doorman.step(Limits().hello_within_s + 1.0)
         assert door.cut == ["no_hello"]
         until(lambda: not Path(f"/proc/self/fd/{fd}").exists())
-    with peer(door):
+    with peer(door), lowest_free(fd):
         other = door.read()
         assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
         assert not doorman.ignores(20.0, other)
