@@ -1,8 +1,8 @@
 """Moves servers from one model to another where the fleet is then predicted to act more often.
 
 The solver divides servers so that its rates hold for any arrivals. Carried out, System 1 runs larger batches than those
-rates need, and rounds wait for the model that has few servers: of 512 robots on 64 servers, System 2's four had every
-robot wait, and with eight the fleet acts a fifth more often.
+rates need, and rounds wait for the model that has few servers: 128 robots of P4 on 16 servers waited for the only
+server of System 2, and act a fifth more often with two.
 """
 
 from __future__ import annotations
