@@ -10,7 +10,8 @@ import struct
 
 import zmq
 
-# libzmq gives up for good when a key is refused; the key may be added on the server meanwhile.
+# For these causes libzmq gives up for good. The key may be added meanwhile, or the server come back with or without keys.
+GIVEN_UP_FOR = ("refused", "mismatch")
 AGAIN_EVERY_S = 2.0
 MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: one side has keys, the other has none
 SUCCEEDED, NO_DETAIL, PROTOCOL, AUTH = (
@@ -59,7 +60,7 @@ class Handshakes:
             except zmq.Again:
                 break
             self._take(*struct.unpack("=hi", event))
-        if self.cause == "refused":
+        if self.cause in GIVEN_UP_FOR:
             self._connect_again(now_s)
         return f"{WORDS[self.cause][self._encrypted]} ({self._endpoint})" if self.cause else ""
 

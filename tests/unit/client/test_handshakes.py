@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 class Locked:
     """The gateway's socket with keys, and its answers to ZAP."""
 
-    def __init__(self, keys: Path | None) -> None:
+    def __init__(self, keys: Path | None, endpoint: str = "") -> None:
         self.context = zmq.Context()
         self.ring = KeyRing(keys) if keys is not None else None
         self.zap = self.context.socket(zmq.REP)
@@ -29,7 +29,8 @@ class Locked:
         self.socket = self.context.socket(zmq.ROUTER)
         if self.ring is not None:
             self.ring.protect(self.socket)
-        self.endpoint = f"tcp://127.0.0.1:{self.socket.bind_to_random_port('tcp://127.0.0.1')}"
+        self.socket.bind(endpoint or "tcp://127.0.0.1:*")
+        self.endpoint = bytes(self.socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self.greeted = 0
 
     def step(self) -> None:
@@ -99,6 +100,23 @@ def test_a_robot_with_keys_before_a_server_without_is_told_so(keys: Path) -> Non
     link = GatewayLink(server.endpoint, HELLO, str(keys))
     try:
         server.until(link, lambda: "uses no keys" in link.reason, "the reason")
+    finally:
+        link.close()
+        server.context.destroy(0)
+
+
+@pytest.mark.parametrize("robot_has_keys", [True, False])
+def test_a_server_that_comes_back_as_the_robot_expects_it_is_greeted(
+    keys: Path, monkeypatch: pytest.MonkeyPatch, robot_has_keys: bool
+) -> None:
+    monkeypatch.setattr(handshakes, "AGAIN_EVERY_S", 0.2)
+    server = Locked(None if robot_has_keys else keys)
+    link = GatewayLink(server.endpoint, HELLO, str(keys) if robot_has_keys else "")
+    try:
+        server.until(link, lambda: "keys" in link.reason, "the reason")
+        server.context.destroy(0)
+        server = Locked(keys if robot_has_keys else None, server.endpoint)
+        server.until(link, lambda: server.greeted > 0, "a hello to the server that came back")
     finally:
         link.close()
         server.context.destroy(0)
