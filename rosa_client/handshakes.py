@@ -10,7 +10,8 @@ import struct
 
 import zmq
 
-# For these causes libzmq gives up for good. The key may be added meanwhile, or the server come back with or without keys.
+# For these causes libzmq gives up for good. The key may be added meanwhile, or the server may come back with or without
+# keys.
 GIVEN_UP_FOR = ("refused", "mismatch")
 AGAIN_EVERY_S = 2.0
 MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: one side has keys, the other has none
