@@ -6,13 +6,12 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from rosa_contract import messages as m
-from rosa_contract.config import GOAL_COUPLED, Factory
+from rosa_contract.config import Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import largest_request, misfit, observation_of, request_fields
@@ -22,12 +21,13 @@ from rosa_server.serving.core.order import order_of
 from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.rerouting import Rerouting
 from rosa_server.serving.core.router import Router
 from rosa_server.serving.core.session import Sessions
 from rosa_server.serving.core.sharing import sharing
+from rosa_server.serving.core.task_pace import TaskPaces
 
 SWEEP_EVERY_S = 0.5
-PACE_EVERY_S = 1.0
 
 
 class ServingCore:
@@ -50,10 +50,9 @@ class ServingCore:
         )
         self._factory = factory
         self._out: list[Action] = []
-        self._rates_sent = {task: self.router.rates_of(task) for task in self.router.tasks}
-        self._sweep_s = self._pace_s = 0.0
-        self._paces: dict[str, float] = {}  # task -> how many times its planned rates its robots may call
-        self._paces_before = self._paces
+        self._paces = TaskPaces(self.router)
+        self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
+        self._sweep_s = 0.0
 
     @property
     def pool(self) -> WorkerPool:
@@ -75,7 +74,10 @@ class ServingCore:
         return out
 
     def _do(self, *actions: Action) -> None:
-        """Send these, after all that the dispatcher has decided so far."""
+        self._send(actions)
+
+    def _send(self, actions: Iterable[Action]) -> None:
+        """Queue these actions behind all that the dispatcher has decided so far."""
         self._out += self._dispatcher.actions()
         self._out += actions
 
@@ -145,10 +147,8 @@ class ServingCore:
         session.newest[component] = (request_id, call.ticket)
         if observation is not None:
             call.observation = f"{session.number}:{observation}"
-        call.pace = self._paces.get(session.task, 0.0)
+        call.pace, pace = self._paces.of(session.task), self._paces.tolerated(session.task)
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
-        # A robot hears of its pace with an answer, so that of the window before still counts.
-        pace = max(1.0, call.pace, self._paces_before.get(session.task, 0.0))
         permit = self._dispatcher.permit_of(now_s, call)
         if permit is not None:
             session.meter.permitted(now_s, component, rates_hz, pace)
@@ -195,9 +195,9 @@ class ServingCore:
             self._do(Note("robot_admitted", {**fields, "reason": greeting.admitted.reason}))
         self._do(Say(connection, greeting.answer))
         if greeting.placement_changed:
-            self._placement_changed(now_s)
+            self._rerouting.placement_changed(now_s)
         elif greeting.session is not None or greeting.left:
-            self._count_callers()
+            self._rerouting.count_callers()
 
     def _forget(self, now_s: float, connections: Sequence[bytes], why: str, bye: bool = False) -> None:
         """Those who leave together are all gone before the others are told what that changes."""
@@ -207,9 +207,9 @@ class ServingCore:
             if session is not None:
                 self._dispatcher.leave(now_s, connection, why)
             placement_changed |= changed
-        self._count_callers()
+        self._rerouting.count_callers()
         if placement_changed:
-            self._placement_changed(now_s)
+            self._rerouting.placement_changed(now_s)
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
@@ -233,9 +233,9 @@ class ServingCore:
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
             self._do(Note("batch_below_plan", fields))
-        self._streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
+        self._rerouting.streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
         if self.router.trim():  # slots of robots that left while this replica was down
-            self._placement_changed(now_s)
+            self._rerouting.placement_changed(now_s)
         self._dispatcher.replicas[worker.queue].due_s = now_s
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
@@ -256,57 +256,9 @@ class ServingCore:
         # A worker that never warmed up is in no pool, but its replica has failed all the same.
         replica = worker.replica if worker is not None else replica_name(worker_id)
         if replica in self.router.placement.replicas and not self.pool.serves(replica):
-            self._streams_moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
+            self._rerouting.streams_moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")
         if worker is not None:
             self._dispatcher.recover(now_s, worker, why)
-
-    # -- routes that change ----------------------------------------------------------------------------------------
-
-    def _streams_moved(self, now_s: float, moves: Mapping[str, str], why: str) -> None:
-        """`moves`: replicas whose streams another replica runs from now on, and which."""
-        self._do(*(Note("streams_moved", {"of": of, "to": to, "reason": why}) for of, to in moves.items()))
-        for worker in self.pool:
-            queue = self.router.failover.feeds_from(worker.replica)
-            if queue != worker.queue:
-                self.pool.feed_from(worker, queue)
-                self._dispatcher.replicas[queue].due_s = now_s
-        self._update_batching()
-        if moves:
-            self._count_callers()
-            self._reroute(now_s)
-
-    def _placement_changed(self, now_s: float) -> None:
-        """Routes, batches and rates of robots that are here may have changed."""
-        self._update_batching()
-        moved = self.sessions.update_routes()
-        self._count_callers()
-        if moved:
-            self._reroute(now_s)
-        rates = {task: self.router.rates_of(task) for task in self.router.tasks}
-        changed = {task for task, sent in self._rates_sent.items() if sent != rates[task]}
-        self._rates_sent = rates
-        told = self.sessions.of_tasks(changed)
-        self._do(*(Say(each.connection, self.sessions.welcome(each, now_s)) for each in told))
-
-    def _reroute(self, now_s: float) -> None:
-        """Streams have moved: every open call belongs to the queue of its stream now."""
-        for call in self.ledger:
-            session = self.sessions.get(call.connection)
-            if session is not None and call.queue is not None:
-                call.queue = self.router.failover.queue_of(session.routes[call.component])
-        self._dispatcher.requeue(now_s)
-
-    def _count_callers(self) -> None:
-        for name, state in self._dispatcher.replicas.items():
-            state.callers = self.sessions.callers(name)
-
-    def _update_batching(self) -> None:
-        """A replica that stands in for another one batches as planned for that one."""
-        replicas = self.router.placement.replicas
-        for name, state in self._dispatcher.replicas.items():
-            served = self.router.failover.served_by(name)
-            plan = replicas[served[-1] if served else name]
-            state.batch_as(plan, self.pool)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -318,35 +270,8 @@ class ServingCore:
         if now_s >= self._sweep_s:
             self._sweep(now_s)
             self._sweep_s = now_s + SWEEP_EVERY_S
-        if self.router.placement.adaptive and now_s >= self._pace_s:
-            self._settle_pace()
-            self._pace_s = now_s + PACE_EVERY_S
+        self._paces.tick(now_s, self.sessions, self._dispatcher.replicas, self.pool)
         return min(self._sweep_s, self._dispatcher.feed(now_s))
-
-    def _settle_pace(self) -> None:
-        """How much faster than planned the robots of each task may act: as their fullest queue allows."""
-        placement, failover = self.router.placement, self.router.failover
-        planned_hz: dict[str, float] = defaultdict(float)
-        fixed_hz: dict[str, float] = defaultdict(float)
-        tasks: dict[str, set[str]] = {}  # queue -> tasks with goal-coupled calls in it
-        for session in self.sessions:
-            for component, rate_hz in self.router.rates_of(session.task).items():
-                queue = failover.queue_of(session.routes[component])
-                if component in GOAL_COUPLED:
-                    planned_hz[queue] += rate_hz
-                    tasks.setdefault(queue, set()).add(session.task)
-                else:
-                    fixed_hz[queue] += rate_hz
-        allowed: dict[str, float] = {}
-        for queue, state in self._dispatcher.replicas.items():
-            planned = len(failover.pool(queue)) or 1
-            capacity_hz, there = state.capacity_hz(self.pool), len(self.pool.of(queue)) / planned
-            pace = state.pace.settle(capacity_hz, planned_hz[queue], there, fixed_hz[queue])
-            placed = failover.pool(queue) or (queue,)
-            state.settle(placement.replicas[placed[0]])
-            for task in tasks.get(queue, ()):
-                allowed[task] = min(allowed.get(task, pace), pace)
-        self._paces_before, self._paces = self._paces, allowed if placement.rates_hz else {}
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""
