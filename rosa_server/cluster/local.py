@@ -18,7 +18,7 @@ from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.shared_memory import ShmWriter
-from rosa_server.serving.worker import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
 
 @dataclass

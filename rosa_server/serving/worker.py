@@ -1,4 +1,4 @@
-"""A worker process: one model, one DEALER socket to its gateway, and `step(): take, decode, infer, reply`.
+"""A worker process: one model, one DEALER socket to its gateway, until it is told to drain.
 
 python -m rosa_server.serving.worker --spec '{"worker_id": ..., "model": ..., "backend": ..., "endpoint": ...}'
 """
@@ -12,256 +12,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from queue import SimpleQueue
-from typing import Any
+from collections.abc import Sequence
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.errors import CodecError, ContractError
-from rosa_contract.images import decode_image
+from rosa_contract.errors import ContractError
 from rosa_server.models import registry
-from rosa_server.models.backend import Backend, ModelInput
-from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving import log
-from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short
-from rosa_server.serving.counts import Counts
+from rosa_server.serving.batch_worker import BatchWorker
+from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
-from rosa_server.serving.shared_memory import ShmReader
+from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
 PR_SET_PDEATHSIG = 1
-POLL_MS = 500
-MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
-Done = tuple[m.Execute, float, Sequence[Outcome]]  # a batch, its time in ms, and what came of each request
-
-
-@dataclass(frozen=True)
-class WorkerSpec:
-    """What a worker process is told at its start."""
-
-    worker_id: str
-    model: str
-    backend: str
-    endpoint: str  # where its gateway listens for workers
-    max_batch: int | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    parent_pid: int = 0  # the worker ends with this process; 0: with none
-    gpu: str = ""  # the only GPU that it sees; empty: all
-    far: bool = False  # it shares no memory with its gateway
-    shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
-
-
-class Worker:
-    """Runs batches until it is told to drain."""
-
-    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
-        self._spec, self._backend, self._socket = spec, backend, socket
-        self._shm = ShmReader(*spec.shm_fds) if spec.shm_fds else None
-        self._poller = zmq.Poller()
-        self._poller.register(socket, zmq.POLLIN)
-        if self._shm is not None:
-            self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
-        self._counts = Counts(backend, spec.worker_id)
-        self.stopping = False
-        self.at_once = 1
-
-    def close(self) -> None:
-        """Nothing runs beside the loop."""
-
-    def announce(self) -> None:
-        """Tell the gateway that the model is warm, what it takes and how much at once."""
-        needs = self._backend.input_spec
-        most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
-        images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
-        names = (self._spec.worker_id, self._spec.model)
-        shares = getattr(self._backend, "shares", False)
-        ready = m.WorkerReady(*names, most, images, dict(needs.state), self.at_once, shares)
-        self._socket.send_multipart(codec.encode(ready))
-
-    def run(self) -> None:
-        while not self.stopping:
-            self.step()
-
-    def step(self) -> None:
-        """Take one batch, decode it, infer, reply. Returns after a while when none comes."""
-        message = self._take()
-        if isinstance(message, m.Drain):
-            self.stopping = True
-        elif isinstance(message, m.Execute):
-            self._reply(*self._execute(message))
-
-    def _execute(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Done:
-        """`cancellations`: of each request; none where nothing is ever cancelled."""
-        now_s = time.monotonic()
-        senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
-        cancellations = cancellations or [Cancellation() for _ in batch.frames]
-        decoded = [
-            CANCELLED if cancellation.cancelled else self._decode(frames, sender, cancellation, now_s)
-            for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True)
-        ]
-        started_s = time.perf_counter()
-        outcomes = self._infer(decoded)
-        return batch, (time.perf_counter() - started_s) * 1000, outcomes
-
-    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
-        come = self._poller.poll(POLL_MS)
-        if not come:
-            return None
-        frames: Sequence[Any] | None = None
-        if come[0][0] is self._socket:
-            frames = self._socket.recv_multipart(copy=False)
-        elif self._shm is not None and come[0][0] == self._shm.socket.fileno():
-            try:
-                frames = self._shm.receive()
-            except EOFError:
-                return m.Drain()  # the gateway has ended
-        if frames is None:
-            return None
-        message = codec.decode(frames)
-        if not isinstance(message, m.Execute | m.CancelTickets | m.Drain):
-            raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
-        return message
-
-    def _decode(
-        self, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation, now_s: float
-    ) -> ModelInput | tuple[str, str]:
-        """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid."""
-        try:
-            request = codec.decode(frames)
-            if not isinstance(request, m.Request):
-                raise CodecError("unexpected_message", f"expected a request, got {type(request).__name__}")
-            images = {}
-            for camera, size in self._backend.input_spec.images.items():
-                if camera not in request.images:
-                    return (
-                        "camera_missing",
-                        f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}",
-                    )
-                images[camera] = decode_image(request.images[camera])
-                if images[camera].shape[:2] != tuple(size):
-                    words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
-                    return "wrong_image_shape", words
-        except CodecError as error:
-            return error.cause, str(error)
-        known = ModelInput(
-            request.component,
-            request.prompt,
-            images,
-            request.state,
-            horizon=request.horizon,
-            overlap=request.overlap,
-            cancellation=cancellation,
-        )
-        if sender is None:
-            return known
-        deadline_s = now_s + sender.budget_ms / 1000
-        return replace(
-            known,
-            robot=sender.robot_id,
-            deadline_s=deadline_s,
-            waited_s=sender.waited_ms / 1000,
-            observation=sender.observation,
-        )
-
-    def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
-        """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
-        inputs = [one for one in decoded if isinstance(one, ModelInput)]
-        answered: Iterator[Answer]
-        try:
-            answered = iter(self._run(inputs) if inputs else [])
-        except Exception as error:  # a model may raise anything; the worker goes on and answers every request
-            if not all(one.cancellation.cancelled for one in inputs):
-                log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
-            alone = len(inputs) == 1
-            answered = iter([failure(error, inputs[0])] if alone else [self._alone(one) for one in inputs])
-        return [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
-
-    def _run(self, inputs: list[ModelInput]) -> list[Answer]:
-        outputs = self._backend.infer(inputs)
-        if len(outputs) != len(inputs):
-            raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
-        inpaints = getattr(self._backend, "inpaints", False)
-        return [finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
-
-    def _alone(self, one: ModelInput) -> Answer:
-        try:
-            return self._run([one])[0]
-        except Exception as error:
-            return failure(error, one)
-
-    def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
-        errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
-        frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
-        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read())
-        answer = codec.encode(done)
-        if self._shm is None or not self._shm.send(answer):
-            self._socket.send_multipart(answer)
-
-
-class ContinuousWorker(Worker):
-    """For a model that batches continuously by itself: runs `at_once` batches at a time, each in a thread."""
-
-    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], at_once: int) -> None:
-        super().__init__(spec, backend, socket)
-        self.at_once = at_once
-        self._threads = ThreadPoolExecutor(at_once, "call")
-        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
-        self._running: dict[int, Cancellation] = {}  # by ticket
-        self._woken, self._wake = os.pipe()
-        for end in (self._woken, self._wake):
-            os.set_blocking(end, False)
-        self._poller.register(self._woken, zmq.POLLIN)
-
-    def step(self) -> None:
-        """Take a batch or hand back what has been done, whichever comes first."""
-        message = self._take()
-        if isinstance(message, m.Drain):
-            self.stopping = True
-        elif isinstance(message, m.CancelTickets):
-            for ticket in self._running.keys() & message.tickets:
-                self._running[ticket].cancel()
-        elif isinstance(message, m.Execute):
-            cancellations = [Cancellation() for _ in message.tickets]
-            self._running.update(zip(message.tickets, cancellations, strict=True))
-            self._threads.submit(self._beside, message, cancellations)
-        while not self._done.empty():
-            done = self._done.get()
-            if isinstance(done, BaseException):
-                raise done  # as where the batch runs in this thread: the worker ends, and another one takes its calls
-            for ticket in done[0].tickets:
-                del self._running[ticket]
-            self._reply(*done)
-
-    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
-        message = super()._take()
-        if message is None:
-            with suppress(BlockingIOError):  # it was not this that woke it
-                os.read(self._woken, self.at_once)
-        return message
-
-    def close(self) -> None:
-        """Wait for what runs and end the threads."""
-        self._threads.shutdown()
-        self._poller.unregister(self._woken)
-        for end in (self._woken, self._wake):
-            os.close(end)
-
-    def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
-        """In a thread of its own; the sockets belong to the main one."""
-        try:
-            self._done.put(self._execute(batch, cancellations))
-        except BaseException as error:
-            self._done.put(error)
-        with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken
-            os.write(self._wake, b"1")
 
 
 def die_with(parent_pid: int) -> None:
@@ -307,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         socket.connect(spec.endpoint)
         at_once = getattr(backend, "at_once", 1)
         worker = (
-            ContinuousWorker(spec, backend, socket, at_once) if at_once > 1 else Worker(spec, backend, socket)
+            ContinuousWorker(spec, backend, socket, at_once)
+            if at_once > 1
+            else BatchWorker(spec, backend, socket)
         )
         signal.signal(signal.SIGTERM, lambda *_: setattr(worker, "stopping", True))
         worker.announce()

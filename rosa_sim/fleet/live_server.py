@@ -28,7 +28,7 @@ from rosa_server.serving.core.limits import limits_for
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics
-from rosa_server.serving.worker import WorkerSpec
+from rosa_server.serving.worker_spec import WorkerSpec
 from rosa_sim.fleet.cluster import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.fleet.far import FarLink
 

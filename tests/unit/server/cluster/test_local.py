@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from rosa_server.cluster.local import LocalCluster
-from rosa_server.serving.worker import WorkerSpec
+from rosa_server.serving.worker_spec import WorkerSpec
 
 SPEC = WorkerSpec("policy/0", "policy", "emulated", "ipc:///nowhere")
 
