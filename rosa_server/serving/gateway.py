@@ -18,14 +18,11 @@ from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Limits
-from rosa_server.serving.core.pool import CREDITS
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake
 from rosa_server.serving.metrics import Metrics
-from rosa_server.serving.shared_memory import ShmWriter
+from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
 
-NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
-BURST = 32  # messages read from one socket before the next one's turn
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
@@ -36,16 +33,13 @@ LISTEN_BACKLOG = 1024  # a fleet that connects at once
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
 
 
-class Cluster(Protocol):
+class Cluster(SharesMemory, Protocol):
     """Starts and watches the workers."""
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """(worker id, why) of the workers that ended since the last call; restarts what is due."""
 
     def kill(self, worker_id: str, reason: str) -> None: ...
-
-    def shm(self, worker_id: str) -> ShmWriter | None:
-        """Memory shared with a worker on this machine."""
 
 
 class Gateway:
@@ -72,15 +66,13 @@ class Gateway:
             keys,
         )
         self._max_bytes = int(max_message_mb * 1e6)
-        self._shm: dict[str, ShmWriter] = {}  # by worker id
-        self._shm_ids: dict[int, str] = {}  # by descriptor
         self._next_poll_s = self._next_report_s = self._next_keys_s = 0.0
         self._poller = zmq.Poller()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
         self._robots = context.socket(zmq.ROUTER)
-        self._workers = context.socket(zmq.ROUTER)
+        self._workers = WorkerLinks(context, self._poller, cluster)
         self._intake = Intake(self._robots, self._doorman)
         try:
             if keys is not None:  # before the first robot can connect
@@ -94,15 +86,13 @@ class Gateway:
             # doorman is earlier: a robot that holds more than its models take is cut off, and the log says so).
             self._robots.setsockopt(zmq.MAXMSGSIZE, 2 * self._max_bytes)
             self._doorman.open(context, self._robots, keys is not None)
-            self._workers.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits
-            self._workers.setsockopt(zmq.RCVHWM, 0)
-            for socket, endpoint in ((self._robots, robots_endpoint), (self._workers, workers_endpoint)):
-                socket.setsockopt(zmq.LINGER, 500)
-                socket.bind(endpoint)
+            self._robots.setsockopt(zmq.LINGER, 500)
+            self._robots.bind(robots_endpoint)
+            self._workers.listen(workers_endpoint)
         except zmq.ZMQError:
             self.close()
             raise
-        for socket in (self._robots, self._workers, self._zap):
+        for socket in (self._robots, self._zap):
             self._poller.register(socket, zmq.POLLIN)
         if keys is not None:
             self._poller.register(self._doorman.monitor, zmq.POLLIN)
@@ -131,10 +121,10 @@ class Gateway:
         for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
             if socket is self._robots:
                 self._read_robots()
-            elif socket is self._workers:
+            elif socket is self._workers.socket:
                 self._read_workers()
             elif isinstance(socket, int):
-                self._read_shm(socket)
+                self._read_shared(self._workers.owner(socket))
             elif self._keys is not None and socket is self._doorman.monitor:
                 self._doorman.take_events(self._clock.now_s())
             elif self._keys is not None:
@@ -142,13 +132,14 @@ class Gateway:
 
     def close(self) -> None:
         self._doorman.close()
-        for socket in (self._robots, self._workers, self._zap):
-            socket.close()
+        self._robots.close()
+        self._workers.close()
+        self._zap.close()
 
     def send_drain(self) -> None:
         """Tell every warm worker to finish and exit."""
         for worker in self._core.pool:
-            self._workers.send_multipart([worker.worker_id.encode(), *codec.encode(m.Drain())])
+            self._workers.socket.send_multipart([worker.worker_id.encode(), *codec.encode(m.Drain())])
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -165,20 +156,15 @@ class Gateway:
                 return
 
     def _read_workers(self) -> None:
-        for _ in range(BURST):
-            frames = self._workers.recv_multipart(NOBLOCK, copy=False)
-            worker_id = frames[0].bytes.decode(errors="replace")
-            self._take_from_worker(self._clock.now_s(), worker_id, frames[1:])
-            if not int(self._workers.getsockopt(zmq.EVENTS)) & POLLIN:
-                return
+        for worker_id, frames in self._workers.received():
+            self._take_from_worker(self._clock.now_s(), worker_id, frames)
 
-    def _read_shm(self, fd: int) -> None:
-        worker_id = self._shm_ids[fd]
+    def _read_shared(self, worker_id: str) -> None:
         for _ in range(BURST):
             try:
-                frames = self._shm[worker_id].receive()
+                frames = self._workers.shared(worker_id)
             except EOFError:
-                self._close_shm(worker_id)
+                self._workers.close_shared(worker_id)
                 self._next_poll_s = 0.0  # the worker has ended: notice it in the next step
                 return
             except CodecError as error:
@@ -187,20 +173,6 @@ class Gateway:
             if frames is None:
                 return
             self._take_from_worker(self._clock.now_s(), worker_id, frames)
-
-    def _open_shm(self, worker_id: str) -> None:
-        shm = self._cluster.shm(worker_id)
-        if shm is not None:
-            fd = shm.socket.fileno()
-            self._shm[worker_id], self._shm_ids[fd] = shm, worker_id
-            self._poller.register(fd, zmq.POLLIN)
-
-    def _close_shm(self, worker_id: str) -> None:
-        shm = self._shm.pop(worker_id, None)
-        if shm is not None:
-            fd = shm.socket.fileno()
-            del self._shm_ids[fd]
-            self._poller.unregister(fd)
 
     def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame], count: int, size: int) -> float:
         """Returns how bad the message was, see `Connections.heard`."""
@@ -259,7 +231,7 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
-            self._open_shm(worker_id)
+            self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
             self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
@@ -281,7 +253,7 @@ class Gateway:
                         self._doorman.welcomed(action.connection, *known)
                 self._robots.send_multipart([action.connection, *codec.encode(action.message)])
             elif isinstance(action, Cancel):
-                self._to_worker(action.worker_id, codec.encode(m.CancelTickets(action.tickets)))
+                self._workers.send(action.worker_id, codec.encode(m.CancelTickets(action.tickets)))
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
                 self._cluster.kill(action.worker_id, action.reason)
@@ -302,15 +274,7 @@ class Gateway:
         ]
         tickets = [c.ticket for c in calls]
         execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
-        self._to_worker(batch.worker_id, codec.encode(execute), batch.buffer, batch.buffers)
-
-    def _to_worker(
-        self, worker_id: str, frames: Sequence[codec.Frame], buffer: int = 0, buffers: int = CREDITS
-    ) -> None:
-        """`buffer`: where large frames may lie in the memory that it shares; small ones are sent."""
-        shm = self._shm.get(worker_id)
-        if shm is None or not shm.send(buffer, frames, buffers):
-            self._workers.send_multipart([worker_id.encode(), *frames], copy=False)
+        self._workers.send(batch.worker_id, codec.encode(execute), batch.buffer, batch.buffers)
 
     def _answer(self, answer: Reply) -> None:
         call = answer.call
@@ -336,7 +300,7 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
-            self._close_shm(worker_id)
+            self._workers.close_shared(worker_id)
             self._core.on_lost(now_s, worker_id, why)
         if now_s >= self._next_report_s:
             self._next_report_s = now_s + REPORT_EVERY_S
