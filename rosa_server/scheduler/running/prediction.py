@@ -24,7 +24,7 @@ from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared
 from rosa_server.serving.core.permits import LEAST_WAIT_S
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_server.serving.core.pool import PREFETCH_S
+from rosa_server.serving.core.worker_state import PREFETCH_S
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share

@@ -15,8 +15,9 @@ from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
 from rosa_server.serving.core.permits import Permit
 from rosa_server.serving.core.placement import Replica
-from rosa_server.serving.core.pool import WorkerPool, WorkerState
+from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.replica import Agenda, ReplicaState
+from rosa_server.serving.core.worker_state import WorkerState
 
 SAYS_HOW_FULL = (
     "",

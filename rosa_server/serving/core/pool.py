@@ -1,85 +1,19 @@
-"""The gateway's record of its warm workers: what each serves, what it runs, and when it may take more."""
+"""All warm workers of the gateway: who of them may take a batch first, and what each is given."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from rosa_contract.messages import WorkerReady
 from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.tiers import AWAY
+from rosa_server.serving.core.worker_state import Batch, WorkerState
 
-CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
-PREFETCH_S = (
-    0.002  # the next is sent this long before the first ends: a call that still waits can be replaced
-)
 HANG_S = 30.0  # a batch that runs longer than this, and than three times every budget in it, hangs
-
-
-@dataclass(slots=True)
-class Batch:
-    """Calls that a worker holds."""
-
-    batch_id: int
-    calls: list[Call]
-    queue: str  # the one that they waited in
-    size: int  # requests that the worker runs together from here on
-    service_s: float  # how long it is expected to run; infinite when nothing is known
-    expected_end_s: float
-    hang_s: float
-    buffer: int  # which of the worker's buffers it uses, one for each credit
-
-
-@dataclass(slots=True)
-class WorkerState:
-    """One warm worker process; it serves one model for its whole life."""
-
-    worker_id: str
-    model: str
-    replica: str  # the one that it belongs to
-    queue: str  # the one that it takes calls from now
-    max_batch: int
-    # Calls that it runs at a time, each answered by itself; 1: it runs whole batches, one after another.
-    at_once: int = 1
-    link_s: float = 0.0  # one way; 0: it is at the edge
-    batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
-    order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
-    shares: bool = False  # calls about one observation cost it less than calls about several
-    counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
-    held: int = 0  # calls
-    # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
-    credits: int = field(init=False)
-    free: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
-        self.free = list(range(self.credits))
-
-    @property
-    def key(self) -> float:
-        """By which the workers of a queue are sorted: how many calls it runs, or when it may take a second batch."""
-        if not self.batches:
-            return 0.0
-        if self.at_once > 1:
-            return float(len(self.batches))
-        return next(reversed(self.batches.values())).expected_end_s - PREFETCH_S
-
-    def free_at_s(self, now_s: float) -> float | None:
-        """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
-        if not self.batches:
-            return now_s
-        if len(self.batches) >= self.credits:
-            return None
-        if self.at_once > 1:
-            return now_s
-        expected_s = next(reversed(self.batches.values())).expected_end_s
-        return max(now_s, expected_s - PREFETCH_S)
-
-
 Entry = tuple[float, int, WorkerState]
 
 
@@ -94,9 +28,8 @@ class _OfQueue:
     # At the edge, of workers that run whole batches: without a batch (key 0), and with one, by when they take the next.
     idle: list[Entry] = field(default_factory=list)
     busy: list[Entry] = field(default_factory=list)
-    together: list[Entry] = field(
-        default_factory=list
-    )  # at the edge, of those that run several calls: by their number
+    # At the edge, of workers that run several calls: by how many they run.
+    together: list[Entry] = field(default_factory=list)
     held: int = 0  # calls
     away: int = 0  # workers in the cloud
 

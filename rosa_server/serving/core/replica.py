@@ -14,10 +14,11 @@ from rosa_server.serving.core.order import Ranking
 from rosa_server.serving.core.pace import Pace
 from rosa_server.serving.core.permits import Key, Permits, largest
 from rosa_server.serving.core.placement import Replica
-from rosa_server.serving.core.pool import Batch, WorkerPool, WorkerState
+from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.shrinking import Shrinking
 from rosa_server.serving.core.tiers import Edge, overflow
+from rosa_server.serving.core.worker_state import Batch, WorkerState
 
 MOST_OFTEN_S = 0.0005  # permits are looked at again because time has passed
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rosa_contract import messages as m
 from rosa_contract.gateway import ORDERS
-from rosa_server.serving.core.pool import CREDITS
+from rosa_server.serving.core.worker_state import CREDITS
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
 QUEUE = 3
