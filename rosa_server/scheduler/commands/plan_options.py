@@ -1,0 +1,163 @@
+"""The options of `rosa plan`: what may be given, what cannot be combined, and what it means to the scheduler."""
+
+from __future__ import annotations
+
+import argparse
+from math import inf
+from pathlib import Path
+
+from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT
+from rosa_server.scheduler.profiles.options import Options
+
+TIME_LIMIT_S = 60.0
+PICTURES = (".png", ".svg", ".pdf")
+
+# Options that cannot be combined, and what to do instead. None is ignored silently.
+PAPER = "--scheduler paper"
+SERVERS = "--what-if servers=N"
+UNSUPPORTED = (
+    (PAPER, "--exact", "the published scheduler has no exact search; leave one of them out"),
+    ("--min-servers", "--exact", "it makes no schedule to improve; make one with --what-if servers=N"),
+    ("--min-servers", SERVERS, "it finds the number of servers itself; leave one of them out"),
+    ("--min-servers", "--picture", "it makes no schedule to draw; make one with --what-if servers=N"),
+    ("--min-servers", "--bound", "it makes no schedule to compare; make one with --what-if servers=N"),
+    (
+        "--min-servers",
+        "--migrate-from",
+        "it makes no schedule to migrate to; make one with --what-if servers=N",
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("factory", type=Path, help="factory description (YAML)")
+    parser.add_argument(
+        "--json", action="store_true", help="print the schedule as JSON; `rosa serve --schedule` runs it"
+    )
+    parser.add_argument("--picture", type=Path, help=f"also draw it ({', '.join(PICTURES)})")
+    parser.add_argument(
+        "--what-if",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
+    )
+    parser.add_argument(
+        "--min-servers", action="store_true", help="only print how many servers the factory needs"
+    )
+    parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
+    parser.add_argument(
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=("rosa", "paper"),
+        default="rosa",
+        help="rosa: ours, with its defaults; paper: as published",
+    )
+    parser.add_argument(
+        "--dynamic-batching", action="store_true", help="servers run what waits, up to a batch"
+    )
+    parser.add_argument(
+        "--share-components", action="store_true", help="components of one model may share a server"
+    )
+    parser.add_argument(
+        "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
+    )
+    parser.add_argument(
+        "--network-ms",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="time to the server and back: taken from every SLO and added to every round (0)",
+    )
+    parser.add_argument(
+        "--bound", action="store_true", help="also say how far it can be from the best possible schedule"
+    )
+    parser.add_argument(
+        "--exact",
+        nargs="?",
+        type=float,
+        const=60.0,
+        metavar="SECONDS",
+        help="small factories: search this long at most (60) for the best schedule, with a proof; no fair shares",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=TIME_LIMIT_S,
+        metavar="SECONDS",
+        help=f"give up after so long ({TIME_LIMIT_S:g}); 0: never",
+    )
+    parser.add_argument(
+        "--migrate-from",
+        type=Path,
+        metavar="PLAN.json",
+        help="also list the steps from this schedule to the new one; servers then keep name and model where they can",
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Before a search that may take long. Raises `ConfigError` for options that make no sense, alone or together."""
+    if not 0 <= args.time_limit < inf:
+        raise ConfigError("--time-limit", [f"expected seconds from 0, got {args.time_limit:g}"])
+    if args.picture is not None:
+        _check_picture(args.picture)
+    _check_combination(args)
+
+
+def _check_picture(path: Path) -> None:
+    problems = []
+    if path.suffix not in PICTURES:
+        words = f"expected a name that ends in {', '.join(PICTURES)}"
+        problems.append(ConfigProblem(str(path), "unknown_name", words))
+    if not path.parent.is_dir():
+        problems.append(ConfigProblem(str(path), "missing", f"no folder {path.parent}; make it first"))
+    if problems:
+        raise ConfigError("--picture", problems)
+
+
+def _check_combination(args: argparse.Namespace) -> None:
+    given = {
+        PAPER: args.scheduler == "paper",
+        SERVERS: any(change.startswith("servers=") for change in args.what_if),
+        "--min-servers": args.min_servers,
+        "--standby": args.standby != 0,
+        "--dynamic-batching": args.dynamic_batching,
+        "--share-components": args.share_components,
+        "--p99-loop": args.p99_loop,
+        "--bound": args.bound,
+        "--exact": args.exact is not None,
+        "--picture": args.picture is not None,
+        "--migrate-from": args.migrate_from is not None,
+    }
+    problems = [
+        ConfigProblem("", "conflict", f"{one} and {other} cannot be combined: {why}")
+        for one, other, why in UNSUPPORTED
+        if given[one] and given[other]
+    ]
+    if problems:
+        raise ConfigError("options", problems)
+
+
+def options_from(args: argparse.Namespace) -> Options:
+    """What the scheduler is told. Raises `ConfigError` for numbers out of range."""
+    if args.standby < 0:
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more, got {args.standby}")
+        raise ConfigError("--standby", [problem])
+    if args.exact is not None and not 0 < args.exact < inf:
+        problem = ConfigProblem("", "out_of_range", f"expected more than 0 seconds, got {args.exact:g}")
+        raise ConfigError("--exact", [problem])
+    if not 0 <= args.network_ms < inf:
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more ms, got {args.network_ms:g}")
+        raise ConfigError("--network-ms", [problem])
+    make = Options.paper if args.scheduler == "paper" else Options
+    return make(
+        standby=args.standby,
+        dynamic_batching=args.dynamic_batching,
+        share_components=args.share_components,
+        loop_statistic="p99" if args.p99_loop else "mean",
+        network_ms=args.network_ms,
+    )

@@ -1,0 +1,79 @@
+"""`rosa profile`, as an engineer uses it who brings a model."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from rosa_server.commands.parser import run
+from rosa_server.scheduler.commands import profile as cli_profile
+from rosa_server.scheduler.profiles import measure
+from rosa_server.scheduler.profiles.measure import UnsteadyMachine
+from rosa_server.scheduler.profiles.profile import load_profile
+from tests.unit.server.scheduler.factories import CONFIGS
+
+FIGURE_3 = str(CONFIGS / "factory.yaml")
+
+
+def rosa(*words: str) -> int:
+    return run(words)
+
+
+def test_profile_writes_a_file_that_plan_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "STEADY", inf)  # how busy this machine is, is not what is tested
+    words = ["profile", "test/model", "--backend", "emulated", "--option", "latency_ms=0.2", "--batches", "2"]
+    words += ["--requests", "50", "--profiles", str(tmp_path), "--plot"]
+    assert rosa(*words) == 0
+    path = tmp_path / "cpu" / "test--model.yaml"
+    profile = load_profile(path)
+    assert profile.origin == "measured"
+    assert [c.label for c in profile.configurations] == ["b1", "b2", "b<=2"]
+    latency = next(fact for fact in profile.facts if fact.name == "latency under load")
+    assert "50 Poisson arrivals at each rate" in latency.source
+    assert "practically their maximum" in latency.source
+    assert path.with_suffix(".png").exists()
+    assert not path.with_suffix(".partial.json").exists()
+    assert rosa("profile", "test/model", "--profiles", str(tmp_path)) == 2
+    assert "--again" in capsys.readouterr().err
+
+
+def test_a_model_of_several_components_is_profiled_for_each_by_itself(tmp_path: Path) -> None:
+    words = ["profile", "test/model", "--backend", "emulated", "--batches", "1", "--requests", "50", "--only"]
+    words += ["--profiles", str(tmp_path)]
+    for component, latency_ms in (("system1", 4.0), ("safety", 0.2), ("system1", 1.0)):
+        own = ["--component", component, "--option", f"latency_ms={latency_ms}", "--again"]
+        assert rosa(*words, *own) == 0
+    profile = load_profile(next(tmp_path.glob("cpu/**/*.yaml")))
+    assert profile.components == ("safety", "system1")
+    (slow,), (quick,) = (profile.configurations_for(name) for name in ("system1", "safety"))
+    assert slow.max_throughput_hz < quick.max_throughput_hz
+    assert profile.configurations_for("monitor") == (), "nothing was measured for it"
+
+
+def test_profile_on_a_busy_machine_says_so_and_keeps_what_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_steady(*_: object) -> None:
+        raise UnsteadyMachine("static batch 1: the machine was not steady")
+
+    monkeypatch.setattr(cli_profile, "measure_batching", never_steady)
+    words = ["profile", "test/model", "--backend", "null", "--profiles", str(tmp_path)]
+    assert rosa(*words) == cli_profile.UNSTEADY
+    assert "rosa profile test/model: static batch 1: the machine was not steady" in capsys.readouterr().err
+    assert not list(tmp_path.glob("cpu/*.yaml")), "no profile of two different machines"
+
+
+def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, expected in (
+        (["--requests", "5", "--backend", "null"], "at least 50"),
+        ([], "--factory FILE or --backend NAME"),
+        (["--backend", "null", "--option", "oops"], "NAME=VALUE"),
+        (["--backend", "null", "--batches", "two"], "numbers such as"),
+        (["--factory", FIGURE_3], "no entry for 'test/model'"),
+    ):
+        assert rosa("profile", "test/model", "--profiles", str(tmp_path), *words) == 2
+        assert expected in capsys.readouterr().err
