@@ -103,6 +103,15 @@ def check(args: argparse.Namespace) -> None:
     """Before a search that may take long. Raises `ConfigError` for options that make no sense, alone or together."""
     if not 0 <= args.time_limit < inf:
         raise ConfigError("--time-limit", [f"expected seconds from 0, got {args.time_limit:g}"])
+    if args.standby < 0:
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more, got {args.standby}")
+        raise ConfigError("--standby", [problem])
+    if args.exact is not None and not 0 < args.exact < inf:
+        problem = ConfigProblem("", "out_of_range", f"expected more than 0 seconds, got {args.exact:g}")
+        raise ConfigError("--exact", [problem])
+    if not 0 <= args.network_ms < inf:
+        problem = ConfigProblem("", "out_of_range", f"expected 0 or more ms, got {args.network_ms:g}")
+        raise ConfigError("--network-ms", [problem])
     if args.picture is not None:
         _check_picture(args.picture)
     _check_combination(args)
@@ -143,16 +152,7 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 
 def options_from(args: argparse.Namespace) -> Options:
-    """What the scheduler is told. Raises `ConfigError` for numbers out of range."""
-    if args.standby < 0:
-        problem = ConfigProblem("", "out_of_range", f"expected 0 or more, got {args.standby}")
-        raise ConfigError("--standby", [problem])
-    if args.exact is not None and not 0 < args.exact < inf:
-        problem = ConfigProblem("", "out_of_range", f"expected more than 0 seconds, got {args.exact:g}")
-        raise ConfigError("--exact", [problem])
-    if not 0 <= args.network_ms < inf:
-        problem = ConfigProblem("", "out_of_range", f"expected 0 or more ms, got {args.network_ms:g}")
-        raise ConfigError("--network-ms", [problem])
+    """What the scheduler is told."""
     make = Options.paper if args.scheduler == "paper" else Options
     return make(
         standby=args.standby,

@@ -265,6 +265,14 @@ def test_a_time_limit_that_is_none_is_refused(number: str, capsys: pytest.Captur
     assert "rosa plan: --time-limit: 1 problem\n  expected seconds" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", ["-100", "0", "nan", "inf"])
+def test_a_time_for_the_exact_search_that_is_none_is_refused(
+    number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rosa("plan", FIGURE_3, "--exact", number) == 2
+    assert "rosa plan: --exact: 1 problem\n  expected more than 0 seconds" in capsys.readouterr().err
+
+
 def test_a_number_of_thousands_of_digits_is_named_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--what-if", f"robots={'9' * 5000}") == 2
     assert "expected robots=N with a whole number" in capsys.readouterr().err
