@@ -223,3 +223,12 @@ def test_a_chunk_that_was_carried_out_forgives_the_stops_before_it() -> None:
         stage.run(0.7)
         stage.silent = set()
     assert not stage.of(Alert)
+
+
+def test_an_arm_fault_calls_a_human_at_once() -> None:
+    stage = Stage()
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage.arm_fault = "joint 3: cartesian reflex"
+    stage.run(0.02)
+    assert "cartesian reflex" in stage.of(Alert)[-1].reason

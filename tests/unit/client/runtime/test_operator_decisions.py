@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.choices import first_alert
-from rosa_client.runtime.commands import Alert, ClearAlert, MoveTo, Play, RecoverArm, Send, TaskEnded
+from rosa_client.runtime.commands import Alert, ClearAlert, Hold, MoveTo, Play, RecoverArm, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
 from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import Stage
@@ -137,3 +137,43 @@ def test_an_arm_that_cannot_recover_or_need_not_is_not_offered_it(fault: str, re
     assert isinstance(alert, Alert)
     assert alert.choices == ("resume", "retry", "return_to_safe_state", "abort")
     because("unknown_choice", stage.decide("recover_arm"))
+
+
+@pytest.mark.parametrize("choice", ["resume", "retry"])
+def test_after_the_decision_the_task_goes_on(choice: str) -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Alert)
+    assert stage.decide(choice) is None
+    assert isinstance(stage.events[-1][1], Hold | MoveTo)
+    stage.answer(stage.send_of("system1"))
+    assert isinstance(stage.events[-1][1], Play)
+
+
+def test_returning_to_the_safe_state_still_waits_for_a_decision() -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Alert)
+    assert stage.decide("return_to_safe_state") is None
+    stage.run(3)
+    assert stage.of(MoveTo)[-1].pose == "safe"
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+    assert stage.decide("abort") is None
+    assert stage.of(TaskEnded)[-1].outcome == "aborted"
+
+
+def test_a_decision_on_nothing_on_a_settled_alert_or_of_an_unknown_kind_is_refused_in_words() -> None:
+    stage = Stage()
+    assert "nothing to decide" in because("nothing_to_decide", stage.decide("resume", 1))
+    stage.start()
+    stage.run_until(Alert)
+    assert "expected one of resume, retry" in because("unknown_choice", stage.decide("dance"))
+    assert stage.decide("resume", 1) is None
+    assert "alert 1 is settled: anna decided resume 0.0 s ago" in because(
+        "alert_settled", stage.decide("abort", 1, by="ben")
+    )
+    stage.run_until(Alert)
+    assert "alert 1 is settled: anna decided resume" in because("alert_settled", stage.decide("resume", 1))
+    assert "the open one is 2" in because("alert_settled", stage.decide("resume", 1))
+    assert "there is no alert 7; the open one is 2" in because("unknown_alert", stage.decide("resume", 7))
+    assert "expected the name of who decides" in because("missing_text", stage.decide("resume", by=" "))

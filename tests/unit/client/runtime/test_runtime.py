@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from rosa_client.runtime.commands import Alert, Decision, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.machine import IllegalEvent, advance
-from rosa_client.runtime.task_machine import TRANSITIONS, Event, State
-from tests.unit.client.refusals import because
+from rosa_client.runtime.machine import IllegalEvent
+from rosa_client.runtime.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, Stage
 
 
@@ -110,46 +109,6 @@ def test_a_result_in_time_resets_the_count() -> None:
     assert not stage.of(Alert)
 
 
-@pytest.mark.parametrize("choice", ["resume", "retry"])
-def test_after_the_decision_the_task_goes_on(choice: str) -> None:
-    stage = Stage()
-    stage.start()
-    stage.run_until(Alert)
-    assert stage.decide(choice) is None
-    assert isinstance(stage.events[-1][1], Hold | MoveTo)
-    stage.answer(stage.send_of("system1"))
-    assert isinstance(stage.events[-1][1], Play)
-
-
-def test_returning_to_the_safe_state_still_waits_for_a_decision() -> None:
-    stage = Stage()
-    stage.start()
-    stage.run_until(Alert)
-    assert stage.decide("return_to_safe_state") is None
-    stage.run(3)
-    assert stage.of(MoveTo)[-1].pose == "safe"
-    assert stage.core.state is State.WAITING_FOR_HUMAN
-    assert stage.decide("abort") is None
-    assert stage.of(TaskEnded)[-1].outcome == "aborted"
-
-
-def test_a_decision_on_nothing_on_a_settled_alert_or_of_an_unknown_kind_is_refused_in_words() -> None:
-    stage = Stage()
-    assert "nothing to decide" in because("nothing_to_decide", stage.decide("resume", 1))
-    stage.start()
-    stage.run_until(Alert)
-    assert "expected one of resume, retry" in because("unknown_choice", stage.decide("dance"))
-    assert stage.decide("resume", 1) is None
-    assert "alert 1 is settled: anna decided resume 0.0 s ago" in because(
-        "alert_settled", stage.decide("abort", 1, by="ben")
-    )
-    stage.run_until(Alert)
-    assert "alert 1 is settled: anna decided resume" in because("alert_settled", stage.decide("resume", 1))
-    assert "the open one is 2" in because("alert_settled", stage.decide("resume", 1))
-    assert "there is no alert 7; the open one is 2" in because("unknown_alert", stage.decide("resume", 7))
-    assert "expected the name of who decides" in because("missing_text", stage.decide("resume", by=" "))
-
-
 def test_a_server_that_is_absent_at_the_start_is_waited_for_and_then_reported() -> None:
     stage = Stage()
     stage.link_ready = False
@@ -241,39 +200,6 @@ def test_a_move_that_never_ends_calls_a_human() -> None:
     assert alert.cause == "move_timeout"
 
 
-@pytest.mark.parametrize("sensor", ["front", "joint_state"])
-def test_a_silent_sensor_stops_the_arm_and_then_calls_a_human(sensor: str) -> None:
-    stage = Stage()
-    stage.start()
-    stage.answer(stage.send_of("system1"))
-    stage.silent.add(sensor)
-    stage.run_until(Hold, limit_s=1)
-    assert ("stop_and_resend", "sensor_stale") in stage.actions_taken
-    alert = stage.run_until(Alert, limit_s=5)
-    assert isinstance(alert, Alert)
-    assert sensor in alert.reason
-
-
-def test_a_sensor_that_comes_back_in_time_clears_by_itself() -> None:
-    stage = Stage()
-    stage.start()
-    stage.answer(stage.send_of("system1"))
-    stage.silent.add("front")
-    stage.run(1.5)
-    stage.silent.clear()
-    stage.answer(stage.send_of("system1"))
-    assert not stage.of(Alert)
-
-
-def test_an_arm_fault_calls_a_human_at_once() -> None:
-    stage = Stage()
-    stage.start()
-    stage.answer(stage.send_of("system1"))
-    stage.arm_fault = "joint 3: cartesian reflex"
-    stage.run(0.02)
-    assert "cartesian reflex" in stage.of(Alert)[-1].reason
-
-
 @pytest.mark.parametrize(
     ("actions", "words"),
     [
@@ -332,18 +258,3 @@ def test_a_second_start_is_illegal_and_changes_nothing() -> None:
     with pytest.raises(IllegalEvent, match="event 'start' is not allowed in state"):
         stage.start()
     assert stage.core.state is state
-
-
-@pytest.mark.parametrize("state", list(State))
-@pytest.mark.parametrize("event", list(Event))
-def test_what_is_not_in_the_table_raises(state: State, event: Event) -> None:
-    if (state, event) in TRANSITIONS:
-        assert advance(TRANSITIONS, state, event) is TRANSITIONS[state, event]
-    else:
-        with pytest.raises(IllegalEvent):
-            advance(TRANSITIONS, state, event)
-
-
-def test_from_waiting_only_an_operator_leads_to_motion() -> None:
-    leaving = {event for (state, event) in TRANSITIONS if state is State.WAITING_FOR_HUMAN}
-    assert leaving == {Event.RESUME, Event.RETRY, Event.CLEAR_THE_CELL, Event.FINISH}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rosa_server.serving.core import connections as module
 from rosa_server.serving.core.connections import Close, Connections
-from rosa_server.serving.core.limits import CAUSES, OFFENCES, Limits, limits_for
+from rosa_server.serving.core.limits import Limits
 
 LIMITS = Limits()
 
@@ -281,18 +281,6 @@ def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(door.it._addresses) == 50
     door.wait(100.0)
     assert len(door.it._addresses) == 0
-
-
-@pytest.mark.parametrize("descriptors", [64, 1024, 4096, 20_000, 1 << 20])
-def test_limits_fit_the_descriptors(descriptors: int) -> None:
-    limits = limits_for(descriptors)
-    assert 2 * limits.connections <= max(32, descriptors - 256)
-    assert 0 < limits.silent_per_address < limits.silent < limits.connections_per_address < limits.connections
-    assert limits.connections >= 1900 or descriptors <= 4096
-
-
-def test_every_cause_is_told() -> None:
-    assert set(OFFENCES) < set(CAUSES)
 
 
 @settings(max_examples=25, deadline=None)

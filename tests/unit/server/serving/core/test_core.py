@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-from rosa_contract import codec
 from rosa_contract import messages as m
-from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage
-from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, hello, request
+from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, hello
 
 
 def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:
@@ -170,67 +164,6 @@ def test_one_bad_request_of_a_batch_fails_alone() -> None:
     stage.finish("p1")
     stage.finish("p1", errors=[("bad_output", "not finite"), ("", "")])
     assert stage.statuses()[1:] == [("r1", 1, "failed"), ("r2", 2, "ok")]
-
-
-def test_an_unknown_component_is_invalid_and_the_answer_lists_the_known_ones() -> None:
-    stage = Stage().open()
-    stage.send(component="sistem1")
-    (answer,) = stage.answers
-    assert (answer.status, answer.cause) == ("invalid", "unknown_component")
-    assert "system1, safety, monitor" in answer.reason
-
-
-def test_made_up_component_names_leave_nothing_behind() -> None:
-    stage = Stage().open()
-    for number in range(50):
-        stage.send(request_id=number, component=f"made-up-{number}")
-    session = stage.core.sessions.get(b"r1")
-    assert session is not None
-    assert stage.count() == {"invalid": 50}
-    assert not session.newest
-
-
-@pytest.mark.parametrize(
-    ("changes", "cause"),
-    [
-        ({"images": {}}, "camera_missing"),
-        ({"images": {"front": EncodedImage("rgb8", 6, 4, bytes(72))}}, "wrong_image_shape"),
-        ({"state": {}}, "state_missing"),
-        ({"state": {"joint_position": np.zeros(4, np.float32)}}, "wrong_state_shape"),
-    ],
-)
-def test_a_request_that_does_not_fit_the_model_is_invalid(changes: dict[str, object], cause: str) -> None:
-    stage = Stage().open()
-    stage.send_as(b"r1", request(**changes))
-    (answer,) = stage.answers
-    assert (answer.status, answer.cause) == ("invalid", cause)
-
-
-def test_a_request_with_a_missing_image_frame_is_invalid() -> None:
-    stage = Stage().open()
-    frames = codec.encode(request())[:1]
-    stage.core.on_request(stage.now_s, b"r1", codec.read_header(frames), frames)
-    stage.settle()
-    assert stage.count() == {"invalid": 1}
-
-
-@pytest.mark.parametrize("field", ["i", "c", "b"])
-@pytest.mark.parametrize("value", [None, -1, "", float("nan"), [], True, 1 << 70, "x" * 200])
-def test_a_header_that_cannot_be_answered_raises_the_contracts_error(field: str, value: object) -> None:
-    stage = Stage().open()
-    header = {
-        "v": m.SCHEMA_VERSION,
-        "t": "request",
-        "i": 1,
-        "c": "system1",
-        "b": 100.0,
-        "s": {},
-        "m": [],
-        field: value,
-    }
-    with pytest.raises(CodecError) as error:
-        stage.core.on_request(stage.now_s, b"r1", header, [b""])
-    assert error.value.cause == "bad_field"
 
 
 def test_after_bye_the_waiting_request_is_not_run() -> None:
