@@ -22,6 +22,7 @@ CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
 # States in which every component is called. `clearing` ends with a human in any case; there only safety is called.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
 REMEMBERED = 64  # settled alerts
+LOOK_INTO_THE_CELL = "look whether somebody is in the workcell; resume when it is clear"
 
 
 def violate(core: Mission, missed: Sequence[tuple[ComponentCalls, str]], cause: str, now_s: float) -> None:
@@ -54,8 +55,11 @@ def unsafe(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     # Calling a human is more severe than any policy of the limit.
     counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN
     if counts and core.unsafe_in_a_row >= limit:
-        reason = f"unsafe {limit} times in a row"
-        _violation_limit(core, Cause("max_consecutive_safety_replan", reason, calls.name), now_s)
+        held = core.held_by.get(calls.name)
+        lasts = f" for {now_s - held.since_s:.0f} s" if held is not None else ""
+        reason = f"safety says unsafe{lasts}, {limit} times in a row"
+        why = Cause("max_consecutive_safety_replan", reason, calls.name, LOOK_INTO_THE_CELL)
+        _violation_limit(core, why, now_s)
         return
     calls.resend_after_s = now_s + 1 / (calls.component.freq_hz or 1)
     fall_back(core, calls, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
@@ -208,6 +212,8 @@ def escalate(core: Mission, why: Cause, now_s: float, event: Event = Event.ESCAL
     reason = why.reason
     if before is not None:
         reason = f"{why.reason}, on the way to the safe pose because of {before.cause}: {before.reason}"
+    advice = why.advice or (before.advice if before is not None else "")
+    reason = f"{reason}; {advice}" if advice else reason
     core.note(FallbackAction.STOP_AND_CALL_HUMAN.key, why.cause, reason, why.component)
     core.alert_id += 1
     recovers = core.inputs.arm_fault and core.inputs.arm_recovers

@@ -77,11 +77,12 @@ class Held:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a human is called."""
+    """Why a human is called, and what that human should look at, in words; empty where the reason says it."""
 
     cause: str
     reason: str
     component: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True)

@@ -109,15 +109,16 @@ def _hear_why(core: Mission, text: str) -> None:
 def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:
     """ROSA 3.3, "Task retry policy": done ends the task, failed resets the robot and retries it.
 
-    Neither happens while something holds the robot, since the reset would move it.
+    The reset moves the robot, so "failed" waits while something holds it. "done" moves nothing, so it ends the task
+    also then, but not in the middle of a move to a pose, nor while such a move is to begin again.
     """
     seen = core.verdicts.setdefault(calls.name, deque(maxlen=calls.component.confirmations))
     seen.append(verdict)
     confirmed = list(seen).count(verdict) >= calls.component.confirmations
     moves = core.state in MOVES or core.unfinished is not Unfinished.NOTHING
-    if not confirmed or core.held_by or moves or core.state not in SUPERVISED:
+    if not confirmed or moves or core.state not in SUPERVISED:
         return
     if verdict == "done":
         finish(core, "done", "monitor", "the monitor says done", now_s)
-    elif verdict == "failed":
+    elif verdict == "failed" and not core.held_by:
         failed(core, now_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf
 
 from rosa_client.runtime import ahead
@@ -154,7 +155,7 @@ def moving(core: Mission, now_s: float) -> None:
 def _arrived(core: Mission, now_s: float) -> None:
     if core.state is State.CLEARING:
         why = core.call_human_for
-        there = Cause(why.cause, f"{why.reason}; the robot is at its safe pose", why.component)
+        there = replace(why, reason=f"{why.reason}; the robot is at its safe pose")
         escalate(core, there, now_s, Event.ARRIVED)
         return
     following = next_leg(core.leg, core.inputs.gripper_holds) if core.state is State.RESETTING else None

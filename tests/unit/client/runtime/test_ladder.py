@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play
+from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, TaskEnded
 from rosa_client.runtime.task_machine import State
 from rosa_contract.errors import ConfigError
 from rosa_contract.fallbacks import FALLBACK_NAMES
@@ -165,6 +165,32 @@ def test_unsafe_again_and_again_calls_a_human_and_safe_counts_anew() -> None:
         assert not stage.of(Alert)
     stage.answer(stage.send_of("safety"), verdict="unsafe")
     assert stage.of(Alert)[-1].cause == "max_consecutive_safety_replan"
+
+
+def test_the_alert_says_for_how_long_safety_said_unsafe_and_where_to_look() -> None:
+    stage = Stage(component("safety", "stop_and_replan"), unsafe=11)
+    stage.good.update(system1="", safety="unsafe")
+    stage.start()
+    alert = stage.run_until(Alert)
+    assert isinstance(alert, Alert)
+    assert alert.reason == (
+        "safety says unsafe for 2 s, 11 times in a row;"
+        " look whether somebody is in the workcell; resume when it is clear"
+    )
+
+
+@pytest.mark.parametrize("policy", ["return_to_safe_state", "abort"])
+def test_whoever_is_called_at_the_safe_pose_hears_where_to_look_and_nobody_does_when_the_task_is_given_up(
+    policy: str,
+) -> None:
+    stage = Stage(SAFETY, on_violation=policy, unsafe=3)
+    stage.good.update(system1="", safety="unsafe")
+    stage.start()
+    ended = stage.run_until(TaskEnded if policy == "abort" else Alert, limit_s=5)
+    assert isinstance(ended, Alert | TaskEnded)
+    advice = "the robot is at its safe pose; look whether somebody is in the workcell"
+    assert (advice in ended.reason) is (policy != "abort")
+    assert "safety says unsafe" in ended.reason
 
 
 @pytest.mark.parametrize("policy", ["return_to_safe_state", "abort"])

@@ -8,7 +8,7 @@ import pytest
 from rosa_client.runtime.commands import Alert, Decision, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.machine import IllegalEvent
 from rosa_client.runtime.task_machine import State
-from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, Stage
+from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, Stage, component
 
 
 def test_a_round_is_look_infer_play_and_look_again() -> None:
@@ -128,6 +128,43 @@ def test_the_monitor_ends_the_task_after_two_equal_verdicts() -> None:
     stage.answer(stage.send_of("monitor"), verdict="done")
     assert stage.of(TaskEnded)[-1].outcome == "done"
     assert isinstance([c for _, c in stage.events if isinstance(c, Hold | Play)][-1], Hold)
+
+
+@pytest.mark.parametrize("fallback", ["stop_and_resend", "stop_and_replan", "return_to_safe_state"])
+def test_a_task_that_is_done_is_done_also_while_safety_holds_the_robot(fallback: str) -> None:
+    stage = Stage(MONITOR, component("safety", fallback), unsafe=100)
+    stage.good.update(safety="unsafe", monitor="ongoing")
+    stage.start()
+    stage.run(3.0)
+    assert stage.core.state is State.HOLDING and stage.core.held_by
+    stage.good["monitor"] = "done"
+    after = stage.run(2.0)
+    assert [c.outcome for c in after if isinstance(c, TaskEnded)] == ["done"]
+    assert not [c for c in after if isinstance(c, Play | MoveTo)]
+    assert isinstance(stage.core.last_order, Hold)
+
+
+def test_a_robot_that_was_held_at_the_end_of_a_task_begins_the_next_one_only_when_safety_says_safe() -> None:
+    stage = Stage(MONITOR, component("safety", "stop_and_replan"), unsafe=100)
+    stage.good.update(system1="", safety="unsafe", monitor="done")
+    stage.start()
+    stage.run_until(TaskEnded)
+    first = len(stage.events)
+    stage.good["monitor"] = "ongoing"
+    stage.start()
+    stage.run(3.0)
+    assert not [c for _, c in stage.events[first:] if isinstance(c, Play | MoveTo)]
+    stage.good["safety"] = "safe"
+    assert isinstance(stage.run_until(Play, limit_s=1.5), Play)
+
+
+def test_a_task_does_not_end_as_done_on_the_way_to_the_safe_pose() -> None:
+    stage = Stage(component("monitor", "stop_and_resend"), SAFETY)
+    stage.start()
+    stage.answer(stage.send_of("safety"), verdict="unsafe")
+    assert stage.core.state is State.RETURNING
+    stage.answer(stage.send_of("monitor"), verdict="done")
+    assert stage.core.state is State.RETURNING and not stage.of(TaskEnded)
 
 
 def test_what_the_monitor_says_besides_ongoing_is_told_once_per_kind_and_changes_nothing_else() -> None:

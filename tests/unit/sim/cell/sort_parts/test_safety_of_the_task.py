@@ -37,7 +37,7 @@ def test_an_alarm_that_does_not_end_becomes_an_alert_and_nothing_moves_before_th
     first = len(stage.events)
     alert = stage.run_until(Alert, limit_s=15.0)
     assert isinstance(alert, Alert)
-    assert alert.cause == "max_consecutive_safety_replan" and "unsafe" in alert.reason
+    assert alert.cause == "max_consecutive_safety_replan" and "unsafe for 10 s" in alert.reason
     assert {"resume", "abort"} <= set(alert.choices)
     stage.run(5.0)
     unsafe_s = stage.events[first][0]
