@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from mcap.exceptions import EndOfFile
 from mcap.opcode import Opcode
@@ -159,7 +159,8 @@ def _whole_records(file: BinaryIO) -> Iterator[Any]:
     if file.read(MAGIC_SIZE) != MCAP0_MAGIC:
         raise BagError(f"{file.name}: not an MCAP bag")
     with suppress(EndOfFile):
-        yield from StreamReader(_Until(file, _end(file))).records  # type: ignore[arg-type]
+        whole = cast(BinaryIO, _Until(file, _end(file)))  # a StreamReader only reads
+        yield from StreamReader(whole).records
 
 
 def _end(file: BinaryIO) -> int:

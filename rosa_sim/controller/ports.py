@@ -145,12 +145,12 @@ class Controllers:
         settings, node, group = self._settings, self._node, self._group
         if settings.controller_manager:
             manager = resolve(base, settings.controller_manager)
-            serve = lambda kind, name, call: node.create_service(  # noqa: E731
-                kind, f"{manager}/{name}", call, callback_group=group
-            )
-            serve(ListControllers, "list_controllers", self._on_list)
-            serve(SwitchController, "switch_controller", self._on_switch)
-            serve(SetHardwareComponentState, "set_hardware_component_state", self._on_hardware)
+            for kind, name, call in (
+                (ListControllers, "list_controllers", self._on_list),
+                (SwitchController, "switch_controller", self._on_switch),
+                (SetHardwareComponentState, "set_hardware_component_state", self._on_hardware),
+            ):
+                node.create_service(kind, f"{manager}/{name}", call, callback_group=group)
         if settings.error_recovery:
             name = resolve(base, settings.error_recovery)
             ActionServer(node, ErrorRecovery, name, self._on_recovery, callback_group=group)

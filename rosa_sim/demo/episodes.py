@@ -124,8 +124,11 @@ class EpisodeRunner:
     def wait_welcome(self, timeout_s: float) -> None:
         """Until the runtime takes tasks and the server has welcomed the robot; any arm will do."""
         self.until(self._action.server_is_ready, timeout_s, "the runtime's run_task action")
-        connected = lambda: self.status is not None and self.status.server_connected  # noqa: E731
-        self.until(connected, timeout_s, "the server's welcome")
+        self.until(
+            lambda: self.status is not None and self.status.server_connected,
+            timeout_s,
+            "the server's welcome",
+        )
 
     def run(self, number: int, of: int, seed: int, timeout_s: float) -> Episode:
         """One episode with the scene of `seed`."""

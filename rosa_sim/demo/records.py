@@ -74,7 +74,10 @@ class Records:
 
     def _video(self, shots: Sequence[video.Shot]) -> Path | None:
         path, made = self.folder / "video.mp4", None
-        progress = lambda done, of: self._say.status(f"video: {done} of {of} pictures")  # noqa: E731
+
+        def progress(done: int, of: int) -> None:
+            self._say.status(f"video: {done} of {of} pictures")
+
         try:
             made = self.try_to(lambda: video.render(shots, path, progress, self._scene))
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -37,8 +38,8 @@ class Serving:
     variation: float = 0.0  # of one run, see `SimulatedWorker`
 
 
-class Cluster:
-    """The events to come, and what of them the server side does; whoever carries messages says how (`_say`)."""
+class Cluster(ABC):
+    """The events to come, and the server's part in them. A subclass carries the messages to the robots (`_say`)."""
 
     def __init__(
         self,
@@ -133,8 +134,9 @@ class Cluster:
     def _kill(self, now_s: float, kill: Kill) -> None:
         raise RuntimeError(f"the serving core ends {kill.worker_id}: {kill.reason}")
 
+    @abstractmethod
     def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
-        raise NotImplementedError
+        """Carry a message to the robot of a connection."""
 
     # -- workers -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ class ArmDriver(Protocol):
         """Release the hardware."""
 
 
+@runtime_checkable
 class ConnectingArm(Protocol):
     """An arm that has to be reached first: through ROS, in the namespace of its robot, or through a network."""
 
@@ -59,6 +60,7 @@ class ConnectingArm(Protocol):
         """Called once, before the first `read`. Raises `DriverError` saying what is missing."""
 
 
+@runtime_checkable
 class RecoveringArm(Protocol):
     """An arm that can be helped out of a fault when a person says so."""
 
@@ -93,12 +95,12 @@ def scene_of(arm: ArmDriver) -> Scene | None:
 
 def connecting(arm: ArmDriver) -> ConnectingArm | None:
     """The arm itself when it has `connect`; None for any other driver."""
-    return cast(ConnectingArm, arm) if hasattr(arm, "connect") else None
+    return arm if isinstance(arm, ConnectingArm) else None
 
 
 def recovering(arm: ArmDriver) -> RecoveringArm | None:
     """The arm itself when it has `recover`; None for any other driver."""
-    return cast(RecoveringArm, arm) if hasattr(arm, "recover") else None
+    return arm if isinstance(arm, RecoveringArm) else None
 
 
 def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:

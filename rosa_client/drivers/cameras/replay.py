@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import cv2
@@ -40,10 +40,13 @@ class ReplayCameras:
 
     def close(self) -> None:
         for pictures in self._pictures.values():
-            pictures.close()  # type: ignore[attr-defined]
+            pictures.close()
 
 
-def endless(source: Path, camera: str) -> Iterator[npt.NDArray[np.uint8]]:
+Pictures = Generator[npt.NDArray[np.uint8], None, None]
+
+
+def endless(source: Path, camera: str) -> Pictures:
     """The pictures of `camera` as RGB, in a loop. The source is checked at once, pictures are read one by one."""
     video = source / f"{camera}.mp4"
     images = sorted(p for p in (source / camera).glob("*") if p.suffix.lower() in IMAGES)
@@ -55,7 +58,7 @@ def endless(source: Path, camera: str) -> Iterator[npt.NDArray[np.uint8]]:
     return from_video(video) if video.is_file() else from_images(images)
 
 
-def from_video(path: Path) -> Iterator[npt.NDArray[np.uint8]]:
+def from_video(path: Path) -> Pictures:
     while True:
         capture = cv2.VideoCapture(str(path))
         count = 0
@@ -72,7 +75,7 @@ def from_video(path: Path) -> Iterator[npt.NDArray[np.uint8]]:
             raise DriverError(f"replay: {path} holds no picture that OpenCV can read")
 
 
-def from_images(paths: list[Path]) -> Iterator[npt.NDArray[np.uint8]]:
+def from_images(paths: list[Path]) -> Pictures:
     while True:
         for path in paths:
             bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)

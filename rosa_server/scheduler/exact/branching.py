@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, pairwise
 
-from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.linear_solver import pywraplp
 
 from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.exact.mixes import ChosenMix, Program, ServerMixes

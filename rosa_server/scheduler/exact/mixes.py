@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.linear_solver import pywraplp
 
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.placement.packing import SLACK, ServerKind, ServerLoads
@@ -92,7 +92,7 @@ class Program:
         self.solver = pywraplp.Solver.CreateSolver("SCIP")
         # Class -> seconds of a round spent waiting, a term per mix.
         self.waiting: dict[str, list[object]] = {}
-        self._columns: list[tuple[ServerMixes, int, object]] = []
+        self._columns: list[tuple[ServerMixes, int, Any]] = []
         for mixes in kinds:
             self._add(mixes, mixes.latency_s(catalog, rates_hz))
         self.used = self.solver.Sum([count for _, _, count in self._columns])
@@ -130,5 +130,5 @@ class Program:
 
     def chosen(self) -> list[ChosenMix]:
         """The mixes in use after a solve."""
-        counts = [ChosenMix(mixes, index, round(y.solution_value())) for mixes, index, y in self._columns]  # type: ignore[attr-defined]
+        counts = [ChosenMix(mixes, index, round(y.solution_value())) for mixes, index, y in self._columns]
         return [mix for mix in counts if mix.servers]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.linear_solver import pywraplp
 
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.exact.branching import PROGRAM_S, Search

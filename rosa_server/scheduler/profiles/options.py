@@ -28,9 +28,9 @@ class Options:
     standby: int = 0  # servers kept as hot standby
 
     @classmethod
-    def paper(cls, **changes: object) -> Options:
+    def paper(cls, **changes: Any) -> Options:
         """The scheduler as the paper describes it."""
-        return replace(cls(packing="isolated", search="frontier", fair_share=0.0), **changes)  # type: ignore[arg-type]
+        return replace(cls(packing="isolated", search="frontier", fair_share=0.0), **changes)
 
     def changes(self) -> dict[str, Any]:
         """What differs from the default, as plain values for a schedule's file."""

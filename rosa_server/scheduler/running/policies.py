@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isclose
+from typing import Any
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1
 from rosa_contract.policies import ADAPTIVE, GIVEN, PERMITS, PLANNED, PUBLISHED, SHARED, Policies
@@ -43,7 +44,7 @@ def carried_out(
     asking = _tasks_that_ask(problem, library, schedule, policies)
     replicas = dict(placement.replicas)
     for (model, components, batching), servers in _groups(schedule, policies).items():
-        changes: dict[str, object] = {}
+        changes: dict[str, Any] = {}
         table = service_table(library, schedule.gpu_type, model, components)
         changes["service_ms"] = _times_ms(table)
         if len(components) > 1 and policies.continuous and batching == CONTINUOUS:
@@ -65,7 +66,7 @@ def carried_out(
         goals = [stream for stream in streams if stream.component in GOAL_COUPLED]
         changes["permits"] = bool(goals) and all(stream.task in asking for stream in goals)
         for server in servers:
-            replicas[server.id] = replace(replicas[server.id], **changes)  # type: ignore[arg-type]
+            replicas[server.id] = replace(replicas[server.id], **changes)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
     return replace(
         placement,

@@ -20,8 +20,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, inf
+from typing import Any
 
-from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.linear_solver import pywraplp
 
 from rosa_server.scheduler.placement.obligations import obligation_kinds
 from rosa_server.scheduler.placement.packing import SLACK, ServerKind
@@ -119,7 +120,7 @@ def relax(
             lifts.append(lift)
             solver.Add(rates[cls.name] >= (share + lift) * top)
     counts = {}
-    used_levels: dict[StreamClass, list[tuple[object, float]]] = {}
+    used_levels: dict[StreamClass, list[tuple[Any, float]]] = {}
     curves: dict[tuple[str, str, float], Levels] = {}
     for index, kind in enumerate(pool.kinds):
         count = (
@@ -167,8 +168,8 @@ def relax(
         value = solver.Objective().BestBound() if whole else solver.Objective().Value()
     mean_levels = {}
     for stream_class, entries in used_levels.items():
-        shares_sum = sum(n.solution_value() for n, _ in entries)  # type: ignore[attr-defined]
-        load_sum = sum(n.solution_value() * load for n, load in entries)  # type: ignore[attr-defined]
+        shares_sum = sum(n.solution_value() for n, _ in entries)
+        load_sum = sum(n.solution_value() * load for n, load in entries)
         mean_levels[stream_class] = load_sum / shares_sum if shares_sum > 1e-9 else entries[0][1]
     return Relaxation(
         value,

@@ -23,11 +23,15 @@ def request_fields(header: Mapping[str, Any]) -> tuple[int, str, float]:
         )
     if type(component) is not str or not 0 < len(component) <= 128:
         raise CodecError("bad_field", f"component: expected 1 to 128 characters, got {component!r:.60}")
-    if type(budget_ms) not in (float, int) or not 0.0 <= budget_ms <= MAX_BUDGET_MS:  # type: ignore[operator]
+    if (
+        isinstance(budget_ms, bool)
+        or not isinstance(budget_ms, float | int)
+        or not 0.0 <= budget_ms <= MAX_BUDGET_MS
+    ):
         raise CodecError(
             "bad_field", f"budget_ms: expected a number from 0 to {MAX_BUDGET_MS:g}, got {budget_ms!r:.60}"
         )
-    return request_id, component, float(budget_ms)  # type: ignore[arg-type]
+    return request_id, component, float(budget_ms)
 
 
 def observation_of(header: Mapping[str, Any]) -> int | None:

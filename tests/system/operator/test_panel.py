@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import rclpy
+from rosa_interfaces.msg import OperatorAudit
 from rosa_interfaces.srv import OperatorDecision
 
 from rosa_client.bringup.bringup import Bringup, node_command
@@ -161,7 +162,10 @@ def test_two_operators_at_once_the_first_wins_and_the_second_is_told(floor: Floo
     try:
         rviz.press(LATE, f"decide/{number}/resume")
         other.press(LATE, f"decide/{number}/retry")
-        answers = lambda: [a for a in floor.audits[LATE] if a.alert_id == number]  # noqa: E731
+
+        def answers() -> list[OperatorAudit]:
+            return [audit for audit in floor.audits[LATE] if audit.alert_id == number]
+
         floor.until(lambda: len(answers()) == 2, "both to be answered")
         winner, loser = answers()
         assert (winner.accepted, loser.accepted) == (True, False)

@@ -240,7 +240,8 @@ class Floor:
 
 
 def test_a_stop_of_all_is_said_again_to_arms_that_are_found_later() -> None:
-    client, floor = object.__new__(OperatorClient), Floor()
+    client: Any = object.__new__(OperatorClient)
+    floor = Floor()
 
     def spin(condition: Callable[[], Any], timeout_s: float) -> bool:
         """Five periods of the timer; the second arm is found after the first."""
@@ -249,6 +250,6 @@ def test_a_stop_of_all_is_said_again_to_arms_that_are_found_later() -> None:
             floor.tell()
         return bool(condition())
 
-    client.node, client.spin = floor, spin  # type: ignore[assignment, method-assign]
+    client.node, client.spin = floor, spin
     client.stop_all(5.0)
     assert floor.told == [1, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -45,11 +46,11 @@ class Ended:
 
 
 def test_a_loop_that_ends_while_it_is_asked_has_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = ModuleType("franka")
-    loaded.JointTargets, loaded.FrankaError = Ended, Failed  # type: ignore[attr-defined]
-    loaded.Robot = lambda address, realtime: loaded  # type: ignore[attr-defined]
-    loaded.set_collision_behavior_simple = lambda *thresholds: None  # type: ignore[attr-defined]
-    loaded.joint_targets = lambda **settings: Ended()  # type: ignore[attr-defined]
+    loaded: Any = ModuleType("franka")
+    loaded.JointTargets, loaded.FrankaError = Ended, Failed
+    loaded.Robot = lambda address, realtime: loaded
+    loaded.set_collision_behavior_simple = lambda *thresholds: None
+    loaded.joint_targets = lambda **settings: Ended()
     monkeypatch.setitem(sys.modules, "franka", loaded)
     fci = FrankaRs(arm_settings(SPEC.name, "franka", SPEC.arm))
     fci.connect()

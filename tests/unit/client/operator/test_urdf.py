@@ -36,12 +36,18 @@ def origin(joint: ET.Element) -> np.ndarray:
     return pose
 
 
+def part(element: ET.Element, tag: str) -> ET.Element:
+    found = element.find(tag)
+    assert found is not None, f"{element.get('name')} has no {tag}"
+    return found
+
+
 def motion(joint: ET.Element, value: float) -> np.ndarray:
     """`(4, 4)` of a joint that stands at `value`, rad or m."""
     pose = np.eye(4)
     if joint.get("type") == "fixed":
         return pose
-    axis = numbers(joint.find("axis"), "xyz")  # type: ignore[arg-type]
+    axis = numbers(part(joint, "axis"), "xyz")
     if joint.get("type") == "prismatic":
         pose[:3, 3] = axis * value
         return pose
@@ -54,8 +60,8 @@ def motion(joint: ET.Element, value: float) -> np.ndarray:
 def place(link: str, at: dict[str, float]) -> np.ndarray:
     """`(4, 4)` of a link in panda_link0."""
     for name, joint in JOINTS.items():
-        if joint.find("child").get("link") == link:  # type: ignore[union-attr]
-            parent = joint.find("parent").get("link")  # type: ignore[union-attr]
+        if part(joint, "child").get("link") == link:
+            parent = part(joint, "parent").get("link")
             return place(str(parent), at) @ origin(joint) @ motion(joint, at.get(str(name), 0.0))
     assert link == "panda_link0"
     return np.eye(4)
@@ -74,13 +80,13 @@ def test_the_tool_is_where_the_models_kinematics_say() -> None:
 def test_joints_are_those_of_joint_states_with_the_robots_limits() -> None:
     moving = [name for name, joint in JOINTS.items() if joint.get("type") != "fixed"]
     assert moving == [*SPEC.joints, "panda_finger_joint1", "panda_finger_joint2"]
-    limits = [JOINTS[name].find("limit") for name in SPEC.joints]
+    limits = [part(JOINTS[name], "limit") for name in SPEC.joints]
     for key, wanted in (
         ("lower", SPEC.limits.position_min_rad),
         ("upper", SPEC.limits.position_max_rad),
         ("velocity", SPEC.limits.velocity_rad_s),
     ):
-        assert [float(limit.get(key)) for limit in limits] == list(wanted)  # type: ignore[union-attr, arg-type]
+        assert [float(limit.get(key, "nan")) for limit in limits] == list(wanted)
 
 
 def test_the_fingers_are_as_far_apart_as_the_gripper_is_wide() -> None:
@@ -92,7 +98,7 @@ def test_the_fingers_are_as_far_apart_as_the_gripper_is_wide() -> None:
 
 def test_the_model_is_one_tree_of_links_that_exist() -> None:
     links = [link.get("name") for link in MODEL.iter("link")]
-    children = [joint.find("child").get("link") for joint in JOINTS.values()]  # type: ignore[union-attr]
+    children = [part(joint, "child").get("link") for joint in JOINTS.values()]
     assert sorted(links) == sorted(["panda_link0", *children]), "each link hangs on one joint"
     known = {material.get("name") for material in MODEL.findall("material")}
     assert {material.get("name") for material in MODEL.iter("material")} == known

@@ -111,7 +111,7 @@ class PromisesOnAnyDay(AnyDay):
 @pytest.mark.prove
 def test_on_any_day_the_robot_keeps_its_promises() -> None:
     AnyDay.steps = 0
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         PromisesOnAnyDay,
         settings=settings(
             max_examples=EXAMPLES,

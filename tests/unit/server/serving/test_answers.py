@@ -26,17 +26,22 @@ def test_an_answer_is_what_the_robot_reads() -> None:
     assert (read.arrays["actions"].tolist(), read.verdict, read.text) == ([[1, 1], [1, 1]], "safe", "go on")
 
 
+# A model of somebody else may answer anything, whatever the type checker says.
+WRONG: Any = ModelOutput
+ODD: Any = Choice
+
+
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        (ModelOutput({"actions": [[1.0, 2.0]]}), "'actions': expected a numpy array, got list"),  # type: ignore[dict-item]
-        (ModelOutput({"actions": torch.ones(2, 2)}), "'actions': expected a numpy array, got Tensor"),  # type: ignore[dict-item]
-        (ModelOutput(None), "arrays: expected a mapping of names to arrays, got None"),  # type: ignore[arg-type]
-        (ModelOutput({1: np.ones(2)}), "arrays: expected names of 1 to 128 characters, got 1"),  # type: ignore[dict-item]
-        (ModelOutput({"x" * 129: np.ones(2)}), "arrays: expected names of 1 to 128 characters"),
-        (ModelOutput(verdict=None), "verdict: expected text of at most 128 characters, got None"),  # type: ignore[arg-type]
-        (ModelOutput(text=b"go"), "text: expected text of at most 65536 characters"),  # type: ignore[arg-type]
-        (ModelOutput(text="x" * 65537), "text: expected text of at most 65536 characters"),
+        (WRONG({"actions": [[1.0, 2.0]]}), "'actions': expected a numpy array, got list"),
+        (WRONG({"actions": torch.ones(2, 2)}), "'actions': expected a numpy array, got Tensor"),
+        (WRONG(None), "arrays: expected a mapping of names to arrays, got None"),
+        (WRONG({1: np.ones(2)}), "arrays: expected names of 1 to 128 characters, got 1"),
+        (WRONG({"x" * 129: np.ones(2)}), "arrays: expected names of 1 to 128 characters"),
+        (WRONG(verdict=None), "verdict: expected text of at most 128 characters, got None"),
+        (WRONG(text=b"go"), "text: expected text of at most 65536 characters"),
+        (WRONG(text="x" * 65537), "text: expected text of at most 65536 characters"),
     ],
 )
 def test_what_no_robot_could_read_is_a_bad_output_that_says_why(output: ModelOutput, says: str) -> None:
@@ -50,7 +55,7 @@ def test_what_is_no_output_at_all_is_the_models_error(output: Any) -> None:
     assert answered(output)[0] == "model_error"
 
 
-@pytest.mark.parametrize("choice", [Choice(np.int64(1), "a"), Choice(1, None), Choice(2000, "a"), 1])  # type: ignore[arg-type]
+@pytest.mark.parametrize("choice", [ODD(np.int64(1), "a"), ODD(1, None), ODD(2000, "a"), 1])
 def test_a_policy_that_chooses_nonsense_fails_its_own_request(
     choice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,8 +84,7 @@ def test_stuck_fingers_stall_where_they_are_and_free_ones_close(bench: Bench) ->
 def test_after_a_reset_commands_for_the_scene_before_are_refused(bench: Bench) -> None:
     bench.run(1.0, bench.turning(0.5))
     bench.panda.reset(4)
-    before = lambda now_s: bench.home + np.eye(7)[0] * 0.5  # noqa: E731
-    bench.run(0.2, before)
+    bench.run(0.2, lambda now_s: bench.home + np.eye(7)[0] * 0.5)
     assert bench.panda.refused == "the controller is inactive"
     assert not bench.panda.adopted
     home = bench.panda.world.joint_position

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -60,7 +62,8 @@ def test_a_fault_an_alert_and_a_decision_have_their_banner(
     fields: dict[str, str], colour: tuple[int, ...]
 ) -> None:
     def coloured(one: Shot) -> int:
-        picture = video.compose(Gray(), one)  # type: ignore[arg-type]
+        renderer: Any = Gray()
+        picture = video.compose(renderer, one)
         return int((picture == colour).all(axis=2).sum())
 
     assert coloured(shot(0.0)) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -132,9 +133,9 @@ def small() -> st.SearchStrategy[Problem]:
     small(), st.sampled_from([{}, {"loop_statistic": "p99"}, {"network_ms": 4.0}, {"dynamic_batching": True}])
 )
 def test_an_exact_schedule_keeps_every_promise_and_lies_between_the_heuristic_and_the_bound(
-    problem: Problem, changes: dict[str, object]
+    problem: Problem, changes: dict[str, Any]
 ) -> None:
-    options = Options(fair_share=0.0, time_budget_s=1.0, **changes)  # type: ignore[arg-type]
+    options = Options(fair_share=0.0, time_budget_s=1.0, **changes)
     heuristic, found = solve(problem, LIBRARY, options), solve_exact(problem, LIBRARY, options, monotonic)
     if not found.schedule.feasible:
         assert not heuristic.feasible

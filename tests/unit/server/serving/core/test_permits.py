@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -77,11 +78,11 @@ def test_who_asks_again_keeps_its_place_and_who_leaves_has_none() -> None:
     assert permits.give(0.0, inf) == [key("a")]
 
 
-def staged(batch: int = 2, **changes: object) -> Stage:
+def staged(batch: int = 2, **changes: Any) -> Stage:
     """One server of the policy that gives permits, and a guard."""
     policy = Replica("gpu0", "policy", "gpu0", batch=batch, permits=True, service_ms={1: 80.0, 2: 100.0})
     replicas = {
-        "gpu0": replace(policy, **changes),  # type: ignore[arg-type]
+        "gpu0": replace(policy, **changes),
         "gpu1": Replica("gpu1", "guard", "gpu1", batch=64),
     }
     slot = {"system1": "gpu0", "safety": "gpu1", "monitor": "gpu1"}

@@ -187,8 +187,8 @@ class Server(RuleBasedStateMachine):
     @invariant()
     def no_slot_has_two_robots(self) -> None:
         core = self.stage.core
-        slots = [core.sessions.get(robot.encode()).slot for robot in core.sessions.robots]  # type: ignore[union-attr]
-        assert len(slots) == len(set(slots))
+        slots = [session.slot for session in core.sessions]
+        assert len(slots) == len(set(slots)) == len(core.sessions.robots)
         assert set(slots) <= set(core.router.placement.routes or ())
 
     @invariant()
