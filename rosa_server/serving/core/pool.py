@@ -217,7 +217,7 @@ class WorkerPool:
         start_s = max([now_s, *(batch.expected_end_s for batch in running)])
         longest_s = max(call.deadline_s - call.arrived_s for call in calls)
         run_s = math.inf if service_s is None else service_s
-        patience_s = max(HANG_S, 3 * longest_s) + len(worker.batches) * HANG_S
+        patience_s = max(HANG_S, 3 * longest_s) + len(running) * HANG_S
         hang_s = now_s + (service_s or 0.0) + patience_s
         size = len(worker.batches) + 1 if together else len(calls)
         buffer = heappop(worker.free)

@@ -145,6 +145,22 @@ def test_a_batch_that_never_ends_ends_its_worker() -> None:
     assert stage.statuses() == [("r1", 1, "expired")]
 
 
+def test_a_worker_that_runs_many_calls_at_a_time_hangs_no_longer_than_any_other() -> None:
+    """Its calls run beside each other, so the last one has nothing to wait for."""
+    stage = Stage().open(*(f"r{number}" for number in range(8)))
+    stage.lose("p1")
+    stage.worker("p2", at_once=8)
+    for number in range(8):
+        stage.send(f"r{number}", number)
+    assert len(stage.dispatched) == 8
+    for _ in range(7):
+        stage.finish("p2")
+    stage.wait(29.0)
+    assert not stage.killed
+    stage.wait(2.0)
+    assert [kill.worker_id for kill in stage.killed] == ["p2"]
+
+
 def test_a_worker_that_answers_what_it_was_not_given_is_ended() -> None:
     stage = Stage().open()
     stage.send("r1", 1)
