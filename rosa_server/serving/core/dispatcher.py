@@ -77,7 +77,7 @@ class Dispatcher:
             return None
         permits = self.replicas[call.queue].permits
         permit = permits.called(now_s, (call.connection, call.component))
-        call.network_s = permits.answer_s if permit is None else now_s - permit.given_s
+        call.network_s = permits.network_s(now_s, permit)
         if permit is not None:
             call.rank_s -= permit.waited_s
         return permit

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 
 Key = tuple[bytes, str]  # connection, component
 
 LEAST_LEAD_S, MOST_LEAD_S = 0.002, 0.06
 LEADS = 5  # a permit that brought no call within so many leads is free for another robot
+STALE = 100  # robots that no longer wait and still stand in line, before the line is cleared
 LOST_AFTER_S = 0.1  # a call that comes later is no answer: its robot has not heard of its permit
 NEWEST = 400  # answers that tell how long robots take
 LEARN_EVERY = 20  # answers
@@ -93,6 +94,11 @@ class Permits:
         self._given.pop(key, None)  # it was lost
         self._count += 1
         heappush(self._order, (turn, self._count, key))
+        if (
+            len(self._order) > 2 * len(self._turns) + STALE
+        ):  # many called without a permit: none was given for long
+            self._order = [entry for entry in self._order if self._turns.get(entry[2]) == entry[0]]
+            heapify(self._order)
 
     def called(self, now_s: float, key: Key) -> Permit | None:
         """A call has come, and the robot waits no longer. Its permit, if it has one; that is used up."""
@@ -102,6 +108,14 @@ class Permits:
         if permit is not None and now_s <= permit.given_s + LOST_AFTER_S:
             self._learn(now_s - permit.given_s)
         return permit
+
+    def network_s(self, now_s: float, permit: Permit | None) -> float:
+        """The way there and back of a robot that calls now, with this permit or without one.
+
+        A robot that has kept its permit while it was stopped tells nothing about the network.
+        """
+        took_s = inf if permit is None else now_s - permit.given_s
+        return took_s if took_s <= LEADS * MOST_LEAD_S else self.answer_s
 
     def _learn(self, answer_s: float) -> None:
         self.answer_s += SMOOTHING * (answer_s - self.answer_s)

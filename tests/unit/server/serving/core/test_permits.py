@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from rosa_server.serving.core.permits import LEADS, LEAST_LEAD_S, LOST_AFTER_S, MOST_LEAD_S, Permits, largest
+from rosa_server.serving.core.permits import (
+    LEADS,
+    LEAST_LEAD_S,
+    LOST_AFTER_S,
+    MOST_LEAD_S,
+    STALE,
+    Permits,
+    largest,
+)
 from rosa_server.serving.core.placement import Placement, Replica
-from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, m
+from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, hello, m
 
 ROBOTS = tuple(f"r{index}" for index in range(6))
 RATES_HZ = {"pick": {"system1": 1.0, "safety": 2.0, "monitor": 1.0}}
@@ -76,6 +84,19 @@ def test_who_asks_again_keeps_its_place_and_who_leaves_has_none() -> None:
         permits.ask(0.0, key(name), 1.0)
     permits.forget(b"b")
     assert permits.give(0.0, inf) == [key("a")]
+
+
+def test_robots_that_ask_in_vain_and_call_at_their_rate_leave_nothing_behind() -> None:
+    """Under overload no permit is given for hours."""
+    permits = Permits()
+    permits.ask(0.0, key("patient"), 1.0)
+    for step in range(10_000):
+        permits.ask(float(step), key("a"), 1.0)
+        assert permits.give(float(step), 0) == []
+        permits.called(step + 0.5, key("a"))
+    assert len(permits._order) <= 2 + STALE
+    permits.ask(10_000.0, key("a"), 1.0)
+    assert permits.give(10_000.0, inf) == [key("patient"), key("a")], "turns are kept"
 
 
 def staged(batch: int = 2, **changes: Any) -> Stage:
@@ -228,6 +249,20 @@ def test_it_does_not_wait_until_a_call_is_late() -> None:
         stage.settle()
         assert stage.now_s < asked_s + 0.03
     assert stage.now_s > asked_s + 0.02
+
+
+def test_a_permit_that_was_used_after_a_long_stop_says_nothing_about_the_network() -> None:
+    """The arm was stopped when the permit came. The call after a minute is not late because of that."""
+    stage = staged()
+    ask(stage, "r0")
+    assert permitted(stage) == ["r0"]
+    for _ in range(60):
+        stage.wait(1.0)
+        for robot in ROBOTS:
+            stage.core.on_robot(stage.now_s, robot.encode(), hello(robot))  # a sign of life
+    stage.send("r0")
+    (call,) = stage.dispatched[-1].calls
+    assert call.network_s == stage.core._dispatcher.replicas["gpu0"].permits.answer_s
 
 
 def test_calls_rank_by_how_long_their_robots_have_waited() -> None:
