@@ -31,7 +31,7 @@ from rosa_sim.cell.sort_parts.names import BINS, COLOURS
 from rosa_sim.training.learn import draw_curve, train
 from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule, points_in_world, target_of
-from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_eyes, in_eyes
+from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_camera, in_eyes
 from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, make_speech
 
 FIELDS_PER_LOOK = 3  # (noise, time) pairs: the action expert is cheap next to the backbone
@@ -58,19 +58,22 @@ class Steps:
 
 
 def fit_all(folder: Path, steps: Steps, work: Path, workers: int, device: str = "cpu") -> Path:
-    """Eyes and model, each in a process of its own where there are two workers, then the model on what the eyes see."""
+    """The eyes of both cameras and the model's beginning, two at a time; then the model on what the eyes see."""
     work.mkdir(parents=True, exist_ok=True)
-    parts = [(fit_eyes, folder, steps.eyes, work, device), (fit_on_marks, folder, steps.marks, work, device)]
+    parts: list[tuple[Any, ...]] = [
+        (fit_camera, folder, camera, steps.eyes, work, device) for camera in CAMERAS
+    ]
+    parts.append((fit_on_marks, folder, steps.marks, work, device))
     if workers < 2 or device != "cpu":
         for part in parts:
             _run(*part)
     else:
         with multiprocessing.get_context("spawn").Pool(2) as pool:
-            pool.starmap(_run, parts)
+            pool.starmap(_run, parts, chunksize=1)
     return fit_vla(folder, steps.model, work, device)
 
 
-def _run(step: Callable[..., None], *given: Any) -> None:
+def _run(step: Callable[..., object], *given: Any) -> None:
     step(*given)
 
 

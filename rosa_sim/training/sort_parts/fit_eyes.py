@@ -29,12 +29,6 @@ PIXELS = 96
 HARD = (1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 0.5, 0.5, 5.0, 0.5)
 
 
-def fit_eyes(folder: Path, steps: int, work: Path, device: str = "cpu") -> None:
-    """The eyes of both cameras, one after the other."""
-    for camera in CAMERAS:
-        fit_camera(folder, camera, steps, work, device)
-
-
 def fit_camera(folder: Path, camera: str, steps: int, work: Path, device: str) -> Path:
     """One camera's eyes, as `work/eyes_CAMERA.weights.safetensors`; continues from its checkpoint."""
     other = CAMERAS[1 - CAMERAS.index(camera)]
