@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.time import Time
 from rosa_interfaces.msg import WorldState
 
 from rosa_client.drivers.cameras import Frame, live
@@ -26,7 +26,8 @@ class MujocoCameras:
         self._cameras = cameras
         sizes = {name: (spec.width, spec.height) for name, spec in cameras.items()}
         self._renderer = SceneRenderer(sizes, scene=self.scene)
-        self._newest: tuple[int, np.ndarray, float] | None = None
+        self._node = node
+        self._newest: WorldState | None = None
         self._count = 0
         newest_only = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         node.create_subscription(WorldState, "world_state", self._on_world, newest_only)
@@ -34,11 +35,12 @@ class MujocoCameras:
     def frames(self) -> Mapping[str, Frame]:
         if self._newest is None:
             return {}
-        seed, qpos, received_s = self._newest
-        self._newest = None
-        pictures = self._renderer.render(seed, qpos)
+        world, self._newest = self._newest, None
+        pictures = self._renderer.render(world.seed, np.array(world.qpos))
         self._count += 1
-        age_s = time.monotonic() - received_s
+        # As old as the world that it shows, however late that came: on a busy machine a message waits.
+        taken = Time.from_msg(world.header.stamp)
+        age_s = max(0.0, (self._node.get_clock().now() - taken).nanoseconds / 1e9)
         return {name: Frame(live(rgb, self._count), age_s) for name, rgb in pictures.items()}
 
     def focal_px(self, camera: str) -> float:
@@ -49,7 +51,7 @@ class MujocoCameras:
         self._renderer.close()
 
     def _on_world(self, message: WorldState) -> None:
-        self._newest = message.seed, np.array(message.qpos), time.monotonic()
+        self._newest = message
 
 
 class SortPartsCameras(MujocoCameras):

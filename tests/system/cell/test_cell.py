@@ -17,8 +17,9 @@ from rosa_sim.demo.episodes import EpisodeRunner, Operator, nobody, stand_in
 from rosa_sim.demo.report import Episode
 from tests.system.cell.cell import LONGEST_S, NAMESPACE, cell, workers_of
 from tests.system.domains import own_domain
+from tests.system.skill import finished, may_lose_the_cube
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, may_lose_the_cube]
 READY_S = 120.0
 EPISODE_S = 120.0
 SEED = 900_000
@@ -74,7 +75,7 @@ def test_a_robot_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> Non
         runner.on_status = late_server
         episode = runner.run(1, 1, SEED, EPISODE_S)
     assert story.happened
-    assert episode.outcome == "done", episode
+    finished(episode.outcome, episode.truth, episode)
 
 
 Launched = tuple[Bringup, EpisodeRunner]
@@ -101,7 +102,7 @@ def test_the_cube_is_in_the_bin_and_the_robot_knows_it(launched: Launched) -> No
     _, runner = launched
     runner.operator = stand_in
     episode = runner.run(1, 1, SEED, EPISODE_S)
-    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    finished(episode.outcome, episode.truth, episode)
     assert episode.rounds > 3
     assert episode.deadlines_met > episode.rounds, "System 1 and the monitor both answered"
 
@@ -131,7 +132,7 @@ def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(launched: 
     assert story.alerts[0].cause == "max_consecutive_slo_violation"
     assert "waiting_for_human" in story.states
     assert still[0] < 1e-3, f"joints moved by {still[0]} rad in the last second before the decision"
-    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    finished(episode.outcome, episode.truth, episode)
     assert episode.deadlines_missed >= 3
 
 
@@ -151,7 +152,7 @@ def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(launched: La
     assert len(alive) == 2
     assert not {worker.pid for worker in alive} & set(killed)
     assert killed
-    assert (episode.outcome, episode.truth) == ("done", "done"), episode
+    finished(episode.outcome, episode.truth, episode)
 
 
 def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Launched) -> None:
@@ -171,7 +172,7 @@ def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Laun
     assert "holding" in story.states
     assert story.states.index("holding") < story.states.index("waiting_for_human")
     assert "sensor_silent" in story.alerts[0].cause
-    assert episode.outcome == "done", episode
+    finished(episode.outcome, episode.truth, episode)
 
 
 def stand_in_when_ready(story: Story) -> Callable[[OperatorAlert, float, int], str]:
