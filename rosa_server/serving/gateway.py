@@ -304,9 +304,6 @@ class Gateway:
             self._core.on_lost(now_s, worker_id, why)
         if now_s >= self._next_report_s:
             self._next_report_s = now_s + REPORT_EVERY_S
-            workers: dict[str, int] = {}
-            for worker in self._core.pool:
-                workers[worker.replica] = workers.get(worker.replica, 0) + 1
-            self._metrics.state(self._core.health(), workers)
+            self._metrics.state(self._core.health(), self._core.warm_workers())
             known = self._doorman.connections
             self._metrics.connections(len(known), known.held_bytes, self._intake.since_last())

@@ -113,12 +113,13 @@ class Metrics:
     def noted(self, event: str) -> None:
         self._notes.labels(event).inc()
 
-    def state(self, report: HealthReport, workers: dict[str, int]) -> None:
-        """Set the gauges, by replica; the gateway calls it about once a second."""
+    def state(self, report: HealthReport, workers: Mapping[str, int]) -> None:
+        """Set the gauges; the gateway calls it about once a second. `workers`: warm ones by replica."""
         self._report = report
-        for replica, count in report.queues.items():
-            self._waiting.labels(replica).set(count)
-            self._workers.labels(replica).set(workers.get(replica, 0))
+        for queue, count in report.queues.items():
+            self._waiting.labels(queue).set(count)
+        for replica, count in workers.items():
+            self._workers.labels(replica).set(count)
         self._robots.set(len(report.robots))
 
     def health_json(self) -> tuple[int, bytes]:

@@ -6,6 +6,7 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
@@ -288,6 +289,11 @@ class ServingCore:
     def give_up(self, now_s: float, why: str) -> None:
         """Reply everything that is still open: the end of draining."""
         self._dispatcher.give_up(now_s, why)
+
+    def warm_workers(self) -> dict[str, int]:
+        """How many warm workers each replica has, also where it has none."""
+        count = Counter(worker.replica for worker in self.pool)
+        return {replica: count[replica] for replica in self.router.placement.replicas}
 
     def health(self) -> m.HealthReport:
         workers = {

@@ -1,9 +1,10 @@
-"""What an engine has done is shown by worker, for as long as the worker lives."""
+"""What an engine has done is shown by worker, for as long as the worker lives; workers are counted by replica."""
 
 from __future__ import annotations
 
 from prometheus_client import generate_latest
 
+from rosa_contract.messages import HealthReport
 from rosa_server.serving.metrics import Metrics
 
 
@@ -22,6 +23,17 @@ def test_what_a_lost_workers_engine_did_is_shown_no_more() -> None:
     assert shown(metrics, "m/0.1") == set()
     assert shown(metrics, "m/1.1") == {'rosa_prefills{worker="m/1.1"} 4.0'}
     metrics.worker_lost("without_an_engine/0.1")
+
+
+def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
+    metrics = Metrics()
+    metrics.state(HealthReport(True, {}, {"policies": 3}, []), {"gpu0": 1, "gpu1": 0})
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    assert {line for line in lines if line.startswith(("rosa_workers{", "rosa_queue_depth{"))} == {
+        'rosa_queue_depth{replica="policies"} 3.0',
+        'rosa_workers{replica="gpu0"} 1.0',
+        'rosa_workers{replica="gpu1"} 0.0',
+    }
 
 
 def test_counts_that_no_metric_stands_for_are_not_kept() -> None:

@@ -54,6 +54,13 @@ def test_every_server_of_a_pool_runs_what_waits_wherever_a_robot_is_placed() -> 
     assert took(stage) == {"gpu0/0.1": 1, "gpu1/0.1": 1}
 
 
+def test_warm_workers_are_counted_by_server_not_by_queue() -> None:
+    stage = staged(placed(standby=True))
+    stage.lose("gpu1/0.1")
+    warm = {"gpu0": 1, "gpu1": 0, "gpu2": 1, "gpu3/policy": 1}
+    assert stage.core.warm_workers() == warm, "a standby in a pool counts where it was placed"
+
+
 def test_idle_servers_share_what_comes_at_once() -> None:
     stage = staged(placed(batch=4))
     for robot in ROBOTS[:4]:
