@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +26,7 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit, OnProcessIO
 from launch.events.process import ProcessExited, ProcessIO
-from launch.logging import get_logger
+from launch.logging import get_logger, launch_config
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -164,14 +163,14 @@ def recorder_action(robot: Robot) -> ExecuteProcess:
 
 
 def rviz_action(robots: list[Robot]) -> Node:
-    """rviz2 with a configuration for these robots; closing its window ends nothing else."""
+    """rviz2 with a configuration beside the launch's logs; closing its window ends nothing else."""
     cameras = list(load_robot(robots[0].robot).cameras)
-    with tempfile.NamedTemporaryFile("w", prefix="operator_", suffix=".rviz", delete=False) as file:
-        file.write(rviz_config([robot.namespace for robot in robots], cameras, FRAME))
+    file = Path(launch_config.log_dir) / "operator.rviz"
+    file.write_text(rviz_config([robot.namespace for robot in robots], cameras, FRAME))
     return Node(
         package="rviz2",
         executable="rviz2",
-        arguments=["-d", file.name],
+        arguments=["-d", str(file)],
         output="screen",
         prefix=" ".join(TIED),
     )

@@ -18,7 +18,7 @@ _turn = itertools.count(os.getpid())
 @contextmanager
 def own_domain() -> Iterator[int]:
     """Sets `ROS_DOMAIN_ID` for this process and its children; puts it back on leaving."""
-    number, lock = _take()
+    number, path, lock = _take()
     before = os.environ.get("ROS_DOMAIN_ID")
     os.environ["ROS_DOMAIN_ID"] = str(number)
     try:
@@ -28,11 +28,12 @@ def own_domain() -> Iterator[int]:
             del os.environ["ROS_DOMAIN_ID"]
         else:
             os.environ["ROS_DOMAIN_ID"] = before
+        path.unlink(missing_ok=True)
         os.close(lock)
 
 
-def _take() -> tuple[int, int]:
-    """A free domain and the open file that locks it; the kernel frees the lock of a process that ends."""
+def _take() -> tuple[int, Path, int]:
+    """A free domain, its lock's file, and that file opened; the kernel frees the lock of a process that ends."""
     for _ in range(DOMAINS):
         number = 1 + next(_turn) * STEP % DOMAINS
         path = Path(tempfile.gettempdir()) / f"rosa-test-domain-{number}"
@@ -45,5 +46,14 @@ def _take() -> tuple[int, int]:
         except BlockingIOError:
             os.close(lock)
             continue
-        return number, lock
+        if _is_at(path, lock):
+            return number, path, lock
+        os.close(lock)  # its owner removed it meanwhile; somebody may hold a new one of this name
     raise RuntimeError(f"all {DOMAINS} ROS domains are in use by other tests")
+
+
+def _is_at(path: Path, opened: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False

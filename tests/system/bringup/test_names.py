@@ -30,9 +30,8 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def domain(monkeypatch: pytest.MonkeyPatch) -> None:
+def dds() -> None:
     prepare_environment()
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
 
 
 @contextmanager

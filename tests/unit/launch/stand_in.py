@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -58,8 +59,8 @@ class ParameterValue(Action):
     """A parameter with its type."""
 
 
-def install(monkeypatch: pytest.MonkeyPatch, said: Callable[[str], None]) -> None:
-    """Put the stand-ins where `import` finds them; `said` hears what is logged."""
+def install(monkeypatch: pytest.MonkeyPatch, said: Callable[[str], None], logs: Path) -> None:
+    """Put the stand-ins where `import` finds them; `said` hears what is logged, `logs` is the launch's log folder."""
     for module, names in NAMES.items():
         made = ModuleType(module)
         for name in names:
@@ -67,6 +68,8 @@ def install(monkeypatch: pytest.MonkeyPatch, said: Callable[[str], None]) -> Non
         monkeypatch.setitem(sys.modules, module, made)
     log = SimpleNamespace(info=said, warning=said, error=said)
     monkeypatch.setattr(sys.modules["launch.logging"], "get_logger", lambda name: log, raising=False)
+    config = SimpleNamespace(log_dir=str(logs))
+    monkeypatch.setattr(sys.modules["launch.logging"], "launch_config", config, raising=False)
     monkeypatch.setattr(
         sys.modules["launch.substitutions"], "LaunchConfiguration", LaunchConfiguration, raising=False
     )

@@ -61,7 +61,7 @@ def launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Launch:
     (tmp_path / "share" / "rosa_client").symlink_to(ROOT)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
     said: list[str] = []
-    stand_in.install(monkeypatch, said.append)
+    stand_in.install(monkeypatch, said.append, tmp_path)
     module = load(ROOT / "launch" / "pick_place.launch.py")
     monkeypatch.setattr(module.NAMES, "take", lambda names: None)  # the lock has its own tests
     return Launch(module, said)
@@ -125,6 +125,12 @@ def test_a_fleet_is_every_robot_of_the_file(launch: Launch) -> None:
     started = launch.processes("config:=configs/two_robots.yaml", "fleet:=true", "panel:=true")
     assert [one for one in started if one.endswith("arm_node")] == ["panda0/arm_node", "panda1/arm_node"]
     assert started[-1] == "operator_node"
+
+
+def test_rviz_reads_its_configuration_from_the_folder_of_the_logs(launch: Launch, tmp_path: Path) -> None:
+    [rviz] = [a for a in launch.actions("rviz:=true") if a.kwargs.get("executable") == "rviz2"]
+    assert rviz.kwargs["arguments"] == ["-d", str(tmp_path / "operator.rviz")]
+    assert "/panda0" in (tmp_path / "operator.rviz").read_text()
 
 
 @pytest.mark.parametrize(

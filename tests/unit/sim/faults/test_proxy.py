@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -111,8 +111,9 @@ def test_a_partition_cuts_one_way_until_it_is_lifted() -> None:
 
 
 def test_a_gateway_that_starts_later_is_reached() -> None:
-    with zmq.Context() as context:
-        endpoint = f"ipc:///tmp/rosa-test-{uuid.uuid4().hex}"
+    with tempfile.TemporaryDirectory(prefix="rosa-") as folder, zmq.Context() as context:
+        # The path of a socket may have 107 characters; that of `tmp_path` may be longer.
+        endpoint = f"ipc://{folder}/gateway"
         proxy = Proxy(context, "tcp://127.0.0.1:*", endpoint, "tcp://127.0.0.1:*")
         robot, gateway = context.socket(zmq.DEALER), context.socket(zmq.ROUTER)
         try:
