@@ -1,8 +1,8 @@
 """The search of everything that can happen (`rosa_sim/explore`): it ends, it is clean, and it sees a broken core.
 
-Here are the smallest cells (`SMALL`), completely, and for the rows of the tables the first `FIRST_STATES` states of
-some others (breadth first, so what lies fewest events from the start). `make prove` searches every cell completely, and
-fails too when a row is never taken.
+Here are the smallest cells (`SMALL`), completely, and for the rows of the tables the first states of some others
+(`FIRST_STATES`; breadth first, so what lies fewest events from the start). `make prove` searches every cell completely,
+and fails too when a row is never taken.
 """
 
 from __future__ import annotations
@@ -32,17 +32,24 @@ SMALL = (
     "asynchronous, planned",
     "one observation",
 )
-FIRST_STATES = 2_500
+# Together they take every row; the two that are searched furthest have most rows of their own.
+FIRST_STATES = {
+    "guarded": 700,
+    "guarded, stands still": 700,
+    "lenient watch": 2_500,
+    "guarded, watch returns": 2_500,
+    "asynchronous": 700,
+}
 
 
 @cache
-def searched(cell: str) -> Found:
-    return search(core_of(cell), most_states=FIRST_STATES)
+def completely(cell: str) -> Found:
+    return search(core_of(cell), most_states=2_500)
 
 
 @pytest.mark.parametrize("cell", SMALL)
 def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
-    found = searched(cell)
+    found = completely(cell)
     assert found.problems == []
     assert found.complete
     assert found.states > 400
@@ -51,9 +58,8 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
 
 def test_every_row_of_the_transition_table_is_taken() -> None:
     taken: set[tuple[Enum, Enum]] = set()
-    watched = ("lenient watch", "guarded, watch returns", "asynchronous")
-    for cell in ("pick and place, safe", "guarded", "guarded, stands still", *watched):
-        found = searched(cell)
+    found_first = [search(core_of(cell), most_states=states) for cell, states in FIRST_STATES.items()]
+    for found in (completely("pick and place, safe"), *found_first):
         assert found.problems == []
         taken |= found.rows
     assert taken == set(ROWS)

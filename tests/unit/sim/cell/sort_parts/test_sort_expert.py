@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from rosa_server.models.kinematics import inverse_path
 from rosa_sim.cell.rollout import SynchronousArm
@@ -10,6 +11,7 @@ from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask, rule_of
+from tests.examples import examples
 
 
 def play(arm: SynchronousArm, world: SortWorld, subtask: Subtask) -> None:
@@ -19,9 +21,11 @@ def play(arm: SynchronousArm, world: SortWorld, subtask: Subtask) -> None:
     arm.wait()
 
 
+@pytest.mark.prove
 def test_it_sorts_at_least_nineteen_of_twenty_cells():
-    world, rng, good = SortWorld(0), np.random.default_rng(0), 0
-    for seed in range(20):
+    """The first eight in `make test`: of them, all."""
+    world, rng, good, cells = SortWorld(0), np.random.default_rng(0), 0, examples(8, 20)
+    for seed in range(cells):
         world.reset(seed)
         arm = SynchronousArm(world)
         rule = rule_of(rng.permutation(world.variation.block_colour)[: rng.integers(0, 4)].tolist())
@@ -33,7 +37,7 @@ def test_it_sorts_at_least_nineteen_of_twenty_cells():
             if world.sorted_by(rule):
                 good += 1
                 break
-    assert good >= 19
+    assert good >= 0.95 * cells
 
 
 def test_it_does_only_what_the_subtask_says():
