@@ -9,7 +9,8 @@ one process, in its order, with its fixtures. The lanes:
 - *beside*: what only computes, at low priority: it takes what the others leave.
 - *no nodes*: files that look at the shared memory of all ROS nodes of the machine. They come when robots and servers
   are done, beside what computes.
-- *alone*: files that measure tenths of a second or look at the whole machine. They come last, when nothing else runs.
+- *alone*: files that measure tenths of a second or bound the memory of a flooded server. They come last, when nothing
+  else runs, two files at a time: they wait more than they compute.
 
 Without pytest-xdist (`pytest tests/...`) all run one after the other.
 """
@@ -56,9 +57,9 @@ LANES = {
     "tests/system/server_faults/": Lane.SERVERS,
     "tests/system/server_lifecycle/": Lane.SERVERS,
     "tests/": Lane.ROBOTS,
-    "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds the memory of a server that is flooded
-    "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets
+    "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds memory; the longest, and its floods come first
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
+    "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets; so after the floods
     "tests/system/cell/test_interrupt.py": Lane.NO_NODES,
 }
 
@@ -79,7 +80,7 @@ def workers() -> int:
 
 
 def roles(processes: int) -> list[Lane]:
-    """The lane that each process is for. The first ones help with everything when no robots are left."""
+    """The lane that each process is for. When no robots are left, those for robots and servers help with the rest."""
     pairs = max(1, processes // 4)
     return [*[Lane.ROBOTS] * pairs, *[Lane.SERVERS] * pairs, *[Lane.BESIDE] * processes][:processes]
 
@@ -198,50 +199,61 @@ class Lanes:
     def _fill(self) -> None:
         """Send each process its next tests; end those for which none will come."""
         for node, work in self._work.items():
-            while not node.shutting_down and len(work.sent) < AHEAD:
+            while not node.shutting_down and len(work.sent) < AHEAD and self._may_go_on(node):
                 if not work.queue and (file := self._next_file(node)) is not None:
                     work.queue = self._files.pop(file)
                 if work.queue:
                     index = work.queue.popleft()
                     work.sent.append(index)
                     node.send_runtest_some([index])
-                elif self._waits_for_alone(node):
-                    break
                 else:
                     node.shutdown()
 
+    def _may_go_on(self, node: Node) -> bool:
+        """False while the one test that a process was sent must not begin: it does when the process knows the next."""
+        sent = self._work[node].sent
+        lane = lane_of(self.collection[sent[0]]) if sent else None
+        if lane is Lane.ALONE:
+            return self._at_work(besides=None) == {Lane.ALONE} and self._left() <= {Lane.ALONE}
+        if lane is Lane.NO_NODES:
+            return self._nodes_are_done(node)
+        return True
+
     def _next_file(self, node: Node) -> str | None:
-        lanes = [*self._takes(self._work[node].role)]
-        if self._waits_for_alone(node) and self._nodes_are_done(node):
-            lanes.insert(0, Lane.NO_NODES)
-        if self._waits_for_alone(node) and self._is_last(node):
-            lanes.append(Lane.ALONE)
+        lanes = self._takes(node)
         return next((file for lane in lanes for file in self._files if lane_of(file) is lane), None)
 
-    def _takes(self, role: Lane) -> Sequence[Lane]:
+    def _takes(self, node: Node) -> Sequence[Lane]:
+        """What a process takes, in this order. Of the last two, it holds the first test until it may begin."""
+        role = self._work[node].role
         if role is Lane.ROBOTS:
-            return Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE
-        if role is Lane.SERVERS and Lane.BESIDE not in self._roles:
-            return Lane.SERVERS, Lane.BESIDE
-        return (role,)
+            lanes = [Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE]
+        elif role is Lane.SERVERS and (Lane.ROBOTS not in self._left() or Lane.BESIDE not in self._roles):
+            lanes = [Lane.SERVERS, Lane.BESIDE]
+        else:
+            lanes = [role]
+        if node is self._first(Lane.ROBOTS):
+            lanes.insert(2 if self._nodes_are_done(node) else 3, Lane.NO_NODES)
+        if node in (self._first(Lane.ROBOTS), self._first(Lane.SERVERS)):
+            lanes.append(Lane.ALONE)
+        return lanes
 
     def _staying(self) -> list[Node]:
         return [node for node in self._work if not node.shutting_down]
 
-    def _waits_for_alone(self, node: Node) -> bool:
-        """The first process takes what runs alone, or without nodes."""
-        first = next((one for one in self._staying() if self._work[one].role is Lane.ROBOTS), None)
-        return node is first and any(lane_of(file) in (Lane.ALONE, Lane.NO_NODES) for file in self._files)
+    def _first(self, role: Lane) -> Node | None:
+        return next((one for one in self._staying() if self._work[one].role is role), None)
+
+    def _left(self) -> set[Lane]:
+        """The lanes of the files that nobody has begun."""
+        return {lane_of(file) for file in self._files}
+
+    def _at_work(self, besides: Node | None) -> set[Lane]:
+        """The lanes of what was sent, and of the rest of files that were begun."""
+        works = [work for other, work in self._work.items() if other is not besides]
+        return {lane_of(self.collection[index]) for work in works for index in (*work.queue, *work.sent)}
 
     def _nodes_are_done(self, node: Node) -> bool:
-        """No robot and no server is left, here or at work elsewhere."""
-        others = [work for other, work in self._work.items() if other is not node]
-        at_work = (self.collection[index] for work in others for index in (*work.queue, *work.sent))
-        return all(lane_of(test) is Lane.BESIDE for test in at_work) and not any(
-            lane_of(file) in (Lane.ROBOTS, Lane.SERVERS) for file in self._files
-        )
-
-    def _is_last(self, node: Node) -> bool:
-        """Everybody else has done everything."""
-        others = [work for other, work in self._work.items() if other is not node]
-        return not any(work.queue or work.sent for work in others)
+        """No robot and no server is left, here or at work elsewhere; what is to run alone has not begun either."""
+        begun = self._at_work(besides=node) | self._left()
+        return not begun & {Lane.ROBOTS, Lane.SERVERS}

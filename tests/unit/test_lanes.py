@@ -18,8 +18,9 @@ SERVERS = [f"tests/system/schedule/test_schedule.py::{name}" for name in "abc"]
 BESIDE = [f"tests/unit/contract/test_codec.py::{name}" for name in "abcd"]
 BESIDE_TOO = [f"tests/unit/sim/test_expert.py::{name}" for name in "ab"]
 ALONE = [f"tests/system/arm_safety/test_arm_safety.py::{name}" for name in "abc"]
+ALONE_TOO = [f"tests/parity/test_parity.py::{name}" for name in "a"]
 NO_NODES = [f"tests/system/cell/test_interrupt.py::{name}" for name in "abc"]
-ALL = [*ALONE, *NO_NODES, *SERVERS, *ROBOTS, *ROBOTS_TOO, *BESIDE, *BESIDE_TOO]
+ALL = [*ALONE, *ALONE_TOO, *NO_NODES, *SERVERS, *ROBOTS, *ROBOTS_TOO, *BESIDE, *BESIDE_TOO]
 
 
 class Process:
@@ -89,22 +90,55 @@ def test_every_test_runs_once_and_a_file_in_its_order_in_one_process(count: int,
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("slow", [0, 1])
-def test_files_keep_to_their_lanes_and_nothing_runs_beside_what_runs_alone(count: int, slow: int) -> None:
+@pytest.mark.parametrize("slow", [0, 1, 2])
+def test_files_keep_to_their_lanes_and_nothing_else_runs_beside_what_runs_alone(
+    count: int, slow: int
+) -> None:
     processes = [Process(number) for number in range(count)]
     done = run(begun(processes), processes, slow)
     for role, tests in zip(roles(count), done, strict=True):
         lanes = {lane_of(test) for test, _ in tests}
         if role is not Lane.ROBOTS:
-            assert not lanes & {Lane.ROBOTS, Lane.NO_NODES, Lane.ALONE}
-        if count > 2 and role is not Lane.ROBOTS:
-            assert lanes <= {role}
+            assert not lanes & {Lane.ROBOTS, Lane.NO_NODES}
+        if role is Lane.BESIDE:
+            assert lanes <= {Lane.BESIDE}
+        ranks = [lane_of(test) is Lane.ALONE for test, _ in tests]
+        assert ranks == sorted(ranks), "and it comes last"
         for test, others in tests:
             if lane_of(test) is Lane.ALONE:
-                assert others == []
+                assert {lane_of(other) for other in others} <= {Lane.ALONE} and len(others) <= 1
             if lane_of(test) is Lane.NO_NODES:
                 assert {lane_of(other) for other in others} <= {Lane.BESIDE}
-    assert done[0][-1][0] in ALONE, "and it comes last"
+            if lane_of(test) is Lane.ROBOTS and role is Lane.ROBOTS and count in (2, 3):
+                assert Lane.ROBOTS not in {lane_of(other) for other in others}
+
+
+def test_two_files_that_run_alone_run_side_by_side() -> None:
+    processes = [Process(number) for number in range(3)]
+    done = run(begun(processes), processes)
+    together = {(test, *others) for tests in done for test, others in tests if test in ALONE_TOO}
+    assert all(len(pair) == 2 and pair[1] in ALONE for pair in together)
+
+
+def test_the_process_of_the_servers_computes_only_when_no_robot_is_left_to_begin() -> None:
+    processes = [Process(number) for number in range(3)]
+    more = [f"{BESIDE[0]}_{number}" for number in range(40)]
+    apart = [f"tests/unit/contract/test_{name}.py::a" for name in "abcdefghij"]
+    lanes = begun(processes, [*ALL, *more, *apart])
+    robots_left = True
+    helped = False
+    while any(process.running is not None for process in processes):
+        for process in processes:
+            if (index := process.running) is None:
+                continue
+            if process is processes[1] and lane_of(lanes.collection[index]) is Lane.BESIDE:
+                helped = True
+                assert not robots_left
+            process.sent.remove(index)
+            lanes.mark_test_complete(process, index)
+            files = [lanes.collection[one] for work in lanes._files.values() for one in work]
+            robots_left = Lane.ROBOTS in {lane_of(test) for test in files}
+    assert helped
 
 
 def test_what_must_meet_no_node_does_not_wait_for_what_computes() -> None:
