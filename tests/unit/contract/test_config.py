@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rosa_contract.config import load_factory, parse_factory
 from rosa_contract.errors import CONFIG_CAUSES, ConfigError, ConfigProblem
 from rosa_contract.robot import load_robot
+from tests.examples import examples
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -257,7 +258,8 @@ def test_tags_that_would_run_code_are_refused() -> None:
     assert problem.cause == "syntax" and "could not determine a constructor" in problem.words
 
 
-@settings(max_examples=500, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(200, 500), deadline=None)
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
 def test_no_text_raises_anything_but_the_contracts_own_error(text: str) -> None:
     try:
@@ -274,7 +276,8 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(200, 500), deadline=None)
 @given(st.sampled_from(["server_cluster", "robot_fleet", "pick", "models", "gateway"]), values)
 def test_no_value_in_any_section_raises_anything_else(section: str, value: object) -> None:
     from rosa_contract.config import factory_from

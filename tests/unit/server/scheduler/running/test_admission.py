@@ -14,6 +14,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
 from rosa_server.scheduler.running.deployment import Deployment, audit, deploy
 from rosa_server.scheduler.running.removal import remove
+from tests.examples import examples
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, running, task
 
 
@@ -228,7 +229,8 @@ def factories(data: st.DataObject) -> Deployment:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(10, 25), deadline=None)
 @given(st.data())
 def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -> None:
     deployment = factories(data)
@@ -245,7 +247,8 @@ def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -
         assert audit(searched) == []
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(10, 25), deadline=None)
 @given(st.data())
 def test_any_sequence_of_arrivals_and_departures_stays_feasible(data: st.DataObject) -> None:
     deployment = factories(data)

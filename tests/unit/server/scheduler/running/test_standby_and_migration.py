@@ -17,6 +17,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.migration import Migration, plan_migration
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
+from tests.examples import examples
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL, factory, pool, task
 
 H200 = "NVIDIA H200"
@@ -146,7 +147,8 @@ def guarded(name: str, robots: int, model: str = SMALL, slo_ms: float = 500.0) -
     return TaskClass(name, robots, 1.0, needs)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(8, 20), deadline=None)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 40), st.integers(1, 30), st.integers(0, 1))
 def test_no_step_of_a_migration_breaks_an_slo(a: int, b: int, c: int, d: int, spare: int) -> None:
     old = solve(pool(6, guarded("a", a), guarded("b", b)), LIBRARY)
@@ -230,7 +232,8 @@ def test_a_component_that_the_new_plan_drops_holds_no_server_back() -> None:
     assert [step.model for step in migration.steps if step.action == "stop"] == [SMALL]
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(8, 20), deadline=None)
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(0, 2))
 def test_any_migration_keeps_every_route_on_a_running_server(
     a: int, b: int, c: int, d: int, spare: int

@@ -17,6 +17,7 @@ from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.relaxation import least_servers, levels, upper_bound
 from rosa_server.scheduler.search.solve import solve
+from tests.examples import examples
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
 
 ROUNDING = 1 + 1e-9
@@ -116,8 +117,9 @@ SOLVERS: Mapping[str, Options] = {
 }
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", SOLVERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10, 25), deadline=None)
 @given(problem=mixed())
 def test_no_schedule_of_any_solver_exceeds_the_bound(name: str, problem: Problem) -> None:
     schedule = solve(problem, LIBRARY, SOLVERS[name])

@@ -22,6 +22,7 @@ from rosa_server.scheduler.search.homogeneous import (
 )
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.solve import solve
+from tests.examples import examples
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, SMALL, factory, pool, task
 
 PAPER = Options.paper()
@@ -79,7 +80,8 @@ def problems() -> st.SearchStrategy[Problem]:
     return st.builds(build, st.integers(1, 14), classes)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.prove
+@settings(max_examples=examples(20, 40), deadline=None)
 @given(
     problems(),
     st.sampled_from([PAPER, Options(), Options(dynamic_batching=True), Options(share_components=True)]),

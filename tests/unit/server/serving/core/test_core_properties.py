@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rosa_contract import messages as m
 from rosa_contract.gateway import ORDERS
 from rosa_server.serving.core.worker_state import CREDITS
+from tests.examples import examples
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
 QUEUE = 3
@@ -157,5 +159,5 @@ class Server(RuleBasedStateMachine):
             assert Counter(a.call.request_id for a in self.stage.answers) == self.accepted
 
 
-Server.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestServer = Server.TestCase
+Server.TestCase.settings = settings(max_examples=examples(75, 150), stateful_step_count=40, deadline=None)
+TestServer = pytest.mark.prove(Server.TestCase)

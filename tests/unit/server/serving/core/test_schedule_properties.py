@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -20,6 +21,7 @@ from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
+from tests.examples import examples
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.serving.core.stage import Stage
 
@@ -259,10 +261,10 @@ class SharedQueues(Server):
         assert any(pools.count(pool) > 1 for pool in pools if pool), "servers do share a queue"
 
 
-Server.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Server.TestCase.settings = settings(max_examples=examples(50, 100), stateful_step_count=40, deadline=None)
 SharedQueues.TestCase.settings = Server.TestCase.settings
-TestServer = Server.TestCase
-TestSharedQueues = SharedQueues.TestCase
+TestServer = pytest.mark.prove(Server.TestCase)
+TestSharedQueues = pytest.mark.prove(SharedQueues.TestCase)
 
 FOUR = """
 server_cluster: {num_servers: 5, gpu_type: NVIDIA H200}
