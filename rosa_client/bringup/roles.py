@@ -6,12 +6,12 @@ when a camera or the arm is silent, and its arm holds when the runtime is. So it
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rosa_client.bringup.description import description_nodes
 from rosa_client.bringup.graph import NodeSpec, Robot, recorder, robot_graph
+from rosa_contract.ending import ending
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,3 @@ def roles_of(
     return Roles(
         {robot.namespace: frozenset(node.process for node in graph(robot)) for robot in robots}, spares
     )
-
-
-def ending(status: int) -> str:
-    """How a process ended: its exit status, or the signal that killed it."""
-    if status >= 0:
-        return f"ended with status {status}"
-    try:
-        return f"ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"ended by signal {-status}"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rosa_contract.config import Factory
+from rosa_contract.ending import ending
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.restart import Backoff
 from rosa_server.models.registry import with_engine
@@ -157,7 +158,5 @@ class LocalCluster:
         return ""
 
 
-def _why(code: int) -> str:
-    if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
-    return "cannot work as configured" if code == MISCONFIGURED else f"ended with exit code {code}"
+def _why(status: int) -> str:
+    return "cannot work as configured" if status == MISCONFIGURED else ending(status)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rosa_client.bringup.graph import Cell, Robot, panel
-from rosa_client.bringup.roles import Roles, ending, roles_of
+from rosa_client.bringup.roles import Roles, roles_of
 
 PANDA = str(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 ROBOTS = [
@@ -72,11 +72,3 @@ def test_every_robot_needs_what_is_nobodys_own(fleet: Roles) -> None:
     ended = {"left/camera_node": KILLED, "server": 1}
     assert fleet.all_lost(ended) == "server ended with status 1"
     assert fleet.explain("server", ended).endswith("everything ends")
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(0, "ended with status 0"), (-11, "ended by SIGSEGV"), (-40, "ended by signal 40")],
-)
-def test_an_exit_status_in_words(status: int, words: str) -> None:
-    assert ending(status) == words

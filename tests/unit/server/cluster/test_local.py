@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -51,3 +52,20 @@ def test_a_failed_start_is_a_lost_worker_and_is_tried_again_later(
     assert len(tries) == 4, "0.2 s and 0.4 s lie between the next ones"
     assert not psutil.Process().children()
     assert descriptors() == before
+
+
+class Killed:
+    """A process that a real-time signal has ended."""
+
+    returncode = -40
+    pid = 0
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+def test_a_worker_that_an_unnamed_signal_ends_ends_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = LocalCluster([replace(SPEC, far=True)])
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: Killed())
+    assert cluster.poll(0.0) == []
+    assert cluster.poll(0.1) == [("policy/0.1", "ended by signal 40")]
