@@ -73,4 +73,4 @@ class SessionToken:
             or stat.S_IMODE(found.st_mode) & 0o077
             or not stat.S_ISDIR(found.st_mode)
         ):
-            raise PermissionError(f"{self._path.parent} is not a folder of this user alone")
+            raise PermissionError(f"{self._path.parent} is not private to this user")

@@ -92,8 +92,8 @@ def views_of(found: list[View | Missed], least: int) -> list[View]:
 
 
 _REMEDY = {
-    "no_board": "hold it into the picture, light it, and use the board that `rosa calibrate board` prints",
-    "wrong_board": "say with --board how the printed board is made",
+    "no_board": "hold it in view, light it, and use the board that `rosa calibrate board` prints",
+    "wrong_board": "describe the printed board with --board",
     "blurred": "hold arm and board still, focus the lens, use more light",
     "too_few_views": "bring the board nearer, or more of it into the picture",
 }

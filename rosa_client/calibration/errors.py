@@ -21,5 +21,5 @@ class CalibrationError(CausedError):
         "bad_picture": "a picture cannot be read, or has another size than the others",
         "high_residual": "the result does not explain the pictures",
         "not_written": "the robot file cannot take the result",
-        "no_robot": "camera or joints are not heard",
+        "no_robot": "nothing is received from the camera or the joints",
     }

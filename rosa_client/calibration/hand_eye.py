@@ -83,7 +83,7 @@ def solve_hand_eye(
     if abs(result.scale - 1) > MOST_SCALE:
         words = f"the board is {result.scale:.3f} times as large as described ({board})"
         raise CalibrationError(
-            "wrong_board", f"{words}: measure a square of the print and say it with --board"
+            "wrong_board", f"{words}: measure a square of the print and give its size with --board"
         )
     return replace(result, rejected=tuple(rejected))
 
@@ -114,7 +114,7 @@ def _check_motion(samples: Sequence[Sample]) -> None:
     if singular[1] < LEAST_AXES * singular[0]:
         words = "the hand turned about one axis only"
         raise CalibrationError(
-            "degenerate", f"{words}: tilt it to two sides at least, not only round and round"
+            "degenerate", f"{words}: tilt it to two sides at least, not just around one axis"
         )
 
 
@@ -160,7 +160,7 @@ def _board_in_camera(view: View, points_m: Array, matrix: Array, bend: Array) ->
     """(4, 4) from one picture alone."""
     done, turn, move = cv2.solvePnP(points_m, view.corners_px, matrix, bend, flags=cv2.SOLVEPNP_IPPE)
     if not done:
-        raise CalibrationError("high_residual", f"{view.name}: its corners are those of no board")
+        raise CalibrationError("high_residual", f"{view.name}: its corners fit no board")
     turn, move = cv2.solvePnPRefineLM(points_m, view.corners_px, matrix, bend, turn, move)
     return _pose(np.asarray(cv2.Rodrigues(turn)[0]), np.asarray(move, np.float64).ravel())
 

@@ -27,7 +27,7 @@ def read_pictures(folder: Path) -> dict[str, Rgb]:
     for path in paths:
         bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)
         if bgr is None:
-            raise CalibrationError("bad_picture", f"{path} is no picture that OpenCV can read")
+            raise CalibrationError("bad_picture", f"{path} is not a picture that OpenCV can read")
         pictures[path.name] = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
     return pictures
 

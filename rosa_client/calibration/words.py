@@ -29,7 +29,7 @@ def place_lines(camera: str, parent: str, result: HandEyeResult, missed: Sequenc
     place = ", ".join(f"{1000 * value:.1f}" for value in result.mount[:3, 3])
     return [
         f"{camera} in {parent}: {place} mm; {len(result.used)} pictures, residual {result.rms_px:.2f} px",
-        f"single pictures see the board within {1000 * result.spread_m:.2f} mm and "
+        f"single pictures place the board within {1000 * result.spread_m:.2f} mm and "
         f"{np.degrees(result.spread_rad):.2f} degrees; its print is {100 * result.scale:.2f} % of its described size",
         *_left_out([*missed, *result.rejected]),
     ]

@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     """`rosa doctor`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
-        help="look at a robot before its first motion: machine, network, arm, cameras, keys",
+        help="check a robot before its first motion: machine, network, arm, cameras, keys",
         description="Look at everything that a robot needs before its first motion, on the robot's machine. Start its "
         "nodes first to have cameras and arm looked at too. Nothing moves. One line per check: ok, warn, fail or "
         "skipped, what was found, what to do. Exit status: 0 nothing failed, 1 something did, 2 wrong input.",

@@ -39,7 +39,7 @@ LATECOMERS_S = 1.5  # how long `stop all` waits for robots that were not found w
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """`rosa operator` and its commands."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "operator", help="see what robots wait for a person, decide, stop (needs ROS 2)"
+        "operator", help="see which robots wait for a person, decide, stop (needs ROS 2)"
     )
     inner = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     listed = _command(inner, _list, "list", "every robot, what it does, and what it waits for")

@@ -28,14 +28,16 @@ class NotInstalledError(ConfigError):
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "check",
-        help="validate a factory or robot file, or both together, and print what they say",
+        help="validate a factory or robot file, or both together, and print what they mean",
         description="Print what a file says, and what `rosa serve` or a robot's nodes would refuse of it."
         " With a factory and a robot file, also whether that robot fits the factory's models; this builds their"
         " backends, so values of their options are checked too, which otherwise their workers do."
         " Exit status: 0 valid, 2 not.",
     )
     parser.add_argument("file", help="factory file or robot file (YAML)")
-    parser.add_argument("other", nargs="?", help="the other kind of file: do they fit each other?")
+    parser.add_argument(
+        "other", nargs="?", help="a file of the other kind, to check that the two fit each other"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_reach(parser)
     return parser
@@ -132,7 +134,7 @@ def _fits(first: Content, second: Content) -> list[str]:
             [f"expected a factory file and a robot file, got two {_kind(one)} files"],
         )
     if not one.models:
-        raise ConfigError(path, [f"{PLAN_ONLY}, so it says nothing of what a robot needs"])
+        raise ConfigError(path, [f"{PLAN_ONLY}, so it does not say what a robot needs"])
     from rosa_server.models import registry
     from rosa_server.serving.core.fit import unfit
 

@@ -91,7 +91,7 @@ class Backend(Protocol):
 def check_batch(spec: InputSpec, batch: Sequence[ModelInput], max_batch: int) -> None:
     """Raise `ValueError` for an input that does not match `spec`; it says what came and what was expected."""
     if not 0 < len(batch) <= max_batch:
-        raise ValueError(f"a batch of {len(batch)} inputs came, expected 1 to {max_batch}")
+        raise ValueError(f"expected a batch of 1 to {max_batch} inputs, got {len(batch)}")
     for number, one in enumerate(batch):
         for name, (height, width) in spec.images.items():
             image = one.images.get(name)

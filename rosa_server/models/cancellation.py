@@ -20,7 +20,7 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Nobody waits any more. Who listens is told in this thread, once."""
+        """Nobody waits any more. Listeners are called once, in this thread."""
         with self._lock:
             self._cancelled = True
             listeners, self._listeners = self._listeners, []

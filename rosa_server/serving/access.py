@@ -29,7 +29,7 @@ class AccessError(CausedError):
 
     CAUSES: ClassVar = {
         "open_to_network": "other machines could connect without keys",
-        "bad_key_folder": "the server's keys are missing, unreadable, readable by others or no pair",
+        "bad_key_folder": "the server's keys are missing, unreadable, readable by others or not a pair",
         "bad_robot_name": "no key can have this name",
         "key_exists": "the robot has a key already",
         "cannot_write": "the key folder cannot be written",

@@ -211,7 +211,7 @@ class Doorman:
         self._say(now_s, "no_descriptors_left", "", "", {"reason": str(error)})
 
     def _refused(self, fd: int) -> None:
-        """The handshake with this connection failed: a wrong key is told by `KeyRing`, no key at all by nobody else."""
+        """Log a handshake that failed for want of a key; `KeyRing` logs a wrong one."""
         line = self._by_fd.get(fd)
         address = line.address if line is not None else "unknown: it left too soon"
         if self._seldom.due((address, self._failed)):

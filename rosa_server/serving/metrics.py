@@ -65,7 +65,7 @@ class Metrics:
         )
         self._messages = Counter("rosa_messages", "Messages read from the robots' socket", registry=own)
         self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
-        self._held = Gauge("rosa_held_bytes", "Bytes that came and are no whole message yet", registry=own)
+        self._held = Gauge("rosa_held_bytes", "Bytes received that are not a whole message yet", registry=own)
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
         }

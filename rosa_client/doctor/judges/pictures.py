@@ -97,7 +97,7 @@ def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
     if fact.distinct == 1 and fact.count >= ENOUGH:
         words = f"{fact.count} pictures in {fact.seconds:.1f} s are all the same: a frozen camera"
         return Finding(
-            check, FAIL, "frozen", words, "move something in view and ask again; then plug it in anew"
+            check, FAIL, "frozen", words, "move something in view and ask again; then plug it in again"
         )
     if rate_hz < OK_SHARE * spec.rate_hz:
         level = WARN if rate_hz >= WARN_SHARE * spec.rate_hz else FAIL

@@ -80,5 +80,5 @@ def from_images(paths: list[Path]) -> Pictures:
         for path in paths:
             bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)
             if bgr is None:
-                raise DriverError(f"replay: {path} is no picture that OpenCV can read")
+                raise DriverError(f"replay: {path} is not a picture that OpenCV can read")
             yield cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)

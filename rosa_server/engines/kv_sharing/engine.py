@@ -138,7 +138,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             }
 
     def restart_counts(self) -> None:
-        """Count from here on: what a warm-up did is nobody's gain."""
+        """Count from here on, so that a warm-up is left out."""
         with self._changed:
             self._turns.counts = Counts()
             self._turns.memory.evictions = self._turns.memory.peak = 0
@@ -207,7 +207,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             states.update(zip(going, self.manager.unbatch(batched), strict=True))
         return [states[row] for row in range(len(given))]
 
-    # -- what comes of a turn ---------------------------------------------------------------------------------------
+    # -- after a turn ----------------------------------------------------------------------------------------------
 
     def _prefilled(self, turn: Prefill, prefixes: Sequence[Cache]) -> None:
         with self._changed:

@@ -76,7 +76,7 @@ class Pipe:
         if frame.number in self._waiting or any(
             seat.frame.number == frame.number for seat in self._inside.values()
         ):
-            raise ValueError(f"frame {frame.number} is in the pipe already")
+            raise ValueError(f"frame {frame.number} is already in the pipe")
         self._waiting[frame.number] = frame
 
     def cancel(self, number: int) -> bool:

@@ -98,7 +98,7 @@ def _files(path: Path) -> dict[str, Path]:
             return {str(name): path / Path(str(file)).name for name, file in told.items()}
         except (ValueError, KeyError, AttributeError) as error:
             raise BackendError(
-                "bad_weights", f"{index} is no index of safetensors files: {error!r}"
+                "bad_weights", f"{index} is not an index of safetensors files: {error!r}"
             ) from error
     single = path / "model.safetensors"
     if single.is_file():

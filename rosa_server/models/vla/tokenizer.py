@@ -38,7 +38,7 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The tokens of a text. Raises `ValueError` for more than `LONGEST_TEXT` characters."""
         if len(text) > LONGEST_TEXT:
-            raise ValueError(f"a text of {len(text)} characters came, expected at most {LONGEST_TEXT}")
+            raise ValueError(f"expected a text of at most {LONGEST_TEXT} characters, got {len(text)}")
         return [token for piece in PIECES.findall(text) for token in self._piece(piece)]
 
     def decode(self, tokens: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""What comes of a schedule when the server's policies carry it out: as text, and as plain values for JSON."""
+"""The predicted outcome of a schedule that the server's policies carry out: as text, and as plain values for JSON."""
 
 from __future__ import annotations
 

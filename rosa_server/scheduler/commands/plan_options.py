@@ -89,7 +89,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=TIME_LIMIT_S,
         metavar="SECONDS",
-        help=f"give up after so long ({TIME_LIMIT_S:g}); 0: never",
+        help=f"give up after this long ({TIME_LIMIT_S:g}); 0: never",
     )
     parser.add_argument(
         "--migrate-from",

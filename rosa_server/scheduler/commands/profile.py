@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "profile",
         help="measure a model on this hardware for the scheduler",
         description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
-        " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine had other work.",
+        " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine was busy.",
     )
     parser.add_argument("model", help="model name as in factory files")
     parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
@@ -66,7 +66,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--cpu-time",
         action="store_true",
-        help="count what the process computes, not what passes: for a model on a CPU that other work shares",
+        help="measure CPU time instead of elapsed time: for a model on a CPU that is shared with other work",
     )
     parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
     parser.add_argument("--requests", type=int, default=300, help="requests per rate")
@@ -111,9 +111,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.requests < 50:
-        raise ConfigError(
-            "--requests", [f"expected at least 50 for a p99 that means anything, got {args.requests}"]
-        )
+        raise ConfigError("--requests", [f"expected at least 50 for a meaningful p99, got {args.requests}"])
     try:
         batches = [int(part) for part in args.batches.split(",")]
     except ValueError:

@@ -55,7 +55,7 @@ def measured_facts(
         source = "as the backend states it: calls that its engine takes at a time"
         facts.append(Fact("running requests", f"{max(together)} at most", "assumed", source))
     if cpu_time:
-        source = "the machine had other work; a process with a core for itself takes as long as it computes"
+        source = "the machine was busy; with a core of its own a process takes as long as it computes"
         facts.append(Fact("clock", "CPU time of the process", "measured", source))
     high = [
         f"{configuration.label} at {rate_hz:.3g} req/s"

@@ -81,7 +81,7 @@ def _with_or_without_sharing(
 
 
 def expected(schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:
-    """What comes of a schedule."""
+    """The predicted outcome of a schedule."""
     placement = placement_of(schedule)
     if schedule.feasible:
         placement = carried_out(placement, schedule, problem, library, policies)

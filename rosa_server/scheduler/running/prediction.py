@@ -35,7 +35,7 @@ MOST_ROBOTS = 256  # that are played through; of a larger fleet, an even slice o
 
 @dataclass(frozen=True)
 class Prediction:
-    """What comes of a schedule. Without `meet` nothing was played through, and the rates are the schedule's own."""
+    """The predicted outcome of a schedule. Without `meet` nothing was simulated; the rates are the schedule's own."""
 
     rates_hz: Mapping[str, float]  # task -> actions per second of one robot
     throughput_hz: float  # actions per second of the fleet

@@ -252,7 +252,7 @@ class ServingCore:
         self.on_lost(now_s, worker_id, why)
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
-        """A worker is gone. With the last one of a replica its streams move to a standby, if the schedule has one."""
+        """A worker is gone. When a replica has none left, its streams move to a standby, if the schedule has one."""
         worker = self.pool.remove(worker_id)
         # A worker that never warmed up is in no pool, but its replica has failed all the same.
         replica = worker.replica if worker is not None else replica_name(worker_id)
@@ -279,15 +279,15 @@ class ServingCore:
         if silent := self.sessions.silent(now_s):
             self._forget(now_s, [session.connection for session in silent], "the robot fell silent")
         for worker in self._dispatcher.hung(now_s):
-            self._do(Kill(worker.worker_id, "its batch does not end"))
-            self.on_lost(now_s, worker.worker_id, "its batch did not end")
+            self._do(Kill(worker.worker_id, "its batch hangs"))
+            self.on_lost(now_s, worker.worker_id, "its batch hung")
 
     def drain(self, now_s: float) -> None:
         """Accept nothing more. Waiting calls are still run, if there is a worker."""
         self._dispatcher.draining = True
 
     def give_up(self, now_s: float, why: str) -> None:
-        """Reply everything that is still open: the end of draining."""
+        """Answer every call that is still open: the end of draining."""
         self._dispatcher.give_up(now_s, why)
 
     def warm_workers(self) -> dict[str, int]:

@@ -197,7 +197,7 @@ class Dispatcher:
             self.end(now_s, call, "shutting_down", why)
 
     def _withdraw(self, now_s: float, call: Call, cause: str, reason: str) -> None:
-        """End a call that nobody waits for. What its worker says of it later is nobody's answer.
+        """End a call that nobody waits for. The answer of its worker is dropped when it comes.
 
         A worker that runs several calls at a time is told, and runs another one instead. Any other reads nothing while
         it runs a batch.

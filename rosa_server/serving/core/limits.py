@@ -7,7 +7,7 @@ from dataclasses import dataclass
 CAUSES = {
     "too_many_connections": "more connections than one address, or the gateway, may have; the longest silent goes",
     "no_hello": "nothing understandable was said in time",
-    "held_bytes": "more bytes came than whole messages: a message without end, or larger than its model takes",
+    "held_bytes": "more bytes came than whole messages: an endless message, or one larger than its model takes",
     "held_in_all": "all connections together hold too many bytes; the largest holder goes",
     "handling_time": "its messages took more of the gateway's time than one connection may have",
     "bad_messages": "too many messages that nobody can read",
