@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_client.runtime.commands import MoveTo
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
-from rosa_server.serving.core import pool
+from rosa_server.serving.core import worker_state
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_sim.chaos.__main__ import main
 from rosa_sim.chaos.plan import KINDS, Fault, Plan, plan_of
-from rosa_sim.chaos.run import run, shrink
+from rosa_sim.chaos.run import Verdict, run, shrink
 from rosa_sim.chaos.server_watch import ServerWatch
 
 Patch = pytest.MonkeyPatch
@@ -46,10 +47,13 @@ def test_each_fault_happens_and_every_promise_holds(kind: str) -> None:
     faulty = run(plan(Fault(2.0, kind, 3.0, amount), standby=1))
     assert not faulty.rule, faulty.words
     assert faulty.counts[kind] == 1
-    assert (faulty.events, faulty.counts) != (_QUIET.events, _QUIET.counts)
+    assert (faulty.events, faulty.counts) != (quiet().events, quiet().counts)
 
 
-_QUIET = run(plan(standby=1))
+@cache
+def quiet() -> Verdict:
+    """The same fleet on a day without faults."""
+    return run(plan(standby=1))
 
 
 def test_the_same_plan_does_the_same_again() -> None:
@@ -87,7 +91,7 @@ def runs_what_has_expired(patch: Patch) -> None:
 
 
 def gives_more_than_credit(patch: Patch) -> None:
-    patch.setattr(pool, "CREDITS", 3)
+    patch.setattr(worker_state, "CREDITS", 3)
 
 
 def queues_without_limit(patch: Patch) -> None:
