@@ -6,6 +6,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || echo python3.11) || command -v python3)
 VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
+# Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
+export PYTHONDONTWRITEBYTECODE :=
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -53,7 +55,9 @@ def from_scratch(decoder, config, prefix):
     return tokens
 
 
-EXPECTED = [from_scratch(DECODER, CONFIG, prefix) for prefix in PREFIXES]
+@cache
+def expected():
+    return [from_scratch(DECODER, CONFIG, prefix) for prefix in PREFIXES]
 
 
 def varlen_by_hand(query, key, value, queries_at, keys_at, used, most_queries, most_keys):
@@ -83,7 +87,7 @@ def engine_for(slots, at_once=1, packed=True, varlen=None, padded=False):
 
 
 def test_frames_do_differ():
-    assert len({tuple(tokens) for tokens in EXPECTED}) > 12
+    assert len({tuple(tokens) for tokens in expected()}) > 12
 
 
 @pytest.mark.parametrize("cache", ["growing", "static"])
@@ -93,7 +97,7 @@ def test_plain_generation_with_a_cache_equals_that_without(cache):
         if cache == "growing"
         else StaticCache(CONFIG, len(PREFIXES), torch.device("cpu"), torch.float64)
     )
-    assert generate(DECODER, CONFIG, PREFIXES, held).tolist() == EXPECTED
+    assert generate(DECODER, CONFIG, PREFIXES, held).tolist() == expected()
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +135,7 @@ def test_tokens_equal_plain_generation_over_any_arrivals_and_cancellations(
         if number in cancelled:
             assert isinstance(answer.exception(), FrameLeft)
         else:
-            assert answer.result().tolist() == EXPECTED[frame]
+            assert answer.result().tolist() == expected()[frame]
 
 
 def test_a_full_pipe_packs_the_prefix_of_one_frame_with_a_step_of_all_others():
@@ -150,7 +154,7 @@ def test_a_full_pipe_packs_the_prefix_of_one_frame_with_a_step_of_all_others():
         engine.step(0.0)
         assert [one.done() for one in answers] == [frame - n >= k - 1 for n in range(frame + 1)]
     assert sizes[k:] == [(1, k - 1)] * (12 - k)
-    assert [one.result().tolist() for one in answers[: 13 - k]] == EXPECTED[: 13 - k]
+    assert [one.result().tolist() for one in answers[: 13 - k]] == expected()[: 13 - k]
 
 
 def test_no_step_allocates_keys_and_values():
@@ -173,7 +177,7 @@ def test_a_frame_past_its_deadline_ends_and_its_slot_serves_the_next():
         pass
     assert late.exception().cause == "expired"
     assert engine.counts() == {"passes": 6, "frames": 1, "frames_late": 1, "frames_cancelled": 0}
-    assert fine.result().tolist() == EXPECTED[1]
+    assert fine.result().tolist() == expected()[1]
 
 
 def test_a_frame_that_cannot_be_embedded_fails_alone_and_those_inside_go_on():
@@ -192,14 +196,14 @@ def test_a_frame_that_cannot_be_embedded_fails_alone_and_those_inside_go_on():
     fine.append(engine.submit(5)[1])
     while engine.step(0.0):
         pass
-    assert [answer.result().tolist() for answer in fine] == EXPECTED[4:6]
+    assert [answer.result().tolist() for answer in fine] == expected()[4:6]
 
 
 def test_in_its_own_thread_it_answers_every_caller_and_ends_those_it_leaves():
     engine = engine_for(3)
     engine.start()
     answers = [engine.submit(frame)[1] for frame in range(12)]
-    assert [answer.result(timeout=30).tolist() for answer in answers] == EXPECTED[:12]
+    assert [answer.result(timeout=30).tolist() for answer in answers] == expected()[:12]
     engine.close()
     left = engine.submit(0)[1]
     engine.close()
