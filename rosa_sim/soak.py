@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from multiprocessing.connection import Connection
@@ -48,6 +48,7 @@ STAYS_S = 40.0  # mean time of a group
 AWAY_S = (1.0, 5.0)
 CRASHES = 0.5  # share of the groups that are killed
 KILL_WORKER_EVERY_S = 60.0
+START_S = 60.0  # within which the process of a group has to be at work
 HABITS = Habits(operator_s=1.0)  # somebody resumes a robot that called for help
 
 
@@ -120,14 +121,18 @@ class Group:
         self._number, self._start = number, start
         self._process: BaseProcess | None = None
         self._pipe: Connection[Any, Any] | None = None
+        self._stays_s = 0.0
         self.due_s = 0.0  # when it comes, or goes
+        self.works = False  # it has said something since it came
 
     @property
     def here(self) -> bool:
         return self._process is not None
 
-    def come(self) -> None:
+    def come(self, now_s: float, stays_s: float) -> None:
+        """Start; it stays for so long from when its robots work, which takes a busy machine many seconds."""
         self._process, self._pipe = self._start(self._number)
+        self.works, self._stays_s, self.due_s = False, stays_s, now_s + START_S
 
     def heard(self) -> list[tuple[bool, float]]:
         """How calls ended since this was asked last."""
@@ -135,6 +140,8 @@ class Group:
         with contextlib.suppress(EOFError, OSError):
             while self._pipe is not None and self._pipe.poll():
                 calls += self._pipe.recv() or []
+                if not self.works:
+                    self.works, self.due_s = True, time.monotonic() + self._stays_s
         return calls
 
     def go(self, crash: bool) -> list[tuple[bool, float]]:
@@ -162,7 +169,10 @@ class Group:
 
 
 def soak(folder: Path, seconds: float, seed: int = 1, tell: Callable[[str], None] = lambda _: None) -> Soak:
-    """Run it for so long, with about two hundred samples; `tell` gets a line with each."""
+    """Run it for so long from when the first robots work, with about two hundred samples; `tell` gets a line with each.
+
+    Raises RuntimeError when robots end by themselves, or none works within a minute.
+    """
     result, chance = Soak(), random.Random(seed)
     context = multiprocessing.get_context("spawn")
     tokens = folder / "tokens"
@@ -179,6 +189,10 @@ def soak(folder: Path, seconds: float, seed: int = 1, tell: Callable[[str], None
         groups = [Group(number, start) for number in range(GROUPS)]
         calls: list[tuple[bool, float]] = []
         every_s = max(1.0, seconds / 200)
+        for one in groups:
+            one.come(time.monotonic(), _stays_s(chance))
+            result.joined += 1
+        calls += _first_calls(groups)
         began_s = time.monotonic()
         next_sample_s, next_kill_s = began_s + every_s, began_s + KILL_WORKER_EVERY_S
         watched = psutil.Process(process.pid)
@@ -193,9 +207,8 @@ def soak(folder: Path, seconds: float, seed: int = 1, tell: Callable[[str], None
                     result.crashed, result.left = result.crashed + crash, result.left + (not crash)
                     one.due_s = now_s + chance.uniform(*AWAY_S)
                 else:
-                    one.come()
+                    one.come(now_s, _stays_s(chance))
                     result.joined += 1
-                    one.due_s = now_s + 5.0 + chance.expovariate(1 / STAYS_S)
             if now_s >= next_kill_s:
                 next_kill_s = now_s + KILL_WORKER_EVERY_S
                 result.workers_killed += _kill_a_worker(watched, chance)
@@ -212,6 +225,21 @@ def soak(folder: Path, seconds: float, seed: int = 1, tell: Callable[[str], None
                 one.go(crash=False)
     result.tracebacks = log.read_text().count("Traceback")
     return result
+
+
+def _stays_s(chance: random.Random) -> float:
+    return 5.0 + chance.expovariate(1 / STAYS_S)
+
+
+def _first_calls(groups: Sequence[Group]) -> list[tuple[bool, float]]:
+    """What is heard until the robots of one group work."""
+    end_s = time.monotonic() + START_S
+    while time.monotonic() < end_s:
+        calls = [call for one in groups for call in one.heard()]
+        if any(one.works for one in groups):
+            return calls
+        time.sleep(0.1)
+    raise RuntimeError(f"no robot works after {START_S:g} s")
 
 
 def _kill_a_worker(watched: psutil.Process, chance: random.Random) -> int:

@@ -31,6 +31,7 @@ from tests.system.replayed import robot_file
 ROOT = Path(__file__).parents[3]
 ASK_AGAIN_S = 5.0
 WAIT_S = 40.0
+READY_S = 120.0  # a server that loads real models, on a busy machine, as in the other cells
 LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # The model of the first task answers after its deadline, always: its robot calls a human again after each resume.
@@ -140,7 +141,8 @@ class Floor(Desk):
     def start(self, name: str, task: str) -> None:
         action = self._actions[name]
         self.until(action.server_is_ready, f"{name}'s run_task")
-        self.until(lambda: name in self.status and self.status[name].server_connected, f"{name}'s server")
+        connected = lambda: name in self.status and self.status[name].server_connected  # noqa: E731
+        self.until(connected, f"{name}'s server", READY_S)
         future = action.send_goal_async(RunTask.Goal(task=task))
         self.until(future.done, f"{name} to take its task")
         assert future.result().accepted
