@@ -9,19 +9,17 @@ the paper. Prints the tables and writes benchmarks/results/claims.json and .png.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import os
-import platform
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rosa_sim.fleet.compare import ProgressLine
 from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from conclude import ON_ONE_CORE, write
 
 from paper.claims import RATES, WAITED, Points, aims_of, claims_of, throughput_rows
 from paper.executed import SIZES, WORKLOADS, Window, executed, points, waited
@@ -52,18 +50,15 @@ def main() -> None:
     claims, throughput = claims_of(found, late, figure_11_rows()), throughput_rows(found)
     aims, notes = aims_of(claims, found), notes_of(window)
     print("\n\n".join([*notes, *(table(rows) for rows in (aims, claims, throughput))]))
-    result = {
-        "name": "claims",
-        "command": f"python benchmarks/claims.py --seeds {window.seeds} --seconds {window.seconds:g}",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
-        "date": datetime.now(UTC).date().isoformat(),
-        "aims": aims,
-        "notes": notes,
-        "rows": [*claims, *throughput],
-        "points": [*found.values(), *late.values()],
-    }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write(
+        RESULT.with_suffix(".json"),
+        [*claims, *throughput],
+        aims,
+        notes,
+        f"--seeds {window.seeds} --seconds {window.seconds:g}",
+        ON_ONE_CORE,
+        points=[*found.values(), *late.values()],
+    )
     plot(found, RESULT.with_suffix(".png"))
 
 

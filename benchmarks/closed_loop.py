@@ -17,14 +17,14 @@ os.environ.setdefault("LP_NUM_THREADS", "1")
 import argparse
 import json
 import logging
-import platform
 import shutil
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from conclude import ON_ONE_CORE, print_aims, write
 
 from rosa_sim.closed_loop.table import Table
 
@@ -62,18 +62,8 @@ def main() -> None:
     rows, aims = [*executed, *compared], aims_of(executed, compared)
     for row in rows:
         print(json.dumps(row))
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
-    result = {
-        "name": "closed_loop",
-        "command": "python benchmarks/closed_loop.py",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
-        "date": datetime.now(UTC).date().isoformat(),
-        "aims": aims,
-        "notes": notes_of(table),
-        "rows": rows,
-    }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print_aims(aims)
+    write(path, rows, aims, notes_of(table), how=ON_ONE_CORE)
     if executed:
         plot(executed, RESULT.with_suffix(".png"))
 

@@ -1,4 +1,4 @@
-"""How a benchmark on a simulated clock ends: rows and aims are printed, and written for docs/results.md."""
+"""How a benchmark ends: rows and aims are printed, and written for docs/results.md."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+SIMULATED, ON_ONE_CORE = "; times are simulated", ", one used; times are simulated"
 Row = dict[str, Any]
 
 
@@ -17,15 +18,38 @@ def conclude(path: Path, rows: Sequence[Row], aims: Sequence[Row], note: str) ->
     """Print a line for each row and aim, and write `path`, a JSON file named after its benchmark."""
     for row in rows:
         print(json.dumps(row), flush=True)
+    print_aims(aims)
+    write(path, rows, aims, [note])
+
+
+def print_aims(aims: Sequence[Row]) -> None:
+    """A line for each aim."""
     for aim in aims:
         print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
+
+
+def write(
+    path: Path,
+    rows: Sequence[Row],
+    aims: Sequence[Row],
+    notes: Sequence[str],
+    options: str = "",
+    how: str = SIMULATED,
+    **more: Any,
+) -> None:
+    """Write `path`, a JSON file named after its benchmark.
+
+    `options`: of the command line. `how`: how the machine was used. `more`: other keys of the file.
+    """
     result = {
         "name": path.stem,
-        "command": f"python benchmarks/{path.stem}.py",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores; times are simulated",
+        "command": f"python benchmarks/{path.stem}.py {options}".rstrip(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores{how}",
         "date": datetime.now(UTC).date().isoformat(),
         "aims": list(aims),
-        "notes": [note],
+        "notes": list(notes),
         "rows": list(rows),
+        **more,
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

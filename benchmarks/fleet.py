@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
-import platform
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from provenance import code, measured, measured_at
+from conclude import ON_ONE_CORE, print_aims, write
+from provenance import code, measured, measured_at, name_of
 
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.compare import ProgressLine, compare
@@ -96,11 +94,11 @@ def large_fleet(say: ProgressLine, seconds: float) -> Row:
 def aims_of(found: Sequence[Row]) -> list[Row]:
     """What plans promise, and what the simulator must be able to do."""
     ours = [row for row in found if row["system"] == ROSA and not row["refused"]]
-    offs = {_name(row): row["executed_hz"] / row["predicted_hz"] - 1 for row in ours}
+    offs = {name_of(row): row["executed_hz"] / row["predicted_hz"] - 1 for row in ours}
     simple = {
         name: off for name, off in offs.items() if name.startswith(("p1 ", "p2 ", "p3 ")) and "64" not in name
     }
-    meets = {_name(row): min(row["meet"].items(), key=lambda item: item[1]) for row in ours}
+    meets = {name_of(row): min(row["meet"].items(), key=lambda item: item[1]) for row in ours}
     worst = min(meets, key=lambda name: meets[name][1])
     large = [row for row in found if row["system"] == "speed"]
     return [
@@ -152,10 +150,6 @@ def _within(aim: str, offs: dict[str, float], most: float) -> Row:
     return {"aim": aim, "value": value, "holds": abs(offs[worst]) <= most}
 
 
-def _name(row: Row) -> str:
-    return f"{row['scenario']} with {row['robots']} robots, {row['start']}"
-
-
 def plot(found: Sequence[Row], path: Path) -> None:
     """Executed over planned throughput by robots: one line per factory and start."""
     import matplotlib
@@ -203,9 +197,9 @@ def main() -> None:
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
     )  # whom a baseline does not serve says so every second
-    command = f"python benchmarks/fleet.py --seeds {arguments.seeds} --seconds {arguments.seconds:g}"
+    options = f"--seeds {arguments.seeds} --seconds {arguments.seconds:g}"
     if arguments.large_seconds != LARGE[2]:
-        command += f" --large-seconds {arguments.large_seconds:g}"
+        options += f" --large-seconds {arguments.large_seconds:g}"
     file = RESULT.with_suffix(".json")
     before = json.loads(file.read_text())["rows"] if file.is_file() else []
     plan = plan_of(arguments.seeds, arguments.seconds, arguments.large_seconds)
@@ -217,29 +211,20 @@ def main() -> None:
     found = before
     for row, found in measured(plan, before, again):
         print(json.dumps(row), flush=True)
-        write(file, command, found, aims_of(found) if len(found) == len(plan) else [])
+        aims = aims_of(found) if len(found) == len(plan) else []
+        write(file, found, aims, notes_of(found), options, ON_ONE_CORE)
     plot(found, RESULT.with_suffix(".png"))
-    for aim in aims_of(found):
-        print(f"{'holds' if aim['holds'] else 'DOES NOT HOLD'}: {aim['aim']}: {aim['value']}")
+    print_aims(aims_of(found))
 
 
-def write(file: Path, command: str, found: Sequence[Row], aims: Sequence[Row]) -> None:
-    result = {
-        "name": "fleet",
-        "command": command,
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores, one used; times are simulated",
-        "date": datetime.now(UTC).date().isoformat(),
-        "aims": list(aims),
-        "notes": [
-            measured_at(found),
-            "Plans are those of `rosa plan` with its defaults and the derived H200 profiles; times vary by 3 %.",
-            "An independent model of the same P4 plans executes "
-            + ", ".join(f"{hz:g} actions/s at {robots}" for robots, hz in INDEPENDENT_P4_HZ.items())
-            + " robots; docs/fleet.md says where this simulator differs and why.",
-        ],
-        "rows": list(found),
-    }
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+def notes_of(found: Sequence[Row]) -> list[str]:
+    return [
+        measured_at(found),
+        "Plans are those of `rosa plan` with its defaults and the derived H200 profiles; times vary by 3 %.",
+        "An independent model of the same P4 plans executes "
+        + ", ".join(f"{hz:g} actions/s at {robots}" for robots, hz in INDEPENDENT_P4_HZ.items())
+        + " robots; docs/fleet.md says where this simulator differs and why.",
+    ]
 
 
 if __name__ == "__main__":

@@ -13,18 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import cv2
 import numpy as np
+from conclude import print_aims, write
 
 from rosa_client.link import GatewayLink
 from rosa_contract.images import EncodedImage, encode_image
@@ -193,18 +192,9 @@ def main() -> int:
     aims = aims_of(rows)
     for row in rows:
         print(json.dumps(row))
-    for aim in aims:
-        print(f"{'holds' if aim['holds'] else 'MISSED'}: {aim['aim']}: {aim['value']}")
-    result = {
-        "name": "pictures",
-        "command": f"python benchmarks/pictures.py --calls {args.calls}",
-        "machine": f"{platform.machine()}, {os.cpu_count()} shared cores; load average {os.getloadavg()[0]:.0f}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "rows": rows,
-        "aims": aims,
-        "notes": ["On one machine; a link's time is computed from the bytes."],
-    }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    print_aims(aims)
+    note = "On one machine; a link's time is computed from the bytes."
+    write(RESULT, rows, aims, [note], f"--calls {args.calls}", f"; load average {os.getloadavg()[0]:.0f}")
     return 0 if all(aim["holds"] for aim in aims) else 1
 
 

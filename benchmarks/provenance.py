@@ -39,6 +39,11 @@ def key_of(row: Mapping[str, Any]) -> Key:
     return tuple(row.get(name) for name in NAMES)
 
 
+def name_of(row: Mapping[str, Any]) -> str:
+    """A row in words."""
+    return f"{row['scenario']} with {row['robots']} robots, {row['start']}"
+
+
 def measured(
     plan: Sequence[tuple[Row, Callable[[], Row]]], before: Sequence[Row], again: Callable[[Row], bool]
 ) -> Iterator[tuple[Row, list[Row]]]:

@@ -39,15 +39,19 @@ class Encoder(nn.Module):
         # How vivid a pixel is, as a fourth channel: colour may be any, so the layers would have to learn it for each.
         vivid = images.amax(dim=1, keepdim=True) - images.amin(dim=1, keepdim=True)
         maps = self.layers(torch.cat([images, vivid], dim=1))  # (n, channels, 24, 24)
-        n, channels, height, width = maps.shape
-        flat = maps.reshape(n, channels, height * width)
-        share = torch.softmax(flat, dim=-1).reshape(n, channels, height, width)
-        xs = torch.linspace(-1.0, 1.0, width, device=maps.device)
-        ys = torch.linspace(-1.0, 1.0, height, device=maps.device)
-        x = (share.sum(dim=2) * xs).sum(dim=-1)
-        y = (share.sum(dim=3) * ys).sum(dim=-1)
-        peak = flat.amax(dim=-1)
+        x, y, peak = spatial_softmax(maps)
         return torch.cat([x, y, torch.tanh(0.25 * peak)], dim=-1)
+
+
+def spatial_softmax(maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each feature of `(n, channels, size, size)` is, x and y in -1..1, and its peak; `(n, channels)` each."""
+    size = maps.shape[-1]
+    flat = maps.flatten(2)
+    share = torch.softmax(flat, dim=-1).unflatten(-1, (size, size))
+    ways = torch.linspace(-1.0, 1.0, size, device=maps.device, dtype=maps.dtype)
+    x = (share.sum(dim=2) * ways).sum(dim=-1)
+    y = (share.sum(dim=3) * ways).sum(dim=-1)
+    return x, y, flat.amax(dim=-1)
 
 
 def to_tensor(images: NDArray[np.uint8]) -> Tensor:

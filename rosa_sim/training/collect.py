@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,9 @@ class Recorder:
         world = self._world
         pictures = self._renderer.render(world.seed, world.qpos)
         quality = int(self._rng.integers(85, 96))
-        q = world.joint_position
         self.rows.append(
             {
-                "front": through_jpeg(pictures["front"], quality),
-                "wrist": through_jpeg(pictures["wrist"], quality),
-                "joint_position": q.astype(np.float32),
-                "gripper_width": np.float32(world.gripper_width),
-                "tool": forward(q)[0].astype(np.float32),
+                **observed(pictures, quality, world.joint_position, world.gripper_width),
                 "chunk": chunk,
                 "cube": world.cube_position.astype(np.float32),
                 "bin": world.bin_position.astype(np.float32),
@@ -86,6 +81,19 @@ class Recorder:
                 "seed": np.int64(world.seed),
             }
         )
+
+
+def observed(
+    pictures: Mapping[str, NDArray[np.uint8]], quality: int, q_rad: NDArray[np.float64], gripper_m: float
+) -> dict[str, Any]:
+    """What a robot sends: its pictures after JPEG of this quality, its joints, gripper and tool."""
+    return {
+        "front": through_jpeg(pictures["front"], quality),
+        "wrist": through_jpeg(pictures["wrist"], quality),
+        "joint_position": q_rad.astype(np.float32),
+        "gripper_width": np.float32(gripper_m),
+        "tool": forward(q_rad)[0].astype(np.float32),
+    }
 
 
 def through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
@@ -112,7 +120,7 @@ def play_episode(
             arm.wait(0.15)
         chunk = expert_chunk(world)
         recorder.record(chunk, settled=True)
-        executed = _displaced(chunk, rng, disturbance.noise)
+        executed = displaced(chunk, rng, disturbance.noise)
         if disturbance.drop and world.cube_position[2] > 0.07 and rng.random() < 0.5:
             executed[:, 3] = 0.08
         q = inverse_path(executed[None, :, :3], world.joint_position[None])[0]
@@ -250,7 +258,7 @@ def _teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
     world.data.qvel[speed_at : speed_at + 6] = 0.0
 
 
-def _displaced(chunk: NDArray[np.float32], rng: np.random.Generator, chance: float) -> NDArray[np.float64]:
+def displaced(chunk: NDArray[np.float32], rng: np.random.Generator, chance: float) -> NDArray[np.float64]:
     """The expert's chunk as executed: always with a little noise, sometimes with a smooth displacement."""
     executed = chunk.astype(np.float64)
     if rng.random() < chance:

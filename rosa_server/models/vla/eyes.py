@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rosa_server.models.vision import spatial_softmax
+
 POINT_FEATURES = 3  # x, y and strength of a point
 OCTAVES = 4
 
@@ -51,14 +53,8 @@ class PointEyes(nn.Module):
 
     def points_of(self, maps: Tensor) -> Tensor:
         """Maps `(n, points, 24, 24)` -> x and y in -1..1 and the logit of being visible, `(n, points, 3)`."""
-        size = maps.shape[-1]
-        flat = maps.flatten(2)
-        share = torch.softmax(flat, dim=-1).unflatten(-1, (size, size))
-        ways = torch.linspace(-1.0, 1.0, size, device=maps.device, dtype=maps.dtype)
-        x = (share.sum(dim=2) * ways).sum(dim=-1)
-        y = (share.sum(dim=3) * ways).sum(dim=-1)
-        peak = flat.amax(dim=-1) * self.presence[0] + self.presence[1]
-        return torch.stack([x, y, peak], dim=-1)
+        x, y, peak = spatial_softmax(maps)
+        return torch.stack([x, y, peak * self.presence[0] + self.presence[1]], dim=-1)
 
     def forward(self, pictures: Tensor) -> Tensor:
         """As the class. The strength is squashed to -1..1; x and y of what is not seen go to zero."""

@@ -25,7 +25,7 @@ from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.training.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED
+from rosa_sim.training.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED, displaced
 from rosa_sim.training.sort_parts.dataset import EVALUATION_SEED
 from rosa_sim.training.sort_parts.looks import HAND_SHARE, Recorder, draw_rule, draw_subtask, make_renderer
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask
@@ -233,17 +233,6 @@ def place(world: SortWorld, number: int, position: Vector) -> None:
     yaw = world.variation.block_yaw[number]
     world.data.qpos[at : at + 7] = [*position, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
     world.data.qvel[speed_at : speed_at + 6] = 0.0
-
-
-def displaced(chunk: NDArray[np.float32], rng: np.random.Generator, chance: float) -> Vector:
-    """The expert's chunk as executed: always with a little noise, sometimes with a smooth displacement."""
-    executed = chunk.astype(np.float64)
-    if rng.random() < chance:
-        ramp = np.linspace(0.2, 1.0, len(chunk))[:, None]
-        executed[:, :3] += ramp * rng.normal(0.0, [0.02, 0.02, 0.012])
-    executed[:, :3] += rng.normal(0.0, 0.003, (len(chunk), 3))
-    executed[:, 2] = np.maximum(executed[:, 2], 0.012)
-    return executed
 
 
 def collect_shard(folder: Path, first_seed: int) -> Path:

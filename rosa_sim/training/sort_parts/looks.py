@@ -8,14 +8,13 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_server.models.kinematics import forward
 from rosa_sim.cell.hardware import SORT_PARTS, cell
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.sort_parts.expert import subtask_chunk
 from rosa_sim.cell.sort_parts.names import BINS, COLOURS
 from rosa_sim.cell.sort_parts.variation import apply_hand, draw_hand
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.training.collect import POLICY_CAMERAS, through_jpeg
+from rosa_sim.training.collect import POLICY_CAMERAS, observed
 from rosa_sim.training.sort_parts.words import ALL_LEFT, OUTCOMES, Subtask, next_subtask, rule_of
 
 Vector = NDArray[np.float64]
@@ -46,18 +45,13 @@ class Recorder:
         pictures = self._renderer.render(world.seed, world.qpos, lambda model: apply_hand(model, hand))
         quality = int(rng.integers(85, 96))
         plan = next_subtask(rule, world.blocks)
-        q = world.joint_position
         nowhere = np.full(3, np.nan)
         present = world.hand_position
         points = keypoints(world)
         data = self._renderer.data
         self.rows.append(
             {
-                "front": through_jpeg(pictures["front"], quality),
-                "wrist": through_jpeg(pictures["wrist"], quality),
-                "joint_position": q.astype(np.float32),
-                "gripper_width": np.float32(world.gripper_width),
-                "tool": forward(q)[0].astype(np.float32),
+                **observed(pictures, quality, world.joint_position, world.gripper_width),
                 "chunk": subtask_chunk(world, *subtask),
                 "colour": np.int64(subtask[0]),
                 "bin": np.int64(subtask[1]),
