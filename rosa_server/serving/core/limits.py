@@ -28,7 +28,7 @@ class Limits:
 
     connections: int = 4096  # in all
     connections_per_address: int = 3072
-    silent: int = 2048  # of them without a word
+    silent: int = 2048  # of them, that have said nothing yet
     silent_per_address: int = 1024
     hello_within_s: float = 10.0  # a stranger says something understandable at least this often
     stranger_bytes: int = 256 << 10  # held by a stranger

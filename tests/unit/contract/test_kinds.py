@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,25 @@ ROBOTS = sorted((CONFIGS / "robots").glob("*.yaml"))
 FACTORIES = sorted(CONFIGS.glob("*.yaml")) + sorted((CONFIGS / "paper").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", ROBOTS, ids=lambda path: path.name)
-def test_a_robot_file_is_no_factory_file(path: Path) -> None:
-    assert kind_of(read_yaml(path)) == ROBOT
-    with pytest.raises(ConfigError) as caught:
-        load_factory(path)
-    [problem] = caught.value.problems
-    assert problem.words == "describes a robot; expected a factory file, such as configs/pick_place.yaml"
+AS_FACTORY = (load_factory, "describes a robot; expected a factory file, such as configs/pick_place.yaml")
+AS_ROBOT = (load_robot, "describes a factory; expected a robot file, such as configs/robots/panda.yaml")
 
 
-@pytest.mark.parametrize("path", FACTORIES, ids=lambda path: path.name)
-def test_a_factory_file_is_no_robot_file(path: Path) -> None:
-    assert kind_of(read_yaml(path)) == FACTORY
+@pytest.mark.parametrize(
+    ("path", "kind", "load", "words"),
+    [
+        *(pytest.param(path, ROBOT, *AS_FACTORY, id=path.name) for path in ROBOTS),
+        *(pytest.param(path, FACTORY, *AS_ROBOT, id=path.name) for path in FACTORIES),
+    ],
+)
+def test_a_file_of_one_kind_in_place_of_the_other_is_one_error(
+    path: Path, kind: str, load: Callable[[Path], object], words: str
+) -> None:
+    assert kind_of(read_yaml(path)) == kind
     with pytest.raises(ConfigError) as caught:
-        load_robot(path)
+        load(path)
     [problem] = caught.value.problems
-    assert problem.words == "describes a factory; expected a robot file, such as configs/robots/panda.yaml"
+    assert problem.words == words
 
 
 @pytest.mark.parametrize("document", [None, "hello", [], {}, {"version": 2}])
