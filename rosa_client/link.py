@@ -66,13 +66,19 @@ class GatewayLink(Greeting):
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
+        # Before the gateway counts as silent: this process may have been stopped for a while.
+        answers = self._received(now_s)
         if not self.ready and (reason := self._handshakes.failure(now_s)):
             self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
             self._send(codec.encode(self.hello), now_s)
-        answers: list[Response] = []
-        if not self.socket.poll(max(0, round(timeout_s * 1000))):
+        if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
+        return self._received(now_s)
+
+    def _received(self, now_s: float) -> list[Response]:
+        """The answers among what has come."""
+        answers: list[Response] = []
         while True:
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)

@@ -106,6 +106,19 @@ def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> N
     assert [(a.request_id, a.status) for a in answers] == [(5, m.EXPIRED)]
 
 
+def test_a_robot_that_was_stopped_for_a_while_reads_what_has_come_before_it_counts_the_server_as_lost(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    gateway.say(m.Response(5, m.EXPIRED, "budget_spent", "too late"))
+    assert link.socket.poll(PATIENCE_S * 1000), "it has come, and nobody has read it"
+    [answer] = link.poll(0.0, time.monotonic() + 60.0)
+    assert answer.request_id == 5
+    assert link.ready, link.reason
+
+
 def test_only_a_gateway_that_understands_it_is_told_of_a_cancelled_request(
     link: GatewayLink, gateway: Gateway
 ) -> None:
