@@ -106,9 +106,6 @@ class ComponentCalls:
         self.latencies_ms.append((now_s - self.sent_s) * 1000)
         return self._end("in_time", now_s)
 
-    def overdue(self, now_s: float) -> bool:
-        return self.request_id is not None and now_s > self.deadline_s
-
     def miss(self, now_s: float) -> CallEnded:
         """The call in flight ends without a usable response: overdue, or refused by the server before its deadline."""
         if self.request_id is None:

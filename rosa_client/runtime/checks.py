@@ -17,7 +17,7 @@ def check_deadlines(core: Mission, now_s: float) -> None:
     """Missed deadlines. When several are due at once, all are counted and the most severe fallback runs."""
     overdue: list[ComponentCalls] = []
     for calls in core.calls.values():
-        if calls.request_id is not None and calls.overdue(now_s):
+        if calls.request_id is not None and now_s > calls.deadline_s:
             overdue.append(calls)
     if not overdue:
         return

@@ -33,9 +33,8 @@ def next_due_s(core: Mission) -> float:
             at_s = calls.resend_after_s
             if at_s < calls.due_s and calls.name not in core.held_by:
                 at_s = calls.due_s
-            at_s = max(at_s, turn_s(core, calls))
             if at_s < due_s and is_asked(state, calls.name):
-                due_s = at_s
+                due_s = min(due_s, max(at_s, turn_s(core, calls)))
     if core.deadline_s is not None and state not in NOT_TIMED:
         due_s = min(due_s, nextafter(core.deadline_s, inf))
     if core.arm_is_behind and state is not State.CONNECTING:

@@ -64,6 +64,8 @@ class RobotRuntime(Mission):
                 self.note("discard", "late_result", reason, calls.name)
             elif ending is Ending.IN_TIME:
                 responses.use(self, calls, response, now_s)
+            if ending is not Ending.UNKNOWN:
+                break  # no other component has sent a request of this number
         return self.take()
 
     def decide(

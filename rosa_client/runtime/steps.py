@@ -36,8 +36,9 @@ def step(core: Mission, now_s: float) -> None:
     """One period of the present state. A state that is left at once, such as `connecting`, takes no extra period."""
     for _ in range(4):
         before = core.state
-        if before in STEPS:
-            STEPS[before](core, now_s)
+        of_state = STEPS.get(before)
+        if of_state is not None:
+            of_state(core, now_s)
         if core.state is before:
             break
     send_obligations(core, now_s)
@@ -198,7 +199,7 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     if calls.in_flight or now_s < calls.resend_after_s:
         return
     permitted = has_permit(core, calls)
-    if now_s < turn_s(core, calls) and not permitted:
+    if not permitted and now_s < turn_s(core, calls):
         if now_s >= ask_s(core, calls):
             calls.ask(now_s)
             core.out.append(Ask(calls.name))
@@ -251,8 +252,8 @@ def period_s(core: Mission, calls: ComponentCalls) -> float:
     Periodic ones have their own rate, except that a hold calls its component at once.
     """
     rate_hz = core.inputs.rates_hz.get(calls.name, 0.0) if calls.name in GOAL_COUPLED else 0.0
-    gap_s = 1 / rate_hz if rate_hz > 0 else 0.0
-    return min(gap_s, core.timeouts.connect_s)  # no rate from the server makes a robot wait for ever
+    # No rate from the server makes a robot wait for ever.
+    return min(1 / rate_hz, core.timeouts.connect_s) if rate_hz > 0 else 0.0
 
 
 STEPS: Mapping[State, Callable[[Mission, float], None]] = {

@@ -37,6 +37,7 @@ ROBOT = RobotSpec(
     safe_rad=(0.0,),
 )
 NO_FRAMES = (b"",)
+SAID_TO_GATEWAY = (TO_GATEWAY, BATCH_ENDS)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Simulation(Cluster):
         heap = self._heap
         pop = heapq.heappop
         self._tick_core()
+        told = False  # the core has heard something since its last tick
         while heap and heap[0][0] <= until_s:
             now_s, _, kind, subject, what = pop(heap)
             self.now_s = now_s
@@ -124,11 +126,16 @@ class Simulation(Cluster):
             else:
                 if kind == TO_GATEWAY:
                     self._to_gateway(now_s, subject, what)
+                    told = True
                 elif kind == BATCH_ENDS:
-                    self._batch_ends(now_s, subject, what)
-                elif now_s != self._core_wake_s:
-                    continue  # it has been ticked since
-                if not (heap and heap[0][0] == now_s and heap[0][2] in (TO_GATEWAY, BATCH_ENDS)):
+                    # Of several calls that run together, each that begins or ends moves the others' ends.
+                    if what is not None or now_s == subject.shared.next_s:
+                        self._batch_ends(now_s, subject, what)
+                        told = True
+                elif now_s == self._core_wake_s:  # else it has been ticked since
+                    told = True
+                if told and not (heap and heap[0][0] == now_s and heap[0][2] in SAID_TO_GATEWAY):
+                    told = False
                     self._tick_core()
         self.now_s = until_s
 

@@ -271,8 +271,8 @@ class ServingCore:
         if now_s >= self._sweep_s:
             self._sweep(now_s)
             self._sweep_s = now_s + SWEEP_EVERY_S
-        self._paces.tick(now_s, self.sessions, self._dispatcher.replicas, self.pool)
-        return min(self._sweep_s, self._dispatcher.feed(now_s))
+        settles_s = self._paces.tick(now_s, self.sessions, self._dispatcher.replicas, self.pool)
+        return min(self._sweep_s, settles_s, self._dispatcher.feed(now_s))
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""

@@ -227,9 +227,8 @@ class Dispatcher:
             self.accept(now_s, call)
 
     def _expire(self, now_s: float, state: ReplicaState) -> None:
-        live = bool(self.pool.of(state.name))
         for late in state.queue.expire(now_s):
-            if live:
+            if self.pool.of(state.name):
                 self.end(now_s, late, "budget_spent", "its budget was spent in the queue")
             else:
                 self.end(now_s, late, "no_worker", f"no worker of {state.name} came within its budget")

@@ -38,11 +38,16 @@ class TaskPaces:
         sessions: Iterable[Session],
         queues: Mapping[str, ReplicaState],
         pool: WorkerPool,
-    ) -> None:
-        """Settle the pace of every queue, and with it of every task, once per window; only with adaptive rates."""
-        if self._router.placement.adaptive and now_s >= self._settle_s:
+    ) -> float:
+        """Settle the pace of every queue, and with it of every task, once per window; only with adaptive rates.
+
+        Returns when this window ends.
+        """
+        if now_s >= self._settle_s:
             self._settle_s = now_s + SETTLE_EVERY_S
-            self._settle(sessions, queues, pool)
+            if self._router.placement.adaptive:
+                self._settle(sessions, queues, pool)
+        return self._settle_s
 
     def _settle(
         self, sessions: Iterable[Session], queues: Mapping[str, ReplicaState], pool: WorkerPool
