@@ -9,7 +9,6 @@ from rosa_client.motion.limits import MAX_HORIZON, MotionLimits
 from rosa_client.refusal import Refusal
 from rosa_contract.horizon import Horizon
 from rosa_contract.messages import Output
-from rosa_contract.robot import RobotSpec
 
 MOST_PERIODS = (
     10  # action periods that a horizon may last: a wrong step time must not keep a robot from looking
@@ -28,13 +27,13 @@ class BadChunk(ValueError):
 
 
 def check_chunk(
-    output: Output | None, robot: RobotSpec, period_s: float
+    output: Output | None, limits: MotionLimits, period_s: float
 ) -> tuple[npt.NDArray[np.float64], float]:
     """`actions` (horizon, joints + 1), rad and m, and the time of one row in s.
 
     A model that does not answer `step_s` spreads its horizon over the action period. Raises `BadChunk`.
     """
-    joints = len(robot.joints)
+    joints = limits.joints.dof
     if output is None or "actions" not in output.arrays:
         got = "nothing" if output is None else ", ".join(output.arrays) or "no array"
         raise BadChunk(Refusal("no_actions", f"expected an array 'actions', got {got}"))
@@ -44,7 +43,7 @@ def check_chunk(
         raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}"))
     if not np.isfinite(actions).all():
         raise BadChunk(Refusal("not_finite", "actions: holds NaN or infinity"))
-    refusal = MotionLimits.of(robot).refusal(actions, "actions")
+    refusal = limits.refusal(actions, "actions")
     if refusal is not None:
         raise BadChunk(refusal)
     step_s = period_s / actions.shape[0]

@@ -40,7 +40,8 @@ class MotionLimits:
         self.gripper = gripper
         self._low = np.array([*joints.position_min_rad, gripper.min_m])
         self._high = np.array([*joints.position_max_rad, gripper.max_m])
-        self._slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, GRIPPER_TOLERANCE_M])
+        slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, GRIPPER_TOLERANCE_M])
+        self._least, self._most = self._low - slack, self._high + slack  # that are accepted
         self._chain = Chain(chain) if chain is not None and workspace is not None else None
         self._box_low, self._box_high = np.zeros(3), np.zeros(3)
         if workspace is not None:
@@ -62,9 +63,9 @@ class MotionLimits:
         if asked.ndim != 2 or asked.shape[1] != dof + 1 or not 1 <= len(asked) <= MAX_HORIZON:
             expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints and a gripper width"
             return Refusal("wrong_shape", f"{name}: expected {expected}, got shape {asked.shape}")
-        bad = ~((asked >= self._low - self._slack) & (asked <= self._high + self._slack))  # also where NaN
-        if bad.any():
-            return self._value_refusal(asked, bad, name)
+        good = (asked >= self._least) & (asked <= self._most)  # not where NaN
+        if not good.all():
+            return self._value_refusal(asked, ~good, name)
         if self._chain is None:
             return None
         corners = np.clip(asked, self._low, self._high)[:, :dof]

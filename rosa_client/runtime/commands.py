@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -47,10 +47,10 @@ class Inputs:
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
+# Named tuples: several are made in every round of every robot, and a frozen dataclass takes twice as long to make.
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """One decision that explains itself; it goes unchanged to the log, to diagnostics and to the operator."""
 
     action: str  # what the robot does, such as stop_and_resend or escalate
@@ -59,8 +59,7 @@ class Decision:
     component: str = ""
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(NamedTuple):
     """Send an observation to this component, the newest one at its number's first call.
 
     The deadline is `budget_ms` from now.
@@ -75,15 +74,13 @@ class Send:
     observation: int = 0  # calls with one number are about the same pictures and state
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """Ask the server for a permit: this component would be called now, were it not for its rate."""
 
     component: str
 
 
-@dataclass(frozen=True)
-class Play:
+class Play(NamedTuple):
     """Execute `actions` (horizon, joints + 1): joint positions rad and gripper width m, one row per `step_s`."""
 
     sequence: int
@@ -94,15 +91,13 @@ class Play:
     skip_s: float = 0.0  # begin so far into it, in the chunk's own time
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(NamedTuple):
     """Stop within one control period, smoothly, and stay."""
 
     sequence: int
 
 
-@dataclass(frozen=True)
-class MoveTo:
+class MoveTo(NamedTuple):
     """Move, within limits, to a named pose of the robot: `home`, `safe`, `clear` or `drop`."""
 
     sequence: int
@@ -110,8 +105,7 @@ class MoveTo:
     gripper: str = KEEP  # KEEP what it holds, or OPEN
 
 
-@dataclass(frozen=True)
-class Alert:
+class Alert(NamedTuple):
     """Ask the operator. Nothing moves until one of `choices` arrives for this `alert_id`."""
 
     alert_id: int
@@ -125,16 +119,14 @@ class RecoverArm:
     """Help the arm out of its fault. Nothing moves by this, and the alert stays open."""
 
 
-@dataclass(frozen=True)
-class ClearAlert:
+class ClearAlert(NamedTuple):
     """The alert is settled."""
 
     alert_id: int
     reason: str
 
 
-@dataclass(frozen=True)
-class TaskEnded:
+class TaskEnded(NamedTuple):
     """The task is over: `done`, `failed` or `aborted`."""
 
     outcome: str
@@ -144,8 +136,7 @@ class TaskEnded:
 CANCELLED = "cancelled"  # an ending of which the server is told, so that it drops the call
 
 
-@dataclass(frozen=True)
-class CallEnded:
+class CallEnded(NamedTuple):
     """One call of a component is over. `ending` is `in_time`, `missed` or `cancelled`."""
 
     component: str

@@ -10,6 +10,12 @@ S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 
 
+class Symbol(Enum):
+    """A state or an event. It is hashed by what it is, not by its name, as a table is asked in every control period."""
+
+    __hash__ = object.__hash__
+
+
 class IllegalEvent(RuntimeError):
     """An event that the table does not allow in the present state."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
+from rosa_client.motion.limits import MotionLimits
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.chunks import Asked, Playing
 from rosa_client.runtime.commands import (
@@ -58,8 +60,7 @@ class Counters:
     system1_ms: list[float] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(NamedTuple):
     """One observation: its number, when it was taken, and the time of its oldest sample."""
 
     number: int
@@ -112,6 +113,7 @@ class Mission:
         self.name = name
         self.task = task
         self.robot = robot
+        self.limits = MotionLimits.of(robot)
         self.sensors = (*robot.cameras, JOINT_STATE)
         self.timeouts = timeouts or Timeouts()
         self.state = State.IDLE

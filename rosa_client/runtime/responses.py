@@ -63,7 +63,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     period_s = core.task.pipeline.action_period_ms / 1000
     frozen = core.asked_ahead.frozen if core.asked_ahead is not None else 0
     try:
-        actions, step_s = check_chunk(output, core.robot, period_s)
+        actions, step_s = check_chunk(output, core.limits, period_s)
         free = max(1, len(actions) - frozen)
         steps = check_horizon(output, core.task.pipeline.horizon, free, step_s, period_s)
     except BadChunk as problem:

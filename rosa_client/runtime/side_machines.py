@@ -6,12 +6,13 @@ Each is one literal table, as the task's own (`task_machine.py`); the search of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+
+from rosa_client.runtime.machine import Symbol
 
 # -- safety -----------------------------------------------------------------------------------------------------------
 
 
-class Safety(Enum):
+class Safety(Symbol):
     """What the safety component last said. No motion of an attempt begins before it has said safe."""
 
     UNGUARDED = "unguarded"  # the task has no safety component
@@ -20,7 +21,7 @@ class Safety(Enum):
     UNSAFE = "unsafe"
 
 
-class SafetyEvent(Enum):
+class SafetyEvent(Symbol):
     """What changes it."""
 
     ASK_AGAIN = "ask_again"  # an attempt begins, or an operator has decided: earlier verdicts no longer count
@@ -47,7 +48,7 @@ MAY_INFER = frozenset({Safety.UNGUARDED, Safety.SAFE})
 # -- what was interrupted ---------------------------------------------------------------------------------------------
 
 
-class Unfinished(Enum):
+class Unfinished(Symbol):
     """A move that was interrupted and begins again: the return when the danger is over, the reset when nothing holds
     the arm any more."""
 
@@ -57,7 +58,7 @@ class Unfinished(Enum):
     RETURN_THEN_RESET = "return_then_reset"
 
 
-class UnfinishedEvent(Enum):
+class UnfinishedEvent(Symbol):
     """What changes it."""
 
     RESET_INTERRUPTED = "reset_interrupted"
@@ -91,14 +92,14 @@ RETURN_IS_OWED = frozenset({Unfinished.RETURN, Unfinished.RETURN_THEN_RESET})
 # -- one leg of a move ------------------------------------------------------------------------------------------------
 
 
-class LegProgress(Enum):
+class LegProgress(Symbol):
     """How far the arm is on the present leg of a move to a named pose."""
 
     UNDER_WAY = "under_way"
     ARRIVED = "arrived"  # it stays there for a while; also before the first move
 
 
-class LegEvent(Enum):
+class LegEvent(Symbol):
     """What changes it."""
 
     ORDERED = "ordered"  # the next leg, or the same one again because the arm cut it short

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+
+from rosa_client.runtime.machine import Symbol
 
 
-class State(Enum):
+class State(Symbol):
     """What the robot is doing with its task."""
 
     IDLE = "idle"  # no task
@@ -20,7 +21,7 @@ class State(Enum):
     CLEARING = "clearing"  # moves to the safe pose, to wait there for a human
 
 
-class Event(Enum):
+class Event(Symbol):
     """What can happen to a task."""
 
     START = "start"

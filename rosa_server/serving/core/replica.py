@@ -42,6 +42,8 @@ class Agenda:
 
     def due(self, now_s: float) -> list[ReplicaState]:
         """Take out the replicas that are due now."""
+        if not self._heap or self._heap[0][0] > now_s:
+            return []
         found: dict[int, ReplicaState] = {}
         while self._heap and self._heap[0][0] <= now_s:
             due_s, number, state = heapq.heappop(self._heap)

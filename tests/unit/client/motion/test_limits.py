@@ -82,8 +82,8 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
     for beyond, taken in ((0.9 * JOINT_TOLERANCE_RAD, True), (1.1 * JOINT_TOLERANCE_RAD, False)):
         chunk = np.array([[*HOME, 0.04]])
         chunk[0, 5] = most + beyond
-        free = replace(SPEC, workspace=None)
-        assert (MotionLimits.of(free).refusal(chunk, "chunk") is None) is taken
+        free = MotionLimits.of(replace(SPEC, workspace=None))
+        assert (free.refusal(chunk, "chunk") is None) is taken
         if taken:
             check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
         else:
@@ -91,7 +91,7 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
                 check_chunk(Output(arrays={"actions": chunk}), free, 0.4)
             assert bad.value.refusal.cause == "joint_limit"
     with pytest.raises(BadChunk, match="the workspace") as bad:
-        check_chunk(Output(arrays={"actions": rows((0.5, 0.0, -0.02))}), SPEC, 0.4)
+        check_chunk(Output(arrays={"actions": rows((0.5, 0.0, -0.02))}), MotionLimits.of(SPEC), 0.4)
     assert bad.value.refusal.cause == "workspace"
 
 
@@ -107,7 +107,7 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
 )
 def test_a_bad_chunk_says_why_in_one_word(arrays: dict[str, np.ndarray], cause: str) -> None:
     with pytest.raises(BadChunk) as bad:
-        check_chunk(Output(arrays=arrays), SPEC, 0.4)
+        check_chunk(Output(arrays=arrays), MotionLimits.of(SPEC), 0.4)
     assert bad.value.refusal.cause == cause
 
 
