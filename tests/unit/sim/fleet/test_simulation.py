@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -103,6 +104,34 @@ def test_the_same_seed_is_the_same_run_and_another_is_not() -> None:
 
     assert story(1) == story(1)
     assert story(1) != story(2)
+
+
+def test_a_gateway_that_is_asked_more_often_decides_nothing_else() -> None:
+    """So the simulator asks it only when it has heard something, and when it wants to be asked."""
+
+    def story(asked_at_s: Iterable[float]) -> list[Any]:
+        told: list[Any] = []
+
+        def watch(now_s: float, action: Any) -> None:
+            if isinstance(action, Dispatch):
+                told.append((now_s, action.worker_id, [call.ticket for call in action.calls]))
+            elif isinstance(action, Reply):
+                told.append((now_s, action.status, action.call.ticket, action.call.pace))
+
+        robots, made = fleet(3), serving(3, rate_hz=2.0, variation=0.1)
+        replicas = {name: replace(one, at_once=3) for name, one in made.placement.replicas.items()}
+        made.placement = replace(made.placement, replicas=replicas, adaptive=True)
+        simulation = Simulation(made, robots, Diary(robots), Network(1.0, 3.0, 0.01), watch=watch)
+        for time_s in asked_at_s:
+            simulation.at(time_s, lambda now_s: None)
+        simulation.run(8.0)
+        return told
+
+    usual = story([])
+    assert len({pace for *_, pace in usual if isinstance(pace, float)}) > 1, (
+        "the pace changes, or this shows less"
+    )
+    assert story(0.0021 * number for number in range(3_800)) == usual
 
 
 def test_every_call_ends_once_and_every_accepted_request_is_answered_once() -> None:

@@ -278,3 +278,10 @@ def test_a_call_that_seems_late_is_tried_when_nobody_else_waits() -> None:
     stage = experienced("r1", "r2")
     stage.send("r2", 1, budget_ms=30)
     assert [call.request_id for call in stage.dispatched[-1].calls] == [1], "the estimate may be wrong"
+
+
+def test_the_next_tick_is_due_before_the_gateway_sweeps_or_settles_the_pace() -> None:
+    core = Stage().core
+    assert core.tick(0.0) == 0.5, "silent robots are looked for every 0.5 s"
+    assert core.tick(0.7) == 1.0, "the window that began at 0 s ends"
+    assert core.tick(1.0) == 1.2
