@@ -133,6 +133,13 @@ class Component:
         at_least=1,
         at_most=100,
     )
+    plans_after: int = setting(
+        "the prompt is followed by what System 2 has planned in this task, a line each; a plan counts when it was made"
+        " so many times in a row; 0: no plans; monitor only",
+        0,
+        at_least=0,
+        at_most=100,
+    )
 
 
 @dataclass(frozen=True)
@@ -281,6 +288,10 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
                 " acts on any other answer at once",
                 "conflict",
             )
+        if component.plans_after and (key != MONITOR or SYSTEM2 not in task.components):
+            words = "only a monitor is told plans, and only where there is a component system2"
+            got = f"expected 0, got {component.plans_after}: {words}"
+            reader.fail(f"{where}.{key}.plans_after", got, "conflict")
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
             words = "use_last_plan needs a component system2 that makes plans"
             reader.fail(f"{where}.{key}.fallback", words, "conflict")

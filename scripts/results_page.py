@@ -47,6 +47,7 @@ SLOW = {
     "token_policy": "5 minutes",
     "transport": "5 minutes",
     "vla": "5 minutes",
+    "vla_verdicts": "1 minute",
 }
 FIGURES = {
     "figure_06_shared": "Figure 6, single tasks against shared servers",

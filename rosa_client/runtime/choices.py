@@ -75,6 +75,7 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
     elif choice == "retry":
         retry(core, now_s)
         core.failures = 0
+        core.forget_steps()  # whoever chooses this may have changed the scene
     else:
         core.go(Event.RESUME, now_s)
         core.begin_attempt(now_s)

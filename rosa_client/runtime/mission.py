@@ -21,6 +21,7 @@ from rosa_client.runtime.commands import (
     Play,
 )
 from rosa_client.runtime.machine import advance
+from rosa_client.runtime.planned import Planned
 from rosa_client.runtime.route import TO_SAFETY, Leg
 from rosa_client.runtime.side_machines import (
     LEG_PROGRESS,
@@ -34,7 +35,7 @@ from rosa_client.runtime.side_machines import (
     UnfinishedEvent,
 )
 from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
-from rosa_contract.config import GOAL_COUPLED, SAFETY, SYSTEM2, Task
+from rosa_contract.config import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.robot import RobotSpec
 
@@ -135,6 +136,7 @@ class Mission:
         self.round_observed: Observed | None = None  # what this round's System 1 or 2 was asked about
         self.plan: str | None = None
         self.plan_credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
+        self.forget_steps()
         self.verdicts: dict[str, deque[str]] = {}
         self.monitor_says = ""  # the kind of its last text, so that each is told once
         # the arm
@@ -289,6 +291,11 @@ class Mission:
 
     def forget_plan(self) -> None:
         self.plan, self.plan_credit = None, 1.0
+
+    def forget_steps(self) -> None:
+        """Another scene: what was planned before says nothing about it. Another attempt is at the same scene."""
+        monitor = self.task.components.get(MONITOR)
+        self.planned = Planned(monitor.plans_after if monitor is not None else 0)
 
     def begin_attempt(self, now_s: float) -> None:
         """Forget the attempt before; every component is due now."""

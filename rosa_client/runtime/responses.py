@@ -12,6 +12,7 @@ from rosa_client.runtime.chunks import Playing
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
 from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.planned import besides
 from rosa_client.runtime.side_machines import SafetyEvent, Unfinished
 from rosa_client.runtime.task_machine import MOVES, Event, State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
@@ -44,7 +45,8 @@ def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float) 
         elif calls.name == SYSTEM2:
             _use_plan(core, output.text)
         elif calls.name == MONITOR:
-            _hear_why(core, output.text)
+            core.planned = core.planned.heard(output.text)
+            _hear_why(core, besides(output.text))
             _use_progress(core, calls, output.verdict, now_s)
 
 
@@ -55,6 +57,7 @@ def _unusable(core: Mission, calls: ComponentCalls, cause: str, reason: str, now
 
 def _use_plan(core: Mission, text: str) -> None:
     core.plan = text or None
+    core.planned = core.planned.and_then(text)
     core.spend_plan_credit()
     core.note("plan", "plan_in_time", text or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
 

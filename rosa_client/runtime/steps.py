@@ -181,10 +181,16 @@ def send_obligations(core: Mission, now_s: float) -> None:
     for calls in core.calls.values():
         due = calls.component.freq_hz is not None and (now_s >= calls.due_s or calls.name in core.held_by)
         if due and is_asked(core.state, calls.name):
-            send(core, calls, calls.component.prompt, now_s)
+            send(core, calls, _asked(core, calls), now_s)
     for calls in core.calls.values() if core.observed_now else ():
         if is_soon_due(core, calls, now_s) and is_asked(core.state, calls.name):
-            send(core, calls, calls.component.prompt, now_s)
+            send(core, calls, _asked(core, calls), now_s)
+
+
+def _asked(core: Mission, calls: ComponentCalls) -> str:
+    """The prompt of a periodic component."""
+    prompt = calls.component.prompt
+    return core.planned.after(prompt) if calls.name == MONITOR else prompt
 
 
 def is_asked(state: State, component: str) -> bool:

@@ -47,6 +47,13 @@ class Look:
     q_rad: NDArray[np.float32]  # (n, 7)
     tool_m: NDArray[np.float64]  # (n, 3)
 
+    def of(self, rows: Sequence[int]) -> Look:
+        """These rows, in this order; one may come several times."""
+        at = list(rows)
+        if at == list(range(len(self.q_rad))):
+            return self
+        return Look([one[at] for one in self.pictures], self.told[at], self.q_rad[at], self.tool_m[at])
+
 
 class PandaBackend(ABC, Generic[Network]):
     """A backend around one network; a subclass says what its answers mean."""

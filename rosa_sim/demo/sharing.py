@@ -17,27 +17,27 @@ class Sharing:
     """Of all workers together, since they started."""
 
     prefills: int  # observations that were looked at
-    saved: int  # calls that found their observation's prefix there
+    saved: int  # questions that found their observation's prefix there
 
     @property
     def share(self) -> float:
-        """Of the calls that needed a prefix, those that found one."""
+        """Of the questions that needed a prefix, those that found one. A monitor asks one for each step of its task."""
         return self.saved / max(1, self.prefills + self.saved)
 
     def line(self) -> str:
         """For people."""
-        calls = self.prefills + self.saved
+        asked = self.prefills + self.saved
         return (
-            f"KV sharing: {calls} calls of all components, {self.prefills} passes over camera pictures; {self.saved}"
-            f" calls ({self.share:.0%}) were about pictures that the model had just seen for another call"
+            f"KV sharing: {asked} questions of all components, {self.prefills} passes over camera pictures;"
+            f" {self.saved} questions ({self.share:.0%}) were about pictures that the model had just seen for another"
         ).replace("%)", " %)")
 
     def row(self) -> dict[str, Any]:
         """For the page of results."""
         return {
-            "calls of all components": self.prefills + self.saved,
+            "questions of all components": self.prefills + self.saved,
             "passes over camera pictures": self.prefills,
-            "calls about pictures just seen": self.saved,
+            "questions about pictures just seen": self.saved,
             "share": self.share,
         }
 

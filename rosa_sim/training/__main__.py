@@ -13,7 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
 
-SORT_PARTS = ("sort_parts_collect", "sort_parts_fit", "sort_parts_evaluate")
+SORT_PARTS = ("sort_parts_collect", "sort_parts_fit", "sort_parts_evaluate", "sort_parts_verdicts")
 STEPS = (
     "collect",
     "policy",
@@ -74,12 +74,17 @@ def main() -> int:
         "--sort-seeds", type=int, default=SORT_SEEDS, help="seeds of each kind of sorting task"
     )
     parser.add_argument("--sort-looks", type=int, default=SORT_LOOKS, help="held-out looks to ask about")
+    parser.add_argument("--sort-tables", type=int, default=SORT_TABLES, help="seeds whose tables are judged")
+    parser.add_argument(
+        "--choose", action="store_true", help="judge other tables, and print the verdicts by certainty"
+    )
     args = parser.parse_args()
 
     from rosa_sim.training import collect, evaluate, evaluate_tokens, fit, fit_tokens, limits, picture_range
     from rosa_sim.training.sort_parts import collect as sort_collect
     from rosa_sim.training.sort_parts import evaluate as sort_evaluate
     from rosa_sim.training.sort_parts import fit as sort_fit
+    from rosa_sim.training.sort_parts import verdicts as sort_verdicts
 
     demos = args.work / "demos"
     steps = STEPS if "all" in args.step else args.step
@@ -110,13 +115,15 @@ def main() -> int:
         met = (
             sort_evaluate.evaluate(sorting / "demos", args.sort_seeds, args.sort_looks, args.workers) and met
         )
+    if "sort_parts_verdicts" in steps:
+        met = sort_verdicts.judge(args.sort_tables, args.choose) and met
     return 0 if met else 1
 
 
 POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 2500  # the shipped weights
 SHARDS, HAND_SHARDS, HELD_OUT_SHARDS = 39, 9, 4
 EYES_STEPS, MARKS_STEPS, VLA_STEPS = 5000, 1200, 10_250
-SORT_SEEDS, SORT_LOOKS = 20, 600
+SORT_SEEDS, SORT_LOOKS, SORT_TABLES = 20, 600, 200
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,9 +11,11 @@ words, `safety` and `monitor` a verdict. A batch may mix them. How requests shar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rosa_server.engines.kv_sharing.cache import Cache
@@ -22,6 +24,7 @@ from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.flow_policy import STEP_S, from_network
 from rosa_server.models.kinematics import inverse_path
 from rosa_server.models.panda import Look, PandaBackend
+from rosa_server.models.vla import judging
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.sharing import Chunk, Questions
@@ -36,6 +39,8 @@ SAFE_CERTAINTY = 0.5
 LEAST_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
 IN_THE_DARK = {"safety": "unsafe", "monitor": "ongoing"}
 VERDICT_CERTAINTY = 0.6  # "done" and "failed" as well: ongoing when in doubt
+Likelihoods = NDArray[np.floating]
+Answer = ModelOutput | Likelihoods
 
 
 class VlaBackend(PandaBackend[VlaNetwork]):
@@ -118,16 +123,44 @@ class VlaBackend(PandaBackend[VlaNetwork]):
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         """One answer per input: one pass over the pictures, one over all prompts, then each role's own decoding.
 
-        Of a blank picture nothing good is said: the workcell is unsafe, the task ongoing; `text` says why.
+        A monitor whose prompt has further lines is asked about each of them as well, and its `text` says which are
+        done (`judging.py`). Of a blank picture nothing good is said: the workcell is unsafe, the task ongoing; `text`
+        says why.
         """
         look = self.look(batch)
         roles = [self.role_of(one.component) for one in batch]
-        answers = self._infer(batch, look, roles)
-        return [_restrained(*one) for one in zip(roles, batch, answers, strict=True)]
+        tasks = [
+            judging.Task.of(one.prompt) if role == "monitor" else judging.Task(one.prompt)
+            for role, one in zip(roles, batch, strict=True)
+        ]
+        asked = [(row, prompt) for row, task in enumerate(tasks) for prompt in task.questions]
+        rows = [row for row, _ in asked]
+        batched = [replace(batch[row], prompt=prompt) for row, prompt in asked]
+        said = self._infer(batched, look.of(rows), [roles[row] for row in rows])
+        answers = []
+        for row, (role, one) in enumerate(zip(roles, batch, strict=True)):
+            own = [answer for answer, of in zip(said, rows, strict=True) if of == row]
+            likelihoods = [answer for answer in own if not isinstance(answer, ModelOutput)]
+            meant = self._verdict(role, likelihoods, tasks[row]) if role in VERDICTS else own[0]
+            assert isinstance(meant, ModelOutput)
+            answers.append(_restrained(role, one, meant))
+        return answers
 
-    def _infer(self, batch: Sequence[ModelInput], look: Look, roles: Sequence[str]) -> list[ModelOutput]:
+    def likelihoods(self, batch: Sequence[ModelInput]) -> list[Likelihoods]:
+        """Of the verdicts of each input `(verdicts,)`, which asks as safety or as a monitor; a prompt is one question.
+
+        Raises `ValueError` for an input of another role.
+        """
+        roles = [self.role_of(one.component) for one in batch]
+        if not set(roles) <= set(VERDICTS):
+            raise ValueError(f"likelihoods: expected {' or '.join(VERDICTS)}, got {', '.join(roles)}")
+        answers = self._infer(batch, self.look(batch), roles)
+        return [one for one in answers if not isinstance(one, ModelOutput)]
+
+    def _infer(self, batch: Sequence[ModelInput], look: Look, roles: Sequence[str]) -> list[Answer]:
+        """An answer to each input, or the likelihoods of its verdicts `(verdicts,)`."""
         questions = [self.speech.question(role, one.prompt) for role, one in zip(roles, batch, strict=True)]
-        answers: list[ModelOutput] = [ModelOutput()] * len(batch)
+        answers: list[Answer] = [ModelOutput()] * len(batch)
         if self._questions is not None:
             said = self._questions.answers(batch, look, roles, questions, self._noise(1))
             return [self._meant(role, row, said[row], look) for row, role in enumerate(roles)]
@@ -180,28 +213,28 @@ class VlaBackend(PandaBackend[VlaNetwork]):
 
     def _answers(
         self, role: str, rows: list[int], last: Tensor, cache: Cache, look: Look
-    ) -> list[ModelOutput]:
+    ) -> Sequence[Answer]:
         if role in VERDICTS:
-            probabilities = shares(self.network, last, self.speech, role).cpu().numpy()
-            return [ModelOutput(verdict=self._verdict(role, one)) for one in probabilities]
+            return list(shares(self.network, last, self.speech, role).cpu().numpy())
         if role == "system2":
             return [ModelOutput(text=text) for text in plan(self.network, last, cache, self.speech)]
         return self._act(rows, cache, look)
 
-    def _verdict(self, role: str, probabilities: np.ndarray) -> str:
-        words = VERDICTS[role]
+    def _verdict(self, role: str, likelihoods: Sequence[Likelihoods], task: judging.Task) -> ModelOutput:
+        """Of a role's verdicts: to its question, and to those about the steps of a task."""
         if role == "safety":
-            return words[0] if probabilities[0] >= self._safe_certainty else words[1]
-        best = int(probabilities.argmax())
-        return words[best] if probabilities[best] >= self._verdict_certainty else words[0]
+            safe, unsafe = VERDICTS[role]
+            return ModelOutput(verdict=safe if likelihoods[0][0] >= self._safe_certainty else unsafe)
+        verdict, text = task.judged(likelihoods, self._verdict_certainty)
+        return ModelOutput(verdict=verdict, text=text)
 
-    def _meant(self, role: str, row: int, answer: object, look: Look) -> ModelOutput:
+    def _meant(self, role: str, row: int, answer: object, look: Look) -> Answer:
         """What the engine's answer to a row of a batch means to its robot."""
         if isinstance(answer, Chunk):
             return self._moved([row], answer.actions[None], answer.updates[None], look)[0]
         assert isinstance(answer, Words)
         if role in VERDICTS:
-            return ModelOutput(verdict=self._verdict(role, np.array(answer.first)))
+            return np.array(answer.first)
         return ModelOutput(text=self.speech.tokenizer.decode(list(answer.tokens)))
 
     def _noise(self, count: int) -> Tensor:

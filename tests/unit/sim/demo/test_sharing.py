@@ -29,8 +29,8 @@ def test_a_gateway_whose_workers_share_nothing_or_that_is_not_there_says_nothing
 
 
 def test_the_line_for_people_has_the_share() -> None:
-    assert "80 calls of all components, 40 passes" in Sharing(40, 40).line()
-    assert "40 calls (50 %) were about pictures" in Sharing(40, 40).line()
+    assert "80 questions of all components, 40 passes" in Sharing(40, 40).line()
+    assert "40 questions (50 %) were about pictures" in Sharing(40, 40).line()
     assert list(Sharing(30, 10).row().values()) == [40, 30, 10, 0.25]
     assert Sharing(40, 40).plain() == {"prefills": 40, "saved": 40, "share": 0.5}
     assert Sharing(0, 0).share == 0.0

@@ -13,6 +13,7 @@ from rosa_server.models.backend import ModelInput
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.registry import BackendError, create
 from rosa_server.models.vision import save_weights
+from rosa_server.models.vla import judging
 from rosa_server.models.vla.backend import VlaBackend
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech
@@ -99,14 +100,35 @@ def test_components_that_ask_about_one_observation_share_what_is_seen(backend, m
 
 
 def test_in_doubt_a_workcell_is_unsafe_and_a_task_goes_on(backend, weights):
-    assert backend._verdict("safety", np.array([0.49, 0.51])) == "unsafe"
-    assert backend._verdict("safety", np.array([0.51, 0.49])) == "safe"
+    def said(model, role, *likelihoods):
+        return model._verdict(role, [np.array(one) for one in likelihoods], judging.Task("")).verdict
+
+    assert said(backend, "safety", [0.49, 0.51]) == "unsafe"
+    assert said(backend, "safety", [0.51, 0.49]) == "safe"
     careful = VlaBackend(str(weights), safe_certainty=0.8)
-    assert careful._verdict("safety", np.array([0.79, 0.21])) == "unsafe"
-    assert careful._verdict("safety", np.array([0.81, 0.19])) == "safe"
-    assert backend._verdict("monitor", np.array([0.35, 0.59, 0.06])) == "ongoing"
-    assert backend._verdict("monitor", np.array([0.3, 0.61, 0.09])) == "done"
-    assert backend._verdict("monitor", np.array([0.3, 0.09, 0.61])) == "failed"
+    assert said(careful, "safety", [0.79, 0.21]) == "unsafe"
+    assert said(careful, "safety", [0.81, 0.19]) == "safe"
+    assert said(backend, "monitor", [0.35, 0.59, 0.06]) == "ongoing"
+    assert said(backend, "monitor", [0.3, 0.61, 0.09]) == "done"
+    assert said(backend, "monitor", [0.3, 0.09, 0.61]) == "failed"
+
+
+def test_a_monitor_is_asked_about_each_step_of_its_task(backend, monkeypatch):
+    (look,) = looks(1)
+    heard = []
+    judged = judging.Task.judged
+    monkeypatch.setattr(
+        judging.Task, "judged", lambda self, asked, sure: heard.append(asked) or judged(self, asked, sure)
+    )
+    question = "ongoing, done, or failed?"
+    prompts = [f"{RULE}: {question}", f"{PLANS[0]}: {question}", f"{PLANS[3]}: {question}"]
+    alone = backend.infer([replace(look, component="monitor", prompt=prompt) for prompt in prompts])
+    steps = "\n".join([prompts[0], PLANS[0], PLANS[3], "all done"])
+    together = backend.infer([*asks(look)[:3], replace(look, component="monitor", prompt=steps)])
+    assert [len(one) for one in heard] == [1, 1, 1, 3]
+    np.testing.assert_allclose(heard[3], [one[0] for one in heard[:3]], atol=1e-5)
+    assert together[3].verdict in VERDICTS["monitor"] and len(alone) == 3
+    assert [one.text for one in together[:3]] == [one.text for one in backend.infer(asks(look)[:3])]
 
 
 def test_of_a_covered_lens_nothing_good_is_said(backend):
@@ -183,6 +205,17 @@ def test_the_sharing_engine_answers_as_isolated_execution(backend, sharing):
             np.testing.assert_allclose(alone.updates, together.updates, atol=1e-4)
     counts = sharing.counts()
     assert (counts["prefills"], counts["prefills_saved"]) == (3, 9)
+
+
+def test_the_questions_about_the_steps_of_a_task_share_one_look(backend, sharing):
+    (look,) = looks(1)
+    ask = replace(look, component="monitor", prompt="\n".join([RULE, *PLANS]), observation="4:1")
+    before = sharing.counts()
+    (together,), (alone,) = sharing.infer([ask]), backend.infer([ask])
+    assert together == alone
+    counts = sharing.counts()
+    assert counts["prefills"] - before["prefills"] == 1
+    assert counts["prefills_saved"] - before["prefills_saved"] == 4
 
 
 def test_a_name_that_is_said_for_two_observations_shares_nothing(sharing):

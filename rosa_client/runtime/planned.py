@@ -1,0 +1,47 @@
+"""What System 2 has planned in a task, and what of it is done: the steps by which a monitor can judge the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+MOST_STEPS = 16  # that are remembered; the oldest goes first
+DONE = "done: "  # before a step, in what the monitor is told and in what it answers
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The steps of a task in the order in which they were first planned, each once.
+
+    A plan counts as a step when it was made `counts_after` times in a row, so that a slip does not; 0: none counts.
+    A step is done when the monitor has said so twice in a row, and stays so: a block that lies in its bin may be hidden
+    by the next one.
+    """
+
+    counts_after: int
+    newest: str = ""
+    in_a_row: int = 0
+    steps: tuple[str, ...] = ()
+    said_done: frozenset[str] = frozenset()  # by the monitor's last answer
+    done: frozenset[str] = frozenset()
+
+    def and_then(self, plan: str) -> Planned:
+        """System 2 has planned this as well; as a step it is one line."""
+        plan = " ".join(plan.split())
+        in_a_row = self.in_a_row + 1 if plan == self.newest else 1
+        counts = plan and 0 < self.counts_after <= in_a_row and plan not in self.steps
+        steps = (*self.steps, plan)[-MOST_STEPS:] if counts else self.steps
+        return replace(self, newest=plan, in_a_row=in_a_row, steps=steps)
+
+    def heard(self, text: str) -> Planned:
+        """The monitor has answered: a line `done: STEP` for each step that is done."""
+        said = frozenset(step for step in self.steps if f"{DONE}{step}" in text.split("\n"))
+        return replace(self, said_done=said, done=self.done | (said & self.said_done))
+
+    def after(self, prompt: str) -> str:
+        """The prompt, and every step on a line of its own, as `done: STEP` where it is done."""
+        return "\n".join([prompt, *(f"{DONE}{one}" if one in self.done else one for one in self.steps)])
+
+
+def besides(text: str) -> str:
+    """What a monitor's text says besides which steps are done."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith(DONE))
