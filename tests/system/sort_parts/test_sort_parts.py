@@ -21,7 +21,7 @@ from rosa_sim.demo.episodes import episodes, stand_in
 from rosa_sim.demo.judge import judge_of
 from rosa_sim.ports import free_port
 from rosa_sim.timeline.lanes import robots
-from rosa_sim.training.sort_parts.words import ALL_DONE, read_plan, read_rule
+from rosa_sim.training.sort_parts.words import read_plan, read_rule
 from tests.system.domains import own_domain
 
 pytestmark = pytest.mark.slow
@@ -97,8 +97,9 @@ def test_three_blocks_are_sorted_by_a_rule_in_words_while_a_person_reaches_in(
 
     rule = read_rule(task.components["system2"].prompt)
     plans = [words for words, _ in groupby(shot.plan for shot in shots if shot.plan)]
-    assert plans[-1] == ALL_DONE
-    steps = [step for step in map(read_plan, plans[:-1]) if step is not None]
+    # System 2 looks in every second round, the monitor every second. Where rounds are slow, it is the monitor that ends
+    # the task, and the last plan is that of the last block, not "all done".
+    steps = [step for step in map(read_plan, plans) if step is not None]
     colours = {int(colour) for colour in SortVariation.of(seed).block_colour}
     assert {colour for colour, _ in steps} == colours
     assert all(side == (0 if rule >> colour & 1 else 1) for colour, side in steps)
