@@ -24,6 +24,7 @@ from rosa_contract.config import Factory, parse_factory
 from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.serving.worker import die_with
 from rosa_sim.fleet.cluster import Serving
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
@@ -227,12 +228,20 @@ def undisturbed(play: Callable[[Path], tuple[Record, float]], folders: pytest.Te
     It is played in a session of its own, since Linux shares the cores out by session (autogroup): beside two busy loops
     in the same one, a thread waits for up to 33 ms for its turn, and for up to 12 ms in its own.
     """
-    with ProcessPoolExecutor(1, get_context("spawn"), initializer=os.setsid) as own_session:
+    with ProcessPoolExecutor(
+        1, get_context("spawn"), initializer=_leave, initargs=(os.getpid(),)
+    ) as own_session:
         for _ in range(4):
             record, stalled_s = own_session.submit(play, folders.mktemp("live")).result()
             if stalled_s < KEPT_APART_S:
                 break
     return record
+
+
+def _leave(parent_pid: int) -> None:
+    """To a session of its own, and no longer than the process that tests."""
+    os.setsid()
+    die_with(parent_pid)
 
 
 def live(folder: Path) -> tuple[Record, float]:
