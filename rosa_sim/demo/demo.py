@@ -14,7 +14,7 @@ from datetime import datetime
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
 from rosa_client.bringup.graph import Robot, robot_graph
-from rosa_contract.config import load_factory
+from rosa_contract.config import SYSTEM2, load_factory
 from rosa_contract.errors import ContractError
 from rosa_contract.say import say as tell
 from rosa_server.serving.served import check_served
@@ -99,7 +99,11 @@ def main() -> int:
             run = Run(args, cell, runner, say, fault_runs)
             runner.wait_ready(120.0)
             models = report.counted(len(factory.models), "served model")
-            say.line(f"{task} with {models}; {report.counted(args.episodes, 'episode')}\n")
+            say.line(f"{task} with {models}; {report.counted(args.episodes, 'episode')}")
+            if judge is not None:
+                say.line(f"rule: {factory.tasks[task].components[SYSTEM2].prompt}")
+                say.line("left and right are the robot's, which the film sees from the front")
+            say.line("")
             say.line(report.header())
             for number in range(1, args.episodes + 1):
                 episode = run.episode(number)
