@@ -20,7 +20,7 @@ WAS_DONE = "done: "  # before a step: the monitor said so before
 MOST_STEPS = 16
 QUESTION = "ongoing, done, or failed?"
 # Of the task as a whole: the planner may have read the rule wrongly, and then every step is done.
-FAILED_AS_A_WHOLE = 0.95
+FAILED_AS_A_WHOLE = 0.98
 
 
 @dataclass(frozen=True)
