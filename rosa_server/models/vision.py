@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rosa_server.models.registry import BackendError
+from rosa_server.models.spatial_softmax import spatial_softmax
 
 IMAGE_SIZE = 96
 WEIGHTS_DIR = Path(__file__).parent / "weights"
@@ -41,17 +42,6 @@ class Encoder(nn.Module):
         maps = self.layers(torch.cat([images, vivid], dim=1))  # (n, channels, 24, 24)
         x, y, peak = spatial_softmax(maps)
         return torch.cat([x, y, torch.tanh(0.25 * peak)], dim=-1)
-
-
-def spatial_softmax(maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each feature of `(n, channels, size, size)` is, x and y in -1..1, and its peak; `(n, channels)` each."""
-    size = maps.shape[-1]
-    flat = maps.flatten(2)
-    share = torch.softmax(flat, dim=-1).unflatten(-1, (size, size))
-    ways = torch.linspace(-1.0, 1.0, size, device=maps.device, dtype=maps.dtype)
-    x = (share.sum(dim=2) * ways).sum(dim=-1)
-    y = (share.sum(dim=3) * ways).sum(dim=-1)
-    return x, y, flat.amax(dim=-1)
 
 
 def to_tensor(images: NDArray[np.uint8]) -> Tensor:

@@ -17,9 +17,9 @@ LIMITS, KB, MB = Limits(), 1 << 10, 1 << 20
 BOUNDS = (
     ("connections", f"{LIMITS.connections}", "all"),
     ("connections", f"{LIMITS.connections_per_address}", "one address"),
-    ("connections without a word", f"{LIMITS.silent}", "all; the longest silent makes room"),
+    ("silent connections", f"{LIMITS.silent}", "all; the longest silent makes room"),
     (
-        "connections without a word",
+        "silent connections",
         f"{LIMITS.silent_per_address}",
         "one address; the longest silent makes room",
     ),
