@@ -136,7 +136,7 @@ def test_after_the_last_retry_follows_what_the_task_says(policy: str) -> None:
     stage.start()
     last = stage.run_until(TaskEnded if policy == "abort" else Alert)
     assert stage.core.counters.retries == 1
-    assert "failed again after 1 retries" in last.reason
+    assert "failed again after 1 retry" in last.reason
     assert ("safe" in [c.pose for c in stage.of(MoveTo)]) is (policy == "return_to_safe_state")
 
 
