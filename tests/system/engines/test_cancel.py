@@ -15,6 +15,7 @@ import pytest
 
 from rosa_contract import messages as m
 from rosa_server.models.token_policy.backend import TokenPolicyBackend
+from tests.system.engines.gated import reached
 from tests.system.engines.test_pipelined import CAMERAS, STATE, check, send
 from tests.system.server_harness import PATIENCE_S, Robot, Server, robot, serving
 
@@ -51,6 +52,7 @@ def shut(server: Server, gate: Path) -> Iterator[Path]:
     """The engine stands still with the next frame that enters."""
     with robot(server, "r0") as one:
         one.join(cameras=CAMERAS, state=STATE)  # it is warm
+    reached(gate).unlink(missing_ok=True)
     gate.touch()
     yield gate
     gate.unlink(missing_ok=True)
@@ -103,6 +105,7 @@ def test_a_place_is_free_at_once_and_the_others_answers_are_as_alone(
         robots = [stack.enter_context(robot(server, f"r{number}")) for number in range(3)]
         first, second, third = (one.join(cameras=CAMERAS, state=STATE) for one in robots)
         send(first, 0, budget_ms=100_000)
+        until(reached(shut).exists, "the first frame is in the engine")
         send(second, 0, budget_ms=100_000)
         send(third, 0, budget_ms=100_000)
         until(
