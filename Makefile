@@ -66,7 +66,7 @@ train: setup  ## make the shipped models from nothing
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera
 	@$(WITH)python -m rosa_sim.training evaluate limits $(ARGS)
 
-bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="transport kairos": these; writes benchmarks/results/. Faults, hostile peers and soak have commands of their own (docs/results.md)
+bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="transport kairos": these; writes benchmarks/results/. Chaos, faults, hostile peers and soak have commands of their own (docs/results.md)
 	@missed=; for name in $(or $(ONLY),$(BENCHMARKS)); do \
 	  echo "[bench] $$name"; \
 	  $(WITH)python benchmarks/$$name.py $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
@@ -82,8 +82,8 @@ faults: setup  ## every fault, 20 times each, promised against happened (about a
 fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
 
-chaos: setup  ## random faults against simulated fleets, every promise checked: 10,000 robot-hours, goes on where it was interrupted
-	@$(WITH)python -m rosa_sim.chaos $(ARGS)
+chaos: setup  ## random faults against simulated fleets, every promise checked: 10,000 robot-hours with compiled cores (hours), goes on where it was interrupted
+	@$(WITH)python scripts/compiled.py -m rosa_sim.chaos $(ARGS)
 
 soak: setup  ## virtual robots that come, leave and crash, for HOURS=1: descriptors, memory and latency stay flat
 	@$(WITH)python benchmarks/soak.py --hours $(HOURS) $(ARGS)

@@ -47,8 +47,9 @@ class GatewayLink(Greeting):
         self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         if own is not None:
-            self.socket.curve_publickey, self.socket.curve_secretkey = own.public, own.secret
-            self.socket.curve_serverkey = own.server
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, own.public)
+            self.socket.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
+            self.socket.setsockopt(zmq.CURVE_SERVERKEY, own.server)
         self._handshakes = Handshakes(self.socket, endpoint, encrypted=own is not None)
         self.socket.connect(endpoint)
 

@@ -22,6 +22,7 @@ QUICK = {
 SLOW = {
     "arm_interface": "1 minute",
     "asynchronous": "8 minutes",
+    "chaos": "two hours with `python scripts/compiled.py benchmarks/chaos.py`, goes on where it was interrupted",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "demo": "2 minutes",

@@ -16,7 +16,7 @@ class Symbol(Enum):
     __hash__ = object.__hash__
 
 
-class IllegalEvent(RuntimeError):
+class IllegalEvent(Exception):
     """An event that the table does not allow in the present state."""
 
     def __init__(self, table: Mapping[tuple[S, E], S], state: S, event: E) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -122,7 +122,7 @@ def plan_of(seed: int, seconds: float | None = None, robots: int | None = None) 
     if rng.random() < 0.3:  # several at once
         at_s = rng.uniform(0.0, seconds * 0.8)
         faults += [_fault(rng, seconds, robots, at_s) for _ in range(rng.randint(2, 4))]
-    return Plan(**{**plan.__dict__, "faults": tuple(sorted(faults, key=lambda fault: fault.at_s))})
+    return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
 def _fault(rng: Random, seconds: float, robots: int, at_s: float | None = None) -> Fault:

@@ -9,7 +9,7 @@ from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEn
 from rosa_client.runtime.task_machine import State
 from rosa_contract.messages import Response
 from rosa_sim.chaos.robot_watch import RobotWatch
-from rosa_sim.fleet.robot import VirtualRobot
+from rosa_sim.fleet.robot import ToSend, VirtualRobot
 
 NEXT_TASK_S = 0.5
 
@@ -31,7 +31,7 @@ class ChaosRobot(VirtualRobot):
     watch: RobotWatch
     again_s = inf
 
-    def tick(self, now_s: float) -> list[Send]:
+    def tick(self, now_s: float) -> list[ToSend]:
         alert = self.core.alert
         if self._person_s <= now_s and alert is not None:
             self._person_s = inf
@@ -46,7 +46,7 @@ class ChaosRobot(VirtualRobot):
                 self._carry(self.core.start(now_s), now_s)
         return super().tick(now_s)
 
-    def receive(self, response: Response, now_s: float) -> list[Send]:
+    def receive(self, response: Response, now_s: float) -> list[ToSend]:
         self.watch.arrives(response)
         return super().receive(response, now_s)
 

@@ -29,7 +29,7 @@ from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.simulation import Simulation
-from rosa_sim.fleet.systems import executable, fleet_of
+from rosa_sim.fleet.systems import ROSA, carrying_out, fleet_of
 from rosa_sim.fleet.workers import SimulatedWorker
 
 LIBRARY = ProfileLibrary()
@@ -48,10 +48,10 @@ def serving_of(plan: Plan) -> Serving:
     """A server side that has seen nothing yet. Raises `ValueError` when the schedule serves nobody."""
     factory, schedule = _scheduled(plan.scenario, plan.robots, plan.standby)
     factory = replace(factory, gateway=replace(factory.gateway, queue_per_model=plan.queue_limit))
-    system = executable("rosa", factory, schedule, LIBRARY, 0.05)
-    if system.serving is None:
-        raise ValueError(f"{plan.scenario} with {plan.robots} robots: {system.refused}")
-    return system.serving
+    serving = carrying_out(ROSA, factory, schedule, LIBRARY, 0.05)
+    if serving is None:
+        raise ValueError(f"{plan.scenario} with {plan.robots} robots: the schedule serves no robot")
+    return serving
 
 
 def nonsensical(done: Executed, nonsense: str) -> Executed:
@@ -197,7 +197,9 @@ class FaultyServers(Simulation):
             super()._batch_ends(now_s, worker, done)
 
     def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
-        done = replace(done, outputs=[self._said(output) for output in done.outputs])
+        said = [self._said(output) for output in done.outputs]
+        if any(new is not old for new, old in zip(said, done.outputs, strict=True)):
+            done = replace(done, outputs=said)
         active = [f for f in self._active("worker_nonsense") if self._server_hit(f, worker.worker_id)]
         nonsense = NONSENSE[int(active[0].amount)] if active else ""
         done = nonsensical(done, nonsense)

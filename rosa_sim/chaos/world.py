@@ -36,9 +36,11 @@ class ChaosWorld(FaultyServers):
         self._gone: list[Any] = []
         self._foreign = FOREIGN
         super().__init__(plan)
+        factory = self._serving.factory
+        self._models = {task: factory.models_of(task) for task in factory.tasks}
         rng = Random(f"start {plan.seed}")
         together = rng.random() < 0.5
-        for entry in self._serving.factory.robot_fleet:
+        for entry in factory.robot_fleet:
             for index in range(entry.num_robots):
                 name = f"{entry.task}-{index}"
                 self._numbers[name] = len(self._numbers)
@@ -227,7 +229,7 @@ class ChaosWorld(FaultyServers):
             return
         session = self.core.sessions.get(seat.connection)
         if type(message) is dict and session is not None:
-            models = self._serving.factory.models_of(session.task)
+            models = self._models[session.task]
             key = (seat.connection, message["i"])
             self.watching.request(now_s, key, models.get(message["c"], ""), message["b"])
         super()._to_gateway(now_s, seat, message)

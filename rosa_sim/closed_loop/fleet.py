@@ -7,7 +7,7 @@ simulator. With physics, System 1's answers are the shipped policy's, made of wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -22,7 +22,7 @@ from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.serving.core.actions import Dispatch
 from rosa_sim.closed_loop.cells import DONE, FAILED, Cell
 from rosa_sim.closed_loop.physics import answers
-from rosa_sim.fleet.robot import VirtualRobot
+from rosa_sim.fleet.robot import ToSend, VirtualRobot
 from rosa_sim.fleet.simulation import ROBOT, Simulation
 
 NEXT_PIECE_S = 2.0  # from a finished piece to the beginning of the next one
@@ -61,12 +61,12 @@ class WorkingRobot(VirtualRobot):
     again_s = inf
     _sent_s = _began_s = 0.0
 
-    def start(self, now_s: float) -> list[Send]:
+    def start(self, now_s: float) -> list[ToSend]:
         self.seen: dict[int, tuple[str, Any]] = {}  # request -> how the piece stood, and what System 1 saw
         self._next_piece(now_s)
         return super().start(now_s)
 
-    def tick(self, now_s: float) -> list[Send]:
+    def tick(self, now_s: float) -> list[ToSend]:
         if self.again_s <= now_s and self.core.state is State.IDLE:
             self.again_s = inf
             self._next_piece(now_s)
@@ -141,5 +141,4 @@ class ClosedLoop(Simulation):
         if self._policy is not None:
             for index, answer in zip(looks, answers(self._policy, list(looks.values())), strict=True):
                 outputs[index] = answer
-        done.outputs[:] = outputs
-        return done
+        return replace(done, outputs=outputs)

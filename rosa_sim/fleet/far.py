@@ -9,7 +9,7 @@ from itertools import count
 
 import zmq
 
-TURN_MS = 1.0
+TURN_MS = 1
 
 
 class FarLink:

@@ -89,10 +89,19 @@ def executable(
     name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
 ) -> System:
     """A schedule of `factory` with all that its execution needs."""
+    serving = carrying_out(name, factory, schedule, library, variation)
+    if serving is None:
+        return System(name, schedule, None, schedule.action_throughput_hz)
     problem = problem_from(factory).with_engines(schedule.engines)
-    planned_hz = schedule.action_throughput_hz
+    return System(name, schedule, serving, predicted(serving.placement, schedule, problem).throughput_hz)
+
+
+def carrying_out(
+    name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
+) -> Serving | None:
+    """The server side that carries a schedule out; None where it serves no robot."""
     if not schedule.routing:
-        return System(name, schedule, None, planned_hz)
+        return None
     if name in BASELINES:
         placement, admission = _baseline_placement(schedule, factory), None
     else:
@@ -100,13 +109,12 @@ def executable(
             factory = replace(factory, policies=AS_PUBLISHED)
         placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
     if not placement.routes:
-        return System(name, schedule, None, planned_hz)
+        return None
     services = {
         replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica))
         for replica in placement.replicas.values()
     }
-    serving = Serving(factory, placement, services, admission, variation)
-    return System(name, schedule, serving, predicted(placement, schedule, problem).throughput_hz)
+    return Serving(factory, placement, services, admission, variation)
 
 
 def limit_hz(factory: Factory, library: ProfileLibrary) -> float:

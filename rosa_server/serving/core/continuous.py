@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Job = TypeVar("Job")
 
 
 @dataclass(slots=True)
-class _Running(Generic[Job]):
-    job: Job
+class _Running:
+    job: Any
     begun_s: float
     left: float  # of its way; 1 at first, more where it takes longer than usual
     service_s: Callable[[int], float]
@@ -29,7 +29,7 @@ class Shared(Generic[Job]):
     def __init__(self, service_s: Callable[[int], float]) -> None:
         """`service_s`: time of a batch by its size."""
         self._service_s = service_s
-        self._running: list[_Running[Job]] = []
+        self._running: list[_Running] = []
         self._at_s = 0.0
         self.next_s = inf
 
