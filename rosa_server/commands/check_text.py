@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract.config import Factory, Model, Pipeline
+from rosa_contract.config import Component, Factory, Model, Pipeline
 from rosa_contract.horizon import Horizon
 from rosa_contract.robot import RobotSpec
 
@@ -15,15 +15,25 @@ def factory_lines(factory: Factory) -> list[str]:
     for name, task in factory.tasks.items():
         lines.append(f"task {name}: {_pipeline(task.pipeline)}")
         for key, component in task.components.items():
-            rate = f", {component.freq_hz:g} Hz" if component.freq_hz else ""
-            rule = f"{component.slo_ms:g} ms, else {component.fallback}"
-            lines.append(f"  {key}: {component.model}{rate}, {rule}")
+            lines.append(f"  {key}: {_component(component)}")
     used = {component.model for task in factory.tasks.values() for component in task.components.values()}
     for name in sorted(used):
         model = factory.models.get(name)
         how = _model(model) if model else "no entry in `models`: can be planned, not served"
         lines.append(f"model {name}: {how}")
     return lines
+
+
+def _component(component: Component) -> str:
+    words = [component.model, f"{component.slo_ms:g} ms, else {component.fallback}"]
+    if component.freq_hz:
+        words.insert(1, f"{component.freq_hz:g} Hz")
+    if component.confirmations != Component.confirmations:
+        words.append(f"counts after {component.confirmations} equal verdicts in a row")
+    if component.plans_after:
+        often = "" if component.plans_after == 1 else f" made {component.plans_after} times in a row"
+        words.append(f"hears of plans{often}")
+    return ", ".join(words)
 
 
 def _pipeline(pipeline: Pipeline) -> str:

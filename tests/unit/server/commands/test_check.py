@@ -215,3 +215,9 @@ def test_an_engine_that_the_schedule_chooses_keeps_no_robot_from_being_checked(
     assert "panda fits pick" in capsys.readouterr().out
     assert main(["check", factory(folder, model.format("steam")), str(PANDA)]) == 2
     assert "models.policy: backend 'with_engines:Kind': engine: got steam" in capsys.readouterr().err
+
+
+def test_what_a_monitor_hears_and_how_often_it_has_to_say_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(ROOT / "configs" / "sort_parts.yaml")]) == 0
+    [monitor] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  monitor: ")]
+    assert monitor.endswith("counts after 2 equal verdicts in a row, hears of plans made 2 times in a row")
