@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import floor
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +106,11 @@ def trials(
 ) -> list[Trial]:
     """One piece per seed, in lockstep so that the policy answers all of them in one batch.
 
-    Each round: look, hold for `latency_s`, execute `steps` of the chunk, and rest before the next look.
+    Each round: look, hold for about `latency_s`, execute `steps` of the chunk, and rest before the next look. The hold
+    varies by up to half a control period, so that looks and chunks fall anywhere between two of the arm's setpoints, as
+    in a fleet: where all of them fall on one, the last waypoint of a chunk gets a whole period more.
     """
+    random = Random(seeds[0])
     cells = [PhysicalCell(renderer, iter((seed,)), steps) for seed in seeds]
     found: dict[int, Trial] = {}
     for cell in cells:
@@ -115,7 +119,7 @@ def trials(
     while len(found) < len(cells):
         open_now = [number for number in range(len(cells)) if number not in found]
         seen = [cells[number].look(now_s) for number in open_now]
-        begins_s = now_s + latency_s
+        begins_s = now_s + latency_s + PERIOD_S * (random.random() - 0.5)
         for number, answer in zip(open_now, answers(policy, seen), strict=True):
             cell = cells[number]
             cell.play(begins_s, latency_s, answer.arrays["actions"])

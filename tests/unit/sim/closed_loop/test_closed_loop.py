@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.cells import DONE, FAILED, ONGOING, Cell, DrawnCell
 from rosa_sim.closed_loop.fleet import ClosedLoop, Tally
-from rosa_sim.closed_loop.physics import PhysicalCell, trials
+from rosa_sim.closed_loop.physics import PERIOD_S, PhysicalCell, trials
 from rosa_sim.closed_loop.table import Table, Trial, summary
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
@@ -181,3 +182,26 @@ def test_physics_finishes_a_piece_within_the_fleet_and_alone() -> None:
     renderer.close()
     assert (sum(tally.finished.values()), tally.failed) == (1, 0)
     assert cells[0].world.seed == 2_000_001, "the next piece lies there"
+
+
+def test_looks_and_chunks_of_a_trial_fall_anywhere_between_two_setpoints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
+    policy.load()
+    began_s: list[float] = []
+    play = PhysicalCell.play
+
+    def noted(cell: PhysicalCell, now_s: float, latency_s: float, actions: Any) -> None:
+        began_s.append(now_s)
+        play(cell, now_s, latency_s, actions)
+
+    monkeypatch.setattr(PhysicalCell, "play", noted)
+    monkeypatch.setattr(PhysicalCell, "truth", lambda cell, now_s: ONGOING if len(began_s) < 20 else DONE)
+    trials(STEPS, 0.05, [2_000_000], policy, renderer)
+    renderer.close()
+    phases = [at_s / PERIOD_S % 1 for at_s in began_s]
+    assert len({round(phase, 3) for phase in phases}) == 20
+    rounds_s = [later - earlier for earlier, later in pairwise(began_s)]
+    assert all(abs(one - 0.25) <= PERIOD_S / 2 for one in rounds_s)
+    assert sum(rounds_s) / 19 == pytest.approx(0.25, abs=0.002)
