@@ -78,11 +78,23 @@ class Pipeline:
         at_least=0,
         at_most=10_000,
     )
+    settle_ms: float = setting(
+        "how long the arm settles after its action before the robot looks for the next one: a chunk that was made for"
+        " an arm that still trails its setpoint makes less way (docs/execution.md); synchronous only",
+        0.0,
+        at_least=0,
+        at_most=10_000,
+    )
     horizon: Horizon | None = setting(
         "how the server chooses how many steps of each chunk are played; default: as many as fit into"
         " action_period_ms. With it, action_period_ms is the mean that the schedule plans with",
         None,
     )
+
+    @property
+    def action_s(self) -> float:
+        """From System 1's answer to the next look: the action, and until the arm has settled."""
+        return (self.action_period_ms + self.settle_ms) / 1000
 
     def early_s(self, freq_hz: float) -> float:
         """How long before it is due a periodic call of this rate may leave with others."""
@@ -298,13 +310,21 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
     if task.pipeline.horizon is not None:
         for key, words, cause in contradictions(task.pipeline.horizon):
             reader.fail(f"{name}.pipeline.horizon.{key}", words, cause)
-    if task.min_action_rate_hz > 1000 / task.pipeline.action_period_ms:
+    if task.pipeline.settle_ms and task.pipeline.execution == ASYNCHRONOUS:
+        got = f"expected 0, got {task.pipeline.settle_ms:g}: an arm that never holds between chunks cannot settle"
+        reader.fail(f"{name}.pipeline.settle_ms", got, "conflict")
+    if task.min_action_rate_hz > 1 / task.pipeline.action_s:
         reader.fail(
             f"{name}.min_action_rate_hz",
-            f"{task.min_action_rate_hz:g} Hz cannot be reached: action_period_ms of {task.pipeline.action_period_ms:g}"
-            f" allows at most {1000 / task.pipeline.action_period_ms:g} Hz",
+            f"{task.min_action_rate_hz:g} Hz cannot be reached: {_periods(task.pipeline)} allows at most"
+            f" {1 / task.pipeline.action_s:g} Hz",
             "conflict",
         )
+
+
+def _periods(pipeline: Pipeline) -> str:
+    settles = f" and settle_ms of {pipeline.settle_ms:g}" if pipeline.settle_ms else ""
+    return f"action_period_ms of {pipeline.action_period_ms:g}{settles}"
 
 
 def _check_placement(

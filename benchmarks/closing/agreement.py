@@ -22,16 +22,17 @@ from rosa_sim.fleet.scenario import Body, load_scenario
 from rosa_sim.fleet.systems import system_of, without_limits
 from rosa_sim.training.collect import POLICY_CAMERAS
 
-from closing.fleets import LIBRARY, VARIATION, Row, drawn, factory_of, run, steps_of
+from closing.fleets import LIBRARY, SETTLE_MS, VARIATION, Row, drawn, factory_of, run, steps_of
 from closing.trials import ROOT
 
-# system, robots, execution horizon in ms, seconds, changes of the scenario
-FLEETS: tuple[tuple[str, int, float, float, dict[str, Any]], ...] = (
-    ("rosa", 8, 200.0, 150.0, {}),
-    ("rosa", 8, 400.0, 100.0, {}),
-    ("weighted_partition", 16, 200.0, 80.0, {}),
-    ("equal_partition", 16, 400.0, 60.0, {}),
-    ("rosa", 8, 400.0, 100.0, {"network": Network(0.5, 0.0, 0.02)}),
+# system, robots, execution horizon and settling in ms, seconds, changes of the scenario
+FLEETS: tuple[tuple[str, int, float, float, float, dict[str, Any]], ...] = (
+    ("rosa", 8, 200.0, 0.0, 150.0, {}),
+    ("rosa", 8, 400.0, 0.0, 100.0, {}),
+    ("weighted_partition", 16, 200.0, 0.0, 80.0, {}),
+    ("equal_partition", 16, 400.0, 0.0, 60.0, {}),
+    ("rosa", 8, 400.0, 0.0, 100.0, {"network": Network(0.5, 0.0, 0.02)}),
+    ("rosa", 8, 200.0, SETTLE_MS, 100.0, {}),
 )
 DRAWN_SEEDS = 8
 FIRST_SEED, PER_ROBOT = 3_000_000, 1000  # cells that the trials have not seen
@@ -49,10 +50,11 @@ def _compared(
     name: str,
     robots: int,
     period_ms: float,
+    settle_ms: float,
     seconds: float,
     changes: dict[str, Any],
 ) -> Row:
-    factory = without_limits(factory_of(robots, period_ms))
+    factory = without_limits(factory_of(robots, period_ms, settle_ms))
     system = system_of(name, factory, LIBRARY, VARIATION)
     assert system.serving is not None
     scenario = replace(
@@ -79,7 +81,7 @@ def _compared(
         found = [_plain(tally, outcome.executed_hz, robots) for tally, outcome in runs]
         return {key: [one for part in found for one in part[key]] for key in found[0]}
 
-    label = f"{name}-{robots}-{period_ms:g}-{loss:g}"
+    label = f"{name}-{robots}-{period_ms:g}-{loss:g}" + (f"-settle-{settle_ms:g}" if settle_ms else "")
     physics, table_runs = kept(f"agree-physics-{label}", in_physics), kept(f"agree-drawn-{label}", from_table)
     (task,) = factory.tasks.values()
     steps = steps_of(task)
@@ -87,7 +89,9 @@ def _compared(
         "part": "agreement",
         "system": name,
         "robots": robots,
-        "what": f"{period_ms:g} ms" + (f", {loss:.0%} of messages lost" if loss else ""),
+        "what": f"{period_ms:g} ms"
+        + (f", {loss:.0%} of messages lost" if loss else "")
+        + (f", settles {settle_ms:g} ms" if settle_ms else ""),
         "pieces_in_physics": len(physics["took_s"]),
     }
     for key, words in (("took_s", "seconds_per_piece"), ("per_hour", "per_robot_hour")):

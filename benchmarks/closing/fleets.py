@@ -32,6 +32,7 @@ from rosa_sim.fleet.systems import (
 LIBRARY = ProfileLibrary()
 SIZES = (8, 16, 32, 64)
 HORIZONS_MS = (200.0, 400.0)
+SETTLE_MS = 100.0
 WARM_UP_S, SECONDS, SEEDS = 15.0, 30.0, 3
 ROBOT_SECONDS = (
     1920  # of a fleet without faults: in 30 s a robot of few finishes three pieces, and the ends decide
@@ -49,11 +50,11 @@ Row = dict[str, Any]
 Kept = Callable[[str, Callable[[], Any]], Any]
 
 
-def factory_of(robots: int, period_ms: float) -> Factory:
-    """P4 with so many robots that execute so much of each chunk."""
+def factory_of(robots: int, period_ms: float, settle_ms: float = 0.0) -> Factory:
+    """P4 with so many robots that execute so much of each chunk, and settle before they look again."""
     factory = fleet_of(load_scenario("p4").factory, robots)
     tasks = {
-        name: replace(task, pipeline=replace(task.pipeline, action_period_ms=period_ms))
+        name: replace(task, pipeline=replace(task.pipeline, action_period_ms=period_ms, settle_ms=settle_ms))
         for name, task in factory.tasks.items()
     }
     return replace(factory, tasks=tasks)
@@ -90,10 +91,11 @@ def measured(
     period_ms: float,
     people: bool,
     seconds: float = SECONDS,
+    settle_ms: float = 0.0,
     **changes: Any,
 ) -> Row:
     """One system, over seeds. `people`: violations in a row call a person, who comes after `PERSON_S`."""
-    factory = factory_of(robots, period_ms)
+    factory = factory_of(robots, period_ms, settle_ms)
     if not people:
         factory = without_limits(factory)
     system = system_of(system_name, factory, LIBRARY, VARIATION)
@@ -138,6 +140,10 @@ def settings() -> Iterator[tuple[str, str, tuple[str, int, float, bool], dict[st
         for system in (ROSA, PUBLISHED, "equal_partition"):
             if period_ms != 200.0:
                 yield "horizon", f"{period_ms:g} ms", (system, 64, period_ms, False), {}
+    for robots in SIZES:
+        for system in SYSTEMS:
+            changes = {"seconds": ROBOT_SECONDS / robots, "settle_ms": SETTLE_MS}
+            yield "settle", f"{SETTLE_MS:g} ms", (system, robots, 200.0, False), changes
     for system in SYSTEMS:
         yield "people", "violations in a row call a person", (system, FAULTED, 200.0, True), {}
 

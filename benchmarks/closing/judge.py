@@ -11,11 +11,16 @@ from rosa_sim.closed_loop.fleet import NEXT_PIECE_S
 from rosa_sim.closed_loop.table import Table
 from rosa_sim.fleet.systems import PUBLISHED, ROSA, SYSTEMS
 
-from closing.fleets import FAULTED, FAULTS, HORIZONS_MS, PERSON_S, SIZES, WARM_UP_S, best_baseline
+from closing.fleets import FAULTED, FAULTS, HORIZONS_MS, PERSON_S, SETTLE_MS, SIZES, WARM_UP_S, best_baseline
 
 Row = dict[str, Any]
 NOISE = 0.03
-PARTS = (("robots", "any number of robots"), ("faults", "every fault"), ("people", "people who are called"))
+PARTS = (
+    ("robots", "any number of robots"),
+    ("settle", "robots that settle before they look"),
+    ("faults", "every fault"),
+    ("people", "people who are called"),
+)
 
 
 def aims_of(executed: Sequence[Row], compared: Sequence[Row]) -> list[Row]:
@@ -83,7 +88,8 @@ def notes_of(table: Table) -> list[str]:
         f" moment of its observation, every 2 s. The next piece comes {NEXT_PIECE_S:g} s later; one that takes"
         f" {GIVEN_UP_S:g} s of motion is given up. Counted after {WARM_UP_S:g} s.",
         "`robots`: 200 ms of each chunk are executed, violations in a row reach no limit. `faults`:"
-        f" {FAULTED} robots. `horizon`: more or less of each chunk. `people`: violations in a row call a person,"
+        f" {FAULTED} robots. `horizon`: more or less of each chunk. `settle`: the arm settles for"
+        f" {SETTLE_MS:g} ms before each look. `people`: violations in a row call a person,"
         f" who comes after {PERSON_S:g} s. `agreement`: the same fleet with MuJoCo and the policy in"
         " the loop, on other cells.",
     ]
@@ -104,6 +110,9 @@ def plot(executed: Sequence[Row], path: Path) -> None:
         bars = [row["per_hour_95"] or 0.0 for row in same]
         label = labels.get(system, system.replace("_", " "))
         axes[0].errorbar(SIZES, values, bars, marker="o", markersize=3, linewidth=1.2, capsize=2, label=label)
+    settled = [row for row in executed if (row["part"], row["system"]) == ("settle", ROSA)]
+    label = f"ROSA, settles {SETTLE_MS:g} ms"
+    axes[0].plot(SIZES, [row["per_hour"] for row in settled], "C0--", linewidth=1.2, label=label)
     axes[0].set(xlabel="robots on 8 servers", ylabel="tasks finished per hour", ylim=(0, None))
     axes[0].legend(fontsize=7)
     for number, system in enumerate(SYSTEMS):

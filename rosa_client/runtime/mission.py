@@ -131,6 +131,7 @@ class Mission:
         self.calls = self.new_calls()
         self.request_id = 0
         self.fresh_after_s = 0.0  # an older observation does not show the present scene
+        self.looks_from_s = -inf  # the arm settles after its chunk until then; what a round sees comes later
         self.observed = Observed(0, -inf, -inf)  # the newest
         self.observed_now = False  # it was taken in this control period
         self.round_observed: Observed | None = None  # what this round's System 1 or 2 was asked about

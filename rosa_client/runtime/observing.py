@@ -18,13 +18,14 @@ def observation_for(core: Mission, calls: ComponentCalls, now_s: float) -> Obser
     """What a call that leaves now is about; None while the newest samples are too old or show an earlier scene."""
     if core.stale(now_s):
         return None
-    if core.observed_now and core.observed.oldest_s > core.fresh_after_s:
+    after_s = max(core.fresh_after_s, core.looks_from_s) if calls.name in GOAL_COUPLED else core.fresh_after_s
+    if core.observed_now and core.observed.oldest_s > after_s:
         return core.observed
     if core.round_observed is not None and _shared(core, core.round_observed, calls, now_s):
         return core.round_observed
     seen = core.inputs.sensor_stamp_s
     oldest_s = min(seen.get(name, -1.0) for name in core.sensors)
-    if oldest_s <= core.fresh_after_s:
+    if oldest_s <= after_s:
         return None
     core.observed, core.observed_now = Observed(core.observed.number + 1, now_s, oldest_s), True
     return core.observed

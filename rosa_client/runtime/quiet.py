@@ -72,7 +72,8 @@ def _inferring_s(core: Mission) -> float:
         return inf
     planner = core.calls.get(SYSTEM2)
     plans = planner is not None and core.plan_credit >= 1 - 1e-9
-    return _sends_s(core, planner if planner is not None and plans else core.calls[SYSTEM1])
+    next_calls = planner if planner is not None and plans else core.calls[SYSTEM1]
+    return max(core.looks_from_s, _sends_s(core, next_calls))
 
 
 def _sends_s(core: Mission, calls: ComponentCalls) -> float:

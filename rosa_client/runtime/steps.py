@@ -76,6 +76,8 @@ def inferring(core: Mission, now_s: float) -> None:
         return
     if core.safety not in MAY_INFER:
         return  # safety is asked first (`send_obligations`)
+    if now_s < core.looks_from_s:
+        return  # only periodic components look at an arm that settles
     planner, actor = core.calls.get(SYSTEM2), core.calls[SYSTEM1]
     if planner is not None and core.plan_credit >= 1 - 1e-9:
         send(core, planner, planner.component.prompt, now_s)
@@ -93,6 +95,7 @@ def executing(core: Mission, now_s: float) -> None:
     if now_s >= core.play_until_s:
         core.carried_out()
         core.observe_again(now_s)
+        core.looks_from_s = now_s + core.task.pipeline.settle_ms / 1000
         core.go(Event.CHUNK_ENDED, now_s)
 
 

@@ -43,6 +43,8 @@ def _pipeline(pipeline: Pipeline) -> str:
         words.append(pipeline.execution)
     if pipeline.planning != Pipeline.planning:
         words.append(f"planned {pipeline.planning}")
+    if pipeline.settle_ms:
+        words.append(f"looks {pipeline.settle_ms:g} ms after it")
     if pipeline.share_observation_ms:
         words.append(f"calls within {pipeline.share_observation_ms:g} ms share an observation")
     return ", ".join(words)

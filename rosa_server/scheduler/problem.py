@@ -177,10 +177,9 @@ def problem_from(factory: Factory) -> Problem:
             )
             for key, part in task.components.items()
         )
-        action_s = pipeline.action_period_ms / 1000
         how = (pipeline.execution == ASYNCHRONOUS, pipeline.planning == AHEAD)
         worth = (task.value_weight, task.min_action_rate_hz)
-        classes.append(TaskClass(name, robots, action_s, needs, *worth, *how))
+        classes.append(TaskClass(name, robots, pipeline.action_s, needs, *worth, *how))
     return Problem(factory.server_cluster.num_servers, factory.server_cluster.gpu_type, tuple(classes))
 
 
@@ -199,5 +198,5 @@ def _most_hz(pipeline: Pipeline, freq_hz: float | None) -> float:
     if not freq_hz:
         return 0.0
     period_s, early_s = 1 / freq_hz, pipeline.early_s(freq_hz)
-    with_rounds_s = max(period_s - early_s, min(period_s, pipeline.action_period_ms / 1000))
+    with_rounds_s = max(period_s - early_s, min(period_s, pipeline.action_s))
     return max(1 / with_rounds_s, 2 / (2 * period_s - early_s))

@@ -122,7 +122,7 @@ class Situation:
         if core.state not in (State.HOLDING, State.RETURNING):
             self.reset_owed = False
         core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
-        core.fresh_after_s = LONG_AGO_S
+        core.fresh_after_s = core.looks_from_s = LONG_AGO_S
         self._settle_observations()
         core.play_until_s = core.stay_until_s = NEVER_S
         core.ask_next_s = min(core.ask_next_s, NEVER_S) if core.ask_next_s < inf else inf

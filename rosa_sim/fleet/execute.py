@@ -28,7 +28,7 @@ def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Jo
     found = []
     for entry in factory.robot_fleet:
         pipeline = factory.tasks[entry.task].pipeline
-        usual_hz = 1000 / pipeline.action_period_ms
+        usual_hz = 1 / pipeline.action_s
         round_s = 1 / max(system.schedule.rates_hz.get(entry.task, {}).get(SYSTEM1, usual_hz), SLOWEST_HZ)
         for index in range(entry.num_robots):
             start_s = 0.0 if start == TOGETHER else rng.random() * round_s

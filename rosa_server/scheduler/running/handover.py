@@ -247,12 +247,12 @@ def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
 
 def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: str) -> None:
     entry, rates = factory.tasks[task], schedule.rates_hz[task]
-    action_hz, period_ms = rates[SYSTEM1], entry.pipeline.action_period_ms
+    action_hz, fastest_hz = rates[SYSTEM1], 1 / entry.pipeline.action_s
     where = f"rates_hz.{task}"
     if action_hz <= 0:
         reader.fail(f"{where}.{SYSTEM1}", f"must be > 0, got {action_hz:g}", "out_of_range")
-    elif action_hz > 1000 / period_ms * (1 + TOLERANCE):
-        words = f"planned {action_hz:g}, {task}.pipeline.action_period_ms {period_ms:g} allows {1000 / period_ms:g}"
+    elif action_hz > fastest_hz * (1 + TOLERANCE):
+        words = f"planned {action_hz:g}, {task}.pipeline allows {fastest_hz:g}"
         reader.fail(f"{where}.{SYSTEM1}", words + AGAIN, "conflict")
     elif schedule.capped and action_hz < entry.min_action_rate_hz * (1 - TOLERANCE):
         words = f"planned {action_hz:g}, {task}.min_action_rate_hz is {entry.min_action_rate_hz:g}"

@@ -6,7 +6,12 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-OF_THEIR_OWN = {"chaos", "faults", "hostile", "soak"}  # hours, an hour, a second checkout, as long as HOURS says
+OF_THEIR_OWN = {
+    "chaos",
+    "faults",
+    "hostile",
+    "soak",
+}  # hours, an hour, a second checkout, as long as HOURS says
 
 
 def scripts() -> set[str]:

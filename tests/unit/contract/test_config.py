@@ -141,6 +141,12 @@ def test_every_shipped_robot_loads(path: Path) -> None:
         ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "conflict", "needs a component system2"),
         ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "conflict", "is set by pipeline.action_period_ms"),
         (
+            "action_period_ms: 400",
+            "action_period_ms: 400, execution: asynchronous, settle_ms: 50",
+            "conflict",
+            "pick.pipeline.settle_ms: expected 0, got 50: an arm that never holds between chunks cannot settle",
+        ),
+        (
             "slo_ms: 200",
             "slo_ms: 200, slo_ms: 300",
             "duplicate_key",

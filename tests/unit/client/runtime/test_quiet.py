@@ -63,7 +63,7 @@ def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
         *rng.sample([MONITOR, SYSTEM2, SAFETY], rng.randrange(4)),
         ratio=0.3,
         planning=planning,
-        pipeline=f"execution: {rng.choice(('synchronous', 'asynchronous'))}",
+        pipeline=rng.choice(("execution: asynchronous", "settle_ms: 0", "settle_ms: 150")),
     )
     stage.catch_up = rng.choice((0.0, 1.0))
     stage.first_call_s = {name: stage.now_s + rng.random() for name in ("system1", "system2", "safety")}
