@@ -41,11 +41,10 @@ def check_chunk(
     if actions.ndim != 2 or actions.shape[1] != joints + 1 or not 1 <= actions.shape[0] <= MAX_HORIZON:
         expected = f"(1..{MAX_HORIZON}, {joints + 1})"
         raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}"))
-    if not np.isfinite(actions).all():
-        raise BadChunk(Refusal("not_finite", "actions: holds NaN or infinity"))
     refusal = limits.refusal(actions, "actions")
-    if refusal is not None:
-        raise BadChunk(refusal)
+    if refusal is not None:  # what is not finite is within no limits
+        finite = np.isfinite(actions).all()
+        raise BadChunk(refusal if finite else Refusal("not_finite", "actions: holds NaN or infinity"))
     step_s = period_s / actions.shape[0]
     if "step_s" in output.arrays:
         given = np.asarray(output.arrays["step_s"], np.float64).ravel()

@@ -185,7 +185,8 @@ def send_obligations(core: Mission, now_s: float) -> None:
         due = calls.component.freq_hz is not None and (now_s >= calls.due_s or calls.name in core.held_by)
         if due and is_asked(core.state, calls.name):
             send(core, calls, _asked(core, calls), now_s)
-    for calls in core.calls.values() if core.observed_now else ():
+    shares = core.observed_now and core.task.pipeline.share_observation_ms > 0
+    for calls in core.calls.values() if shares else ():
         if is_soon_due(core, calls, now_s) and is_asked(core.state, calls.name):
             send(core, calls, _asked(core, calls), now_s)
 

@@ -31,6 +31,7 @@ class Shared(Generic[Job]):
         self._service_s = service_s
         self._running: list[_Running] = []
         self._at_s = 0.0
+        self._first = 0  # which of them ends at `next_s`
         self.next_s = inf
 
     def __len__(self) -> int:
@@ -54,9 +55,7 @@ class Shared(Generic[Job]):
     def end(self, now_s: float) -> tuple[Job, float]:
         """Take out the one that ends at `next_s`, which is now; returns it and when it began."""
         self._pass(now_s)
-        count = len(self._running)
-        first = min(self._running, key=lambda one: one.left * one.service_s(count))
-        self._running.remove(first)
+        first = self._running.pop(self._first)
         self._look()
         return first.job, first.begun_s
 
@@ -83,11 +82,11 @@ class Shared(Generic[Job]):
     def _look(self) -> None:
         count, least_s = len(self._running), inf
         times, takes_s = None, 0.0
-        for one in self._running:
+        for index, one in enumerate(self._running):
             if one.service_s != times:
                 times = one.service_s
                 takes_s = times(count)
             left_s = one.left * takes_s
             if left_s < least_s:
-                least_s = left_s
+                least_s, self._first = left_s, index
         self.next_s = self._at_s + max(0.0, least_s)
