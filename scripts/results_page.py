@@ -17,7 +17,7 @@ QUICK = {
     "cancelled_frames": "5 s",
     "paper_schedules": "1 minute",
     "gpus": "10 s",
-    "claims": "8 minutes",
+    "claims": "2 to 8 minutes",
 }
 SLOW = {
     "arm_interface": "1 minute",
@@ -29,8 +29,8 @@ SLOW = {
     "demo_sort_parts": "5 minutes",
     "exact": "2 minutes",
     "faults": "71 minutes, goes on where it was interrupted",
-    "fleet": "20 minutes",
-    "fleet_policies": "20 minutes",
+    "fleet": "20 minutes, 2 with compiled cores",
+    "fleet_policies": "20 minutes, 3 with compiled cores",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "hostile": "10 minutes, beside another checkout",
