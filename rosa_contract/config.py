@@ -121,6 +121,11 @@ class SafetyAndSloViolation:
         "'unsafe' verdicts in a row before escalation", 10, at_least=1
     )
     max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
+    max_stops_without_action: int = setting(
+        "stops in a row with no action carried out between them, whatever caused them, before a human is called",
+        10,
+        at_least=1,
+    )
     on_max_violation: str = setting(
         "then: call a human where the robot stands, or at the safe pose, or end the task as failed",
         STOP_AND_CALL_HUMAN,

@@ -81,35 +81,17 @@ def _cut_short(core: Mission, now_s: float) -> None:
 
 def check_sensors(core: Mission, now_s: float) -> None:
     """A robot with a stale sensor stops; if that lasts, it calls a human."""
-    if core.state not in SEES:
-        return
-    stale = core.stale(now_s)
+    stale = core.stale(now_s) if core.state in SEES else {}
     for name, stamp_s in stale.items():
+        if core.state not in SEES:
+            return  # the one before has called a human
         held = core.held_by.get(sensor_key(name))
         if held is None:  # a new hold; its timeout begins now
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
-            if _flaps(core, reason, now_s):
-                return
             stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)
         elif now_s - held.since_s > core.timeouts.sensor_s:
             reason = f"{name} has been silent or too old for {now_s - held.since_s:.1f} s"
             escalate(core, Cause("sensor_silent", reason), now_s)
-            return
-
-
-def _flaps(core: Mission, reason: str, now_s: float) -> bool:
-    """A sensor that comes and goes, so that no chunk is played between two stops, calls a human too."""
-    if any(key.startswith(SENSOR) for key in core.held_by):
-        return False  # still the same stop
-    core.blind_in_a_row += 1
-    limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
-    if core.blind_in_a_row <= limit:
-        return False
-    reason = (
-        f"{reason}; {core.blind_in_a_row} stops for a sensor in a row, with no motion carried out between"
-    )
-    escalate(core, Cause("sensor_silent", reason), now_s)
-    return True
 
 
 def sensor_key(name: str) -> str:

@@ -66,7 +66,7 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
         return
     for calls in core.calls.values():
         calls.consecutive_missed = 0
-    core.unsafe_in_a_row = core.cut_short_in_a_row = core.blind_in_a_row = core.failures = 0
+    core.unsafe_in_a_row = core.cut_short_in_a_row = core.stops_in_a_row = core.failures = 0
     core.safety_goes(SafetyEvent.ASK_AGAIN)
     core.excused_fault = core.inputs.arm_fault
     core.note(choice, "operator", f"{decided_by} decided: {choice}")

@@ -14,7 +14,7 @@ from rosa_client.runtime.mission import Cause, Held, Mission, Settled
 from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
 from rosa_client.runtime.side_machines import SafetyEvent, UnfinishedEvent
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
+from rosa_contract.config import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
 RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault that its driver can help it out of
@@ -104,6 +104,8 @@ def stop(
     A move to the safe pose goes on, since it is the more severe fallback; only a danger interrupts it.
     """
     _held(core, key, action, now_s)
+    if _stopped_too_often(core, reason, component, now_s):
+        return
     core.note(action.key, cause, reason, component)
     returns = core.state is State.RETURNING
     if core.state in (State.INFERRING, State.EXECUTING, State.RESETTING) or (
@@ -122,7 +124,7 @@ def _return(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s
     before = core.held_by.get(calls.name)
     _held(core, calls.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
     already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
-    if already or core.state is State.RETURNING:
+    if already or _stopped_too_often(core, reason, calls.name, now_s) or core.state is State.RETURNING:
         return  # already there, or on the way
     core.note(RETURN_TO_SAFE_STATE, cause, reason, calls.name)
     if core.state is State.RESETTING:
@@ -141,9 +143,23 @@ def to_safe_pose(core: Mission, now_s: float) -> None:
 
 
 def _held(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+    """`key` holds the arm now. System 1 and 2 do not count as stops here: only an answer ends their misses in a row."""
     before = core.held_by.get(key)
+    kind = key.partition(":")[0]  # all sensors are one cause
+    if key not in GOAL_COUPLED and not any(other.partition(":")[0] == kind for other in core.held_by):
+        core.stops_in_a_row += 1
     core.held_by[key] = Held(action, before.since_s if before is not None else now_s)
     core.cancel_chain(now_s)
+
+
+def _stopped_too_often(core: Mission, reason: str, component: str, now_s: float) -> bool:
+    """Call a human when causes that come and go, none of them often enough in a row, keep the arm from every action."""
+    limit = core.task.safety_and_slo_violation.max_stops_without_action
+    if core.stops_in_a_row < limit:
+        return False
+    why = f"{reason}; {limit} stops in a row, with no action carried out between"
+    escalate(core, Cause("max_stops_without_action", why, component), now_s)
+    return True
 
 
 def retry(core: Mission, now_s: float) -> None:

@@ -157,7 +157,7 @@ class Mission:
         self.held_by: dict[str, Held] = {}  # sensors, components or the arm that `holding` waits for, by name
         self.unsafe_in_a_row = 0
         self.cut_short_in_a_row = 0
-        self.blind_in_a_row = 0  # stops for a sensor since the last chunk that was carried out
+        self.stops_in_a_row = 0  # since the last chunk that was carried out
         self.failures = 0  # failed attempts since the start or an operator's decision
         # people
         self.alert: Alert | None = None
@@ -286,7 +286,7 @@ class Mission:
     def carried_out(self, played: bool = True) -> None:
         """A chunk has come to its end, or the next one takes over; `played`: the arm had taken it."""
         if played:
-            self.cut_short_in_a_row = self.blind_in_a_row = 0
+            self.cut_short_in_a_row = self.stops_in_a_row = 0
         if SYSTEM2 in self.calls:
             self.plan_credit += self.task.pipeline.system2_to_system1_call_ratio
 

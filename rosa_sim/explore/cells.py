@@ -1,6 +1,7 @@
 """The cells that are searched. Together they contain every fallback of every component, and every policy.
 
-Limits are small, so that each is reached: two misses in a row, two unsafe verdicts, one retry; one of each `AT_ONCE`.
+Limits are small, so that each is reached: two misses in a row, two unsafe verdicts, four stops with no action between,
+one retry; one miss and one verdict `AT_ONCE`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ t:
   pipeline: {{action_period_ms: 400, system2_to_system1_call_ratio: {ratio}{more}}}
   task_retry: {{max_task_retries: 1, on_max_task_retries: {policy}}}
   safety_and_slo_violation:
-    {{max_consecutive_safety_replan: {limit}, max_consecutive_slo_violation: {limit}, on_max_violation: {policy}}}
+    max_consecutive_safety_replan: {limit}
+    max_consecutive_slo_violation: {limit}
+    max_stops_without_action: {stops}
+    on_max_violation: {policy}
   components:
 {components}
 """
@@ -97,6 +101,8 @@ def core_of(name: str) -> RobotRuntime:
     ]
     limit = 1 if name in AT_ONCE else 2
     more = f", execution: asynchronous{ASYNCHRONOUS[name]}" if name in ASYNCHRONOUS else SHARED.get(name, "")
-    text = TASK.format(policy=policy, limit=limit, ratio=ratio, more=more, components="\n".join(lines))
+    text = TASK.format(
+        policy=policy, limit=limit, stops=limit + 2, ratio=ratio, more=more, components="\n".join(lines)
+    )
     robot = replace(ROBOT, drop_rad=None) if name in NO_PLACE_TO_PUT_DOWN else ROBOT
     return RobotRuntime("robot", parse_factory(text, name).tasks["t"], robot)

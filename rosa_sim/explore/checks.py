@@ -71,6 +71,7 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     yield from _orders(core)
     yield from _calls(before, after)
     yield from _held(core, moved)
+    yield from _progress(was, core)
 
 
 def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
@@ -228,6 +229,19 @@ def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
         counts = core.state not in (*QUIET, State.CLEARING)  # which ends with a human in any case
         if counts and calls.consecutive_missed >= limit.max_consecutive_slo_violation:
             yield f"goes on after {calls.consecutive_missed} misses of {calls.name} in a row"
+
+
+def _progress(was: Mission, core: Mission) -> Iterator[str]:
+    """What keeps stopping the robot counts until an action is carried out, and calls a human in the end."""
+    if core.state not in (State.HOLDING, State.RETURNING):
+        return
+    limit = core.task.safety_and_slo_violation.max_stops_without_action
+    if core.stops_in_a_row >= limit:
+        yield f"goes on after {core.stops_in_a_row} stops with no action carried out between"
+    stopped_by = set(core.held_by) - set(was.held_by) - set(GOAL_COUPLED)
+    before = was.stops_in_a_row if was.state is not State.EXECUTING else 0  # whose chunk may have ended
+    if stopped_by and not was.held_by and core.stops_in_a_row <= before:
+        yield f"was stopped by {', '.join(stopped_by)} and does not count it"
 
 
 def stands_when_unsafe(core: Mission) -> bool:

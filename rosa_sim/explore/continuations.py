@@ -1,4 +1,7 @@
-"""How things may go on: all is well again, the server is gone for good, or everything is. Steps are deterministic."""
+"""How things may go on: all is well again, every other call fails, the server is gone for good, or everything is.
+
+Steps are deterministic.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,29 @@ MOST_STEPS = 200
 def all_is_well(situation: Situation) -> None:
     """The arm obeys, the sensors see, every call is answered well and in time."""
     _go_on(situation, answered=True)
+
+
+def every_other_call_fails(situation: Situation) -> None:
+    """Each periodic component fails, answers well, and fails again before much else has happened.
+
+    Those that hold the robot answer in turn, so that of two that fail in turn one holds it at all times.
+    """
+    core = situation.core
+    asked = [
+        calls for calls in core.calls.values() if calls.component.freq_hz is not None and calls.in_flight
+    ]
+    fail = [calls for calls in asked if not calls.consecutive_missed]
+    recover = [calls for calls in asked if calls.name in core.held_by] or asked
+    if fail:
+        events.refuse(situation, fail[0].name)
+    elif recover:
+        events.answer_on(situation, recover[core.stops_in_a_row % len(recover)].name)
+    else:
+        _go_on(situation, answered=True)
+    if not asked or core.state is State.HOLDING:
+        events.resend(situation)
+        events.all_due(situation)
+    situation.tick()
 
 
 def server_is_gone(situation: Situation) -> None:
@@ -84,9 +110,15 @@ def executes(situation: Situation) -> bool:
     return finished(situation) or working
 
 
+def moves_or_ends(situation: Situation) -> bool:
+    """The task is over, a human is asked, or an action begins: what goes on without any of them goes on for ever."""
+    return finished(situation) or situation.core.state is State.EXECUTING
+
+
 # Name -> the step, and whether the end is reached.
 CONTINUATIONS: dict[str, tuple[Callable[[Situation], None], Callable[[Situation], bool]]] = {
     "all is well again": (all_is_well, executes),
+    "every other call fails": (every_other_call_fails, moves_or_ends),
     "the server is gone for good": (server_is_gone, finished),
     "everything is gone for good": (everything_is_gone, finished),
 }

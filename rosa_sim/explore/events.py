@@ -170,6 +170,16 @@ def answer_well(situation: Situation, name: str) -> None:
     _answer(name, outputs(name)[best])(situation)
 
 
+def answer_on(situation: Situation, name: str) -> None:
+    """Answer so that the task goes on as it is."""
+    _answer(name, outputs(name)[0])(situation)
+
+
+def refuse(situation: Situation, name: str) -> None:
+    """The server cannot answer."""
+    _answer(name, None)(situation)
+
+
 @cache
 def outputs(name: str) -> tuple[Output, ...]:
     """What a component may answer, usable or not."""

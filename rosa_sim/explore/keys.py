@@ -80,7 +80,7 @@ def _task(situation: Situation) -> tuple[Hashable, ...]:
         tuple((calls.in_flight, calls.consecutive_missed) for calls in core.calls.values()),
         tuple(sorted((key, held.action.value) for key, held in core.held_by.items())),
         (core.plan is not None, round(core.plan_credit, 3)),
-        (core.unsafe_in_a_row, core.cut_short_in_a_row, core.blind_in_a_row, core.failures),
+        (core.unsafe_in_a_row, core.cut_short_in_a_row, core.stops_in_a_row, core.failures),
         tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
         (core.leg, core.leg_progress) if core.state in MOVES else None,
         (situation.reset_owed, situation.retried, core.alert is not None),

@@ -72,6 +72,7 @@ def without_limits(factory: Factory) -> Factory:
                 task.safety_and_slo_violation,
                 max_consecutive_slo_violation=NEVER,
                 max_consecutive_safety_replan=NEVER,
+                max_stops_without_action=NEVER,
             ),
         )
         for name, task in factory.tasks.items()

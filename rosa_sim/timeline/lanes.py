@@ -32,6 +32,7 @@ WORDS = {
     "unsafe": "the safety check says unsafe",
     "max_consecutive_slo_violation": "too many answers missed in a row",
     "max_consecutive_safety_replan": "unsafe too many times in a row",
+    "max_stops_without_action": "stopped again and again",
     "max_task_retries": "no retries left",
     "monitor": "the monitor says failed",
     "monitor_says": "the monitor cannot judge",

@@ -69,6 +69,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     for key, value in (
         ("max_consecutive_slo_violation", limits.max_consecutive_slo_violation),
         ("max_consecutive_safety_replan", limits.max_consecutive_safety_replan),
+        ("max_stops_without_action", limits.max_stops_without_action),
         ("max_task_retries", retries.max_task_retries),
     ):
         assert f"| {value} | `{key}` |" in LADDER

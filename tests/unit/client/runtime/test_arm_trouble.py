@@ -209,8 +209,8 @@ def test_a_sensor_that_comes_and_goes_calls_a_human_when_nothing_is_carried_out_
         if stage.of(Alert):
             break
     alert = stage.of(Alert)[-1]
-    assert alert.cause == "sensor_silent"
-    assert "4 stops for a sensor in a row, with no motion carried out between" in alert.reason
+    assert alert.cause == "max_stops_without_action"
+    assert "ms old; 10 stops in a row, with no action carried out between" in alert.reason
 
 
 def test_a_chunk_that_was_carried_out_forgives_the_stops_before_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
@@ -9,6 +11,8 @@ from rosa_client.runtime.task_machine import State
 from rosa_contract.config import parse_factory
 from rosa_contract.errors import ConfigError
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, Stage, component
+
+SAFE_OR_REPLAN = component("safety", "stop_and_replan")
 
 
 def test_a_limit_may_clear_the_cell_before_it_calls_a_human() -> None:
@@ -127,6 +131,71 @@ def test_a_limit_may_give_the_task_up() -> None:
     assert "3 times in a row" in ended.reason
     assert isinstance(stage.core.last_order, Hold)
     assert not stage.of(Alert)
+
+
+# -- stops that come and go -------------------------------------------------------------------------------------------
+
+
+def every_other_missed(stage: Stage, component: str, limit_s: float = 30.0) -> Alert:
+    """The component answers only every other time, never too seldom in a row, until a human is called."""
+    begun_s = stage.now_s
+    while not stage.of(Alert):
+        assert stage.now_s < begun_s + limit_s, f"{stage.core.state} for ever: {stage.actions_taken[-6:]}"
+        stage.refuse(stage.send_of(component), "overloaded", "its queue is full")
+        if not stage.of(Alert):
+            stage.answer(stage.send_of(component), "safe")
+    return cast(Alert, stage.of(Alert)[0])
+
+
+def test_a_reset_that_is_interrupted_again_and_again_calls_a_human() -> None:
+    """Found by a night of random faults: safety answered every other time, and the robot reset for ever."""
+    stage = Stage(SAFE_OR_REPLAN, MONITOR, misses=3)
+    stage.good.update(system1="", safety="safe")
+    stage.start()
+    for _ in range(2):
+        stage.answer(stage.send_of("monitor"), verdict="failed")
+    assert stage.core.state is State.RESETTING
+    stage.good.update(monitor="ongoing")
+    del stage.good["safety"]
+    alert = every_other_missed(stage, "safety")
+    assert (alert.cause, stage.core.state) == ("max_stops_without_action", State.WAITING_FOR_HUMAN)
+    assert "its queue is full" in alert.reason and "10 stops in a row" in alert.reason
+    assert isinstance(stage.core.last_order, Hold)
+    assert stage.decide("resume") is None
+    assert stage.core.stops_in_a_row == 0
+
+
+def test_two_components_that_miss_in_turn_hold_no_robot_for_ever() -> None:
+    """While one recovers the other misses, so that something holds the robot at all times."""
+    names = ("safety", "cable_watch")
+    stage = Stage(*(component(name, "stop_and_resend", slo_ms=300) for name in names))
+    stage.start()
+    asked: dict[str, Send] = {}
+    while not stage.of(Alert):
+        assert stage.now_s < 160.0
+        asked |= {c.component: c for c in stage.run(PERIOD_S) if isinstance(c, Send)}
+        held = [name for name in names if name in stage.core.held_by]
+        assert held or stage.core.stops_in_a_row == 0
+        if len(held) == 2 and held[0] in asked:
+            stage.answer(asked.pop(held[0]), "safe")
+            names = (names[1], names[0])
+        for name in sorted((set(names) - set(held)) & set(asked)):
+            stage.refuse(asked.pop(name), "overloaded")
+    assert cast(Alert, stage.of(Alert)[0]).cause == "max_stops_without_action"
+    assert max(calls.consecutive_missed for calls in stage.core.calls.values()) < 3
+
+
+def test_a_robot_that_acts_between_its_stops_works_on() -> None:
+    stage = Stage(component("safety", "stop_and_replan"))
+    stage.good.update(system1="")
+    stage.start()
+    for _ in range(30):
+        stage.refuse(stage.send_of("safety"), "overloaded")
+        stage.answer(stage.send_of("safety"), "safe")
+        for _ in range(4):
+            stage.answer(stage.send_of("safety"), "safe")
+    assert not stage.of(Alert)
+    assert stage.core.counters.rounds >= 30
 
 
 @pytest.mark.parametrize("policy", ["stop_and_call_human", "return_to_safe_state", "abort"])

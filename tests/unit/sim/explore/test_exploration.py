@@ -20,6 +20,7 @@ from rosa_client.runtime.machine import advance
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import Safety, Unfinished, UnfinishedEvent
 from rosa_client.runtime.task_machine import Event, State
+from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.keys import Key, coarse, fine
@@ -203,6 +204,20 @@ def asks_without_a_plan(core: Mission) -> bool:
     return True
 
 
+def starts_counting_again(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+    """Takes every stop for the first one since an action."""
+    core.stops_in_a_row = 0
+    real_held(core, key, action, now_s)
+
+
+def counts_only_what_stops(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+    """Takes no notice of what begins to hold a robot that something else holds already."""
+    stops, held = core.stops_in_a_row, bool(core.held_by)
+    real_held(core, key, action, now_s)
+    core.stops_in_a_row = stops if held else core.stops_in_a_row
+
+
+real_held = ladder._held
 real_check_arm = checks.check_arm
 real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
@@ -227,6 +242,8 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("strict", checks, "violate", limits_first),
     ("guarded, stands still", responses, "unsafe", drives_in_danger),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
+    ("guarded", ladder, "_held", starts_counting_again),
+    ("guarded and watched", ladder, "_held", counts_only_what_stops),
     ("asynchronous", Mission, "cancel_chain", keeps_calls),
     ("asynchronous, planned ahead", ahead, "wanted", asks_without_a_plan),
     ("asynchronous, all four", Mission, "cancel_chain", keeps_calls),
