@@ -36,14 +36,15 @@ def every_other_call_fails(situation: Situation) -> None:
         calls for calls in core.calls.values() if calls.component.freq_hz is not None and calls.in_flight
     ]
     fail = [calls for calls in asked if not calls.consecutive_missed]
-    recover = [calls for calls in asked if calls.name in core.held_by] or asked
+    hold = [calls for calls in asked if calls.name in core.held_by]
+    recover = hold or asked
     if fail:
         events.refuse(situation, fail[0].name)
     elif recover:
         events.answer_on(situation, recover[core.stops_in_a_row % len(recover)].name)
     else:
         _go_on(situation, answered=True)
-    if not asked or core.state is State.HOLDING:
+    if not asked or hold:
         events.resend(situation)
         events.all_due(situation)
     situation.tick()
