@@ -82,9 +82,11 @@ class ComponentCalls:
         self.deadline_s = now_s + self.component.slo_ms / 1000
         self.sent += 1
         if self.component.freq_hz is not None:
-            # Calls that fell due while the robot was busy are skipped, not caught up.
-            # A call that a hold makes early takes the place of the next one; later ones keep their times.
-            self.due_s = max(min(self.due_s, now_s) + 1 / self.component.freq_hz, now_s)
+            # Calls that fell due while the robot was busy are skipped, not caught up, and later ones keep their times.
+            # A call that a hold makes early moves those after it, so that none comes later than one period.
+            every_s = 1 / self.component.freq_hz
+            late_s = max(0.0, now_s - self.due_s)
+            self.due_s = min(self.due_s, now_s) + every_s * (1 + late_s // every_s)
 
     def answer(self, request_id: int, now_s: float) -> Ending:
         """A response to `request_id` arrives now, after `miss` was called for every overdue call.

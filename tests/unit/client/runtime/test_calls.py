@@ -45,6 +45,22 @@ def test_questions_of_a_hold_do_not_put_off_the_next_turn() -> None:
     assert stage.now_s - began_s <= 1 + 2 * PERIOD_S
 
 
+def test_calls_that_fell_due_while_one_was_waited_for_are_skipped_and_the_rhythm_stays() -> None:
+    stage = Stage("    safety: {model: s, slo_ms: 2000, freq_hz: 2}")
+    stage.good.update(system1="")
+    stage.start()
+    first = stage.send_of("safety")
+    began_s = stage.now_s
+    stage.run(1.2)  # two more fall due
+    stage.answer(first, "safe")
+    stage.good["safety"] = "safe"
+    sent_s: list[float] = []
+    for _ in range(3):
+        stage.send_of("safety")
+        sent_s.append(stage.now_s - began_s)
+    assert sent_s == pytest.approx([1.2, 1.5, 2.0], abs=2 * PERIOD_S)
+
+
 def test_only_used_results_count_as_latency() -> None:
     """A server that refuses at once must not look fast."""
     stage = Stage()
