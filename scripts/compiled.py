@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
+import dataclass_inits
 from setup_steps import ROOT, SetupError, digest, run
 
 CACHE = ROOT / ".cache" / "compiled"
@@ -66,7 +67,9 @@ def cores() -> list[str]:
 def built(modules: Sequence[str], cache: Path = CACHE) -> Path:
     """The folder with the packages, these modules compiled. Raises `SetupError`."""
     sources = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    state = digest(f"{sys.version} {version('mypy')} {sorted(modules)} {BUILD}", *sources)
+    state = digest(
+        f"{sys.version} {version('mypy')} {sorted(modules)} {BUILD}", *sources, Path(dataclass_inits.__file__)
+    )
     folder = cache / state[:16]
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
@@ -89,6 +92,9 @@ def _build(folder: Path, modules: Sequence[str]) -> None:
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in LINKED:
         (folder / name).symlink_to(ROOT / name)
+    for name in modules:
+        module = folder / name
+        module.write_text(dataclass_inits.with_inits(module.read_text()))
     run([sys.executable, "-c", BUILD, *modules], "compiled", folder)
     shutil.rmtree(folder / "build")
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -67,3 +70,68 @@ def test_without_a_command_it_says_how_it_is_used(
 ) -> None:
     assert compiled.main([]) == 2
     assert "python scripts/compiled.py -m rosa_sim.chaos" in capsys.readouterr().out
+
+
+# -- dataclasses ------------------------------------------------------------------------------------------------------
+
+SOURCE = '''
+from __future__ import annotations
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True)
+class Call:
+    """One call."""
+
+    number: int
+    name: str = "x"
+    seen: list[int] = field(default_factory=list)
+    far: float = -1.0
+
+    def twice(self) -> int:
+        return 2 * self.number
+
+@dataclass
+class Checked:
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError("below zero")
+
+@dataclass
+class Odd:
+    number: int = field(default=3, repr=False)
+
+class Plain:
+    number: int = 1
+'''
+
+
+def test_dataclasses_are_made_as_before_by_an_init_that_is_written_out(compiled: ModuleType) -> None:
+    text = importlib.import_module("dataclass_inits").with_inits(SOURCE)
+    before: dict[str, Any] = {"__name__": "before"}
+    after: dict[str, Any] = {"__name__": "after"}
+    for source, names in ((SOURCE, before), (text, after)):
+        monkeypatched = ModuleType(names["__name__"])
+        sys.modules[names["__name__"]] = monkeypatched
+        exec(source, names)
+    assert text.count("def __init__") == 2
+    for make in (
+        lambda m: m["Call"](1),
+        lambda m: m["Call"](1, "y", [3], far=2.0),
+        lambda m: replace(m["Call"](1, seen=[2]), number=5),
+        lambda m: m["Checked"](4),
+        lambda m: m["Odd"](),
+    ):
+        assert repr(make(after)) == repr(make(before))
+    assert after["Call"](1) == after["Call"](1) != after["Call"](2)
+    assert after["Call"](1).seen is not after["Call"](1).seen
+    assert after["Call"](2).twice() == 4
+    assert (
+        inspect.signature(after["Call"]).parameters.keys()
+        == inspect.signature(before["Call"]).parameters.keys()
+    )
+    with pytest.raises(ValueError, match="below zero"):
+        after["Checked"](-1)
+    with pytest.raises(TypeError):
+        after["Call"]()
