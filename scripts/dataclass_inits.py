@@ -1,8 +1,8 @@
 """Dataclasses with their `__init__` written out, as source text.
 
-A dataclass makes its `__init__` when it is imported, too late for mypyc: in compiled cores every call, answer and batch
-would still be made by interpreted code, a tenth of all time. In the copy that `compiled.py` makes it is written out, and
-the class is not frozen, as a frozen one sets its fields by name.
+A dataclass makes its `__init__` when it is imported, too late for mypyc: in compiled cores every call, answer and
+batch would still be made by interpreted code, a fifth of all time. In the copy that `compiled.py` makes it is written
+out, and the class is not frozen, as a frozen one sets its fields by name.
 """
 
 from __future__ import annotations

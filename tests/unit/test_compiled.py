@@ -107,13 +107,14 @@ class Plain:
 '''
 
 
-def test_dataclasses_are_made_as_before_by_an_init_that_is_written_out(compiled: ModuleType) -> None:
+def test_dataclasses_are_made_as_before_by_an_init_that_is_written_out(
+    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = importlib.import_module("dataclass_inits").with_inits(SOURCE)
     before: dict[str, Any] = {"__name__": "before"}
     after: dict[str, Any] = {"__name__": "after"}
     for source, names in ((SOURCE, before), (text, after)):
-        monkeypatched = ModuleType(names["__name__"])
-        sys.modules[names["__name__"]] = monkeypatched
+        monkeypatch.setitem(sys.modules, names["__name__"], ModuleType(names["__name__"]))
         exec(source, names)
     assert text.count("def __init__") == 2
     for make in (
