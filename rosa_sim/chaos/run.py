@@ -34,6 +34,7 @@ def run(plan: Plan) -> Verdict:
     logging.getLogger("rosa.link").setLevel(logging.CRITICAL)  # a lost gateway is no news here
     begun_s = time.perf_counter()
     rule, words, at_s = "", "", 0.0
+    gc.collect()  # the world before: its parts know each other, and left alone worlds of hours would stay (0.4 GB/min)
     world = ChaosWorld(plan)
     gc.freeze()
     try:
