@@ -69,7 +69,9 @@ class LocalCluster:
         self._workers = [Supervised(spec) for spec in specs]
         self._stopping = False
         self._retired: list[ShmWriter] = []
-        self.misconfigured = ""  # why a worker could not even start; a restart would change nothing
+        # Why a worker cannot work as configured: a server that has not served yet had better say so and end. In its
+        # first life a restart would change nothing; later it may, as what is missing may have been there once.
+        self.misconfigured = ""
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers and start those that are due.
@@ -84,14 +86,15 @@ class LocalCluster:
             if worker.process is not None and worker.process.poll() is not None:
                 why = worker.killed_for or _why(worker.process.returncode)
                 lost.append((worker.worker_id, why))
-                hopeless = worker.process.returncode == MISCONFIGURED and worker.life == 1
+                misconfigured = worker.process.returncode == MISCONFIGURED
                 worker.process, worker.killed_for = None, ""
                 if worker.shm is not None:
                     self._retired.append(worker.shm)
                     worker.shm = None
                 worker.start_at_s = worker.backoff.ended(worker.started_s, now_s)
-                if hopeless:
-                    worker.start_at_s = math.inf
+                if misconfigured:
+                    if worker.life == 1:
+                        worker.start_at_s = math.inf
                     words = f"{worker.worker_id} {why}; its last words in the log say why"
                     self.misconfigured = f"models.{worker.spec.model}: {words}"
             if worker.process is None and not self._stopping and now_s >= worker.start_at_s:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from rosa_server.cluster.local import LocalCluster
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
 SPEC = WorkerSpec("policy/0", "policy", "emulated", "ipc:///nowhere")
 
@@ -52,6 +52,37 @@ def test_a_failed_start_is_a_lost_worker_and_is_tried_again_later(
     assert len(tries) == 4, "0.2 s and 0.4 s lie between the next ones"
     assert not psutil.Process().children()
     assert descriptors() == before
+
+
+class Misconfigured:
+    """A process that has found its configuration wrong."""
+
+    returncode = MISCONFIGURED
+    pid = 0
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+def test_a_worker_that_is_misconfigured_says_so_also_when_its_first_start_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody waits for ever for a server that cannot get ready."""
+    cluster = LocalCluster([replace(SPEC, far=True)])
+    ways = iter([OSError(errno.ENOMEM, "Cannot allocate memory"), Misconfigured()])
+
+    def start(*_: Any, **__: Any) -> Misconfigured:
+        way = next(ways)
+        if isinstance(way, OSError):
+            raise way
+        return way
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert "Cannot allocate memory" in cluster.poll(0.0)[0][1]
+    assert cluster.misconfigured == ""
+    assert cluster.poll(0.1) == []
+    assert cluster.poll(0.2) == [("policy/0.2", "cannot work as configured")]
+    assert "models.policy: policy/0.2 cannot work as configured" in cluster.misconfigured
 
 
 class Killed:
