@@ -11,7 +11,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,26 +61,23 @@ class Supervisor:
         if name in self._children and self.is_running(name):
             raise BringupError(f"{name} is already running (pid {self.pid(name)})")
         parent = os.getpid()
-        # Python drops an exception that a signal raises while it forks; blocked, the signal waits until that is over.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        try:
-            process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                preexec_fn=lambda: _die_with(parent),
-                start_new_session=True,
-            )
+        with _signals_wait():
+            try:
+                process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=self._environment,
+                    preexec_fn=lambda: _die_with(parent),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
             reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
             # Known before its first line is read, since `say` may ask for it.
             self._children[name] = Child(name, process, reader)
             reader.start()
-        except OSError as error:
-            raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def is_running(self, name: str) -> bool:
         return self._children[name].process.poll() is None
@@ -126,6 +124,29 @@ class Supervisor:
         with process.stdout:
             for line in process.stdout:
                 self._say(name, line.decode(errors="replace").rstrip())
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """SIGINT and SIGTERM wait for the end of this block.
+
+    In the middle of it nobody would know the process that is being started, and Python drops an exception that a signal
+    raises while it forks. A signal that is blocked for this thread may reach another one, and Python then calls the
+    handler in this one all the same; so the handlers wait as well.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    handlers, came = {}, list[int]()
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            handlers[number] = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for one in came:
+            signal.raise_signal(one)
 
 
 def shared_memory() -> set[str]:

@@ -14,6 +14,7 @@ from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
 from rosa_interfaces.msg import Decision, OperatorAlert, OperatorAudit, RobotStatus, WorldState
@@ -320,7 +321,8 @@ class EpisodeRunner:
 def episodes(namespace: str, task: str, **options: Any) -> Iterator[EpisodeRunner]:
     """An `EpisodeRunner` with ROS around it. Leave it before the bring-up ends: a participant that still listens keeps
     the shared memory of those it hears."""
-    rclpy.init(args=[])  # the demo's own arguments are not for ROS
+    # The demo's own arguments are not for ROS, and its signals neither.
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     runner = EpisodeRunner(namespace, task, **options)
     try:
         yield runner

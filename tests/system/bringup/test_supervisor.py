@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -99,6 +101,30 @@ def test_a_child_that_was_killed_can_be_started_again(supervisor: Supervisor, li
 def test_a_command_that_does_not_exist_is_an_error_in_words(supervisor: Supervisor) -> None:
     with pytest.raises(BringupError, match="cannot start /no/such/program: No such file"):
         supervisor.start("nothing", ["/no/such/program"])
+
+
+def test_a_signal_that_comes_while_a_child_is_started_leaves_no_child_that_nobody_knows(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread takes the signal, so that blocking it in this one is not enough."""
+    popen, over = subprocess.Popen, threading.Event()
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        process = popen(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return process
+
+    other = threading.Thread(target=over.wait)
+    other.start()
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            supervisor.start("deaf", python(DEAF))
+        assert supervisor.is_running("deaf")
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.fixture
