@@ -29,6 +29,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> Lanes:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what it puts in the background with SIGINT ignored, which every process under test would inherit.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if given:
         number = number_of(given["workerid"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -238,15 +239,14 @@ def test_garbage_from_the_network_is_dropped_and_the_link_lives(
 
 
 def test_without_a_server_a_request_is_dropped_not_queued() -> None:
-    vacant = Gateway()
-    endpoint = vacant.endpoint
-    vacant.close()
-    link = GatewayLink(endpoint, HELLO)
-    try:
-        assert not link.send(m.Request(1, "system1", 100.0), time.monotonic())
-        assert link.poll(0.02, time.monotonic()) == []
-    finally:
-        link.close()
+    with socket.socket() as taken:  # nobody listens there, and no other test can
+        taken.bind(("127.0.0.1", 0))
+        link = GatewayLink(f"tcp://127.0.0.1:{taken.getsockname()[1]}", HELLO)
+        try:
+            assert not link.send(m.Request(1, "system1", 100.0), time.monotonic())
+            assert link.poll(0.02, time.monotonic()) == []
+        finally:
+            link.close()
 
 
 def test_why_the_hello_was_refused_stays_said_when_a_request_is_refused_too(
