@@ -288,7 +288,13 @@ class EpisodeRunner:
     # -- waiting, always with a limit --
 
     def _spin(self) -> None:
-        self._executor.spin_once(timeout_sec=TURN_S)
+        try:
+            self._executor.spin_once(timeout_sec=TURN_S)
+        except Exception as error:
+            # rclpy's C++ calls Python to make a message; Ctrl-C in that moment is the cause of another error.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
         died = self._alive()
         if died:
             raise EpisodeError(died)

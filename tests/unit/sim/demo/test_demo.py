@@ -15,6 +15,7 @@ from std_msgs.msg import String
 from rosa_client.recording.bag import BagWriter, read
 from rosa_sim.demo.arguments import parse
 from rosa_sim.demo.demo import main
+from rosa_sim.demo.episodes import EpisodeRunner
 from rosa_sim.demo.progress import Progress
 from rosa_sim.demo.records import Records
 
@@ -151,3 +152,19 @@ def test_the_list_of_faults_may_be_cut_by_its_reader() -> None:
     ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_ctrl_c_while_ros_makes_a_message_is_still_ctrl_c() -> None:
+    """It comes out of rclpy's C++ as the cause of another error."""
+
+    class Interrupted:
+        def spin_once(self, timeout_sec: float) -> None:
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt as cause:
+                raise TypeError("Unable to convert function return value to a Python type!") from cause
+
+    runner = object.__new__(EpisodeRunner)
+    runner._executor = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        runner._spin()
