@@ -1,6 +1,6 @@
 """A night of chaos as a result: how much was simulated, what went wrong on purpose, and which promises were broken.
 
-    python scripts/compiled.py benchmarks/chaos.py [--robot-hours 10000]
+    python scripts/compiled.py benchmarks/chaos.py [--robot-hours 10000] [--first-seed 0]
 
 Goes on with the run of `make chaos` (.cache/chaos), or only writes it down when that has come so far. Writes
 benchmarks/results/chaos.json and chaos.png.
@@ -79,9 +79,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--robot-hours", type=float, default=AIM_HOURS)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the run is kept")
     arguments = parser.parse_args()
-    status = night(arguments.robot_hours, 0, os.cpu_count() or 1, arguments.folder, False, print)
+    robot_hours, first = arguments.robot_hours, arguments.first_seed
+    status = night(robot_hours, first, os.cpu_count() or 1, arguments.folder, False, print)
     summary = json.loads((arguments.folder / "summary.json").read_text())
     rows, aims = rows_of(summary), aims_of(summary)
     print_aims(aims)
