@@ -22,7 +22,8 @@ class EmulatedBackend:
     """Sleeps and answers.
 
     The time of a batch is, in this order of preference, that of `profile` (a YAML or JSON file with
-    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated), or `latency_ms + per_item_ms * batch`. In such a file
+    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated; a profile of `rosa profile` is padded to its sizes, unless it says
+    `every_size`), or `latency_ms + per_item_ms * batch`. In such a file
     `component_latency_ms: {monitor: {1: 20.0}}` has other times for the calls of a component that run beside others.
     `jitter_ms` is the
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
@@ -56,6 +57,8 @@ class EmulatedBackend:
         self.max_batch = max_batch
         self.memory_mb = memory_mb
         self._profile = load_profile(profile) if profile else None
+        if self._profile is not None and at_once > 1:
+            self._profile.padded = False  # calls come and go by themselves
         self._of_component = load_components(profile) if profile else {}
         self._latency_ms, self._per_item_ms, self._jitter_ms = latency_ms, per_item_ms, jitter_ms
         self._random = random.Random(seed)
@@ -164,8 +167,10 @@ class NullBackend:
 def load_profile(path: str | Path) -> BatchProfile:
     """Batch size -> time from a profile file. Raises `ConfigError` when it has none that can be used."""
     document: Any = read_yaml(path)
-    table = document.get("batch_latency_ms") if isinstance(document, dict) else None
-    return _profile(path, "batch_latency_ms", table)
+    known = document if isinstance(document, dict) else {}
+    # A profile of `rosa profile` says whether other sizes than its own run; a plain table holds some of many.
+    padded = "schema" in known and not known.get("every_size", False)
+    return _profile(path, "batch_latency_ms", known.get("batch_latency_ms"), padded)
 
 
 def load_components(path: str | Path) -> dict[str, BatchProfile]:
@@ -178,7 +183,7 @@ def load_components(path: str | Path) -> dict[str, BatchProfile]:
     return {str(name): _profile(path, f"component_latency_ms.{name}", one) for name, one in tables.items()}
 
 
-def _profile(path: str | Path, key: str, table: Any) -> BatchProfile:
+def _profile(path: str | Path, key: str, table: Any, padded: bool = False) -> BatchProfile:
     if not isinstance(table, dict) or not table:
         words = "expected a mapping from batch size to ms, such as {1: 40.0}"
         raise ConfigError(str(path), [ConfigProblem(key, "missing", words)])
@@ -189,4 +194,4 @@ def _profile(path: str | Path, key: str, table: Any) -> BatchProfile:
             words = f"expected whole sizes from 1 and ms from 0, got {size!r}: {ms!r}"
             raise ConfigError(str(path), [ConfigProblem(key, "out_of_range", words)])
         measured[number] = float(ms)
-    return BatchProfile(measured)
+    return BatchProfile(measured, padded)

@@ -38,6 +38,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--real", action="store_true", help="also over ZeroMQ, with a real gateway and emulated GPU workers"
     )
     fleet.add_argument("--json", action="store_true", help="one JSON object per row")
+    fleet.add_argument(
+        "--every-size",
+        action="store_true",
+        help="as if backends ran batches of every size unpadded, whatever their profiles say",
+    )
     fleet.add_argument("--profiles", default=str(DEFAULT_ROOT), help="folder with <hardware>/<model>.yaml")
     return parser
 
@@ -55,7 +60,9 @@ def main(arguments: argparse.Namespace) -> int:
 
         runner = live_runner(loaded.scenario, line)
     first = True
-    for row in compare(loaded, ProfileLibrary(arguments.profiles), runner, line):
+    for row in compare(
+        loaded, ProfileLibrary(arguments.profiles, every_size=arguments.every_size), runner, line
+    ):
         line.clear()
         if arguments.json:
             print(json.dumps(row.plain()), flush=True)

@@ -14,8 +14,10 @@ from rosa_contract.policies import PUBLISHED as AS_PUBLISHED
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.scheduler.running.policies import service_table
 from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.engines import with_best_engines
@@ -131,7 +133,7 @@ def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
     for cls in problem.classes:
         for need in cls.needs:
             key = (need.model, need.component)
-            tables[key] = _table(library, problem.gpu_type, *key)
+            tables[key] = service_table(library, problem.gpu_type, need.model, (need.component,))
             if need.component == SYSTEM1:
                 action_models.add(need.model)
                 continue
@@ -159,15 +161,6 @@ def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
         )
         best = max(best, min(capacity_hz, loops_hz))
     return best
-
-
-def _table(library: ProfileLibrary, gpu_type: str, model: str, component: str) -> BatchProfile:
-    """Every size that any configuration was profiled with; of several times, the shortest."""
-    sizes: dict[int, float] = {}
-    for configuration in library.get_for(model, component, gpu_type).configurations_for(component):
-        for one in configuration.service:
-            sizes[one.size] = min(one.ms, sizes.get(one.size, one.ms))
-    return BatchProfile(sizes)
 
 
 def _schedule(name: str, factory: Factory, problem: Problem, library: ProfileLibrary) -> Schedule:
@@ -206,12 +199,15 @@ def _component_of(placement: Placement, schedule: Schedule, replica: Replica) ->
 
 
 def _service(library: ProfileLibrary, schedule: Schedule, replica: Replica, component: str) -> BatchProfile:
-    """Time of a batch by its size, in the configuration that the schedule has chosen for this replica; with batches of
-    another size than planned, in whichever is fastest."""
+    """Time of a batch by its size: as it is carried out, or as published in the configuration that the schedule has
+    chosen for this replica. A static batch is padded, however few calls are in it."""
+    if replica.service_ms:
+        return replica.times
     profile = library.get_for(replica.model, component, schedule.gpu_type)
     server = schedule.server(replica.server)
     for configuration in profile.configurations_for(component):
         chosen = len(server.models) > 1 or configuration.batching == server.batching
         if chosen and configuration.batch == replica.batch and not replica.standby:
-            return BatchProfile({one.size: one.ms for one in configuration.service})
-    return _table(library, schedule.gpu_type, replica.model, component)
+            padded = configuration.batching != CONTINUOUS and not profile.every_size
+            return BatchProfile({one.size: one.ms for one in configuration.service}, padded)
+    return service_table(library, schedule.gpu_type, replica.model, (component,))

@@ -129,7 +129,8 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         if at_once > 1:
             found = _continuous(args, cpu, backend, at_once, engine)
             configurations.append(replace(found, components=component))
-        todo = batchings(batches, backend.max_batch) if at_once == 1 else []
+        sizes: tuple[int, ...] = tuple(getattr(backend, "batch_sizes", ()))
+        todo = batchings(sizes or batches, backend.max_batch) if at_once == 1 else []
         for index, batching in enumerate(todo):
             steps = measure_batching(
                 backend,
@@ -173,6 +174,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
             configurations, args.requests, memory_mb, hardware_memory_mb, bool(given), args.cpu_time
         ),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
+        every_size=not sizes,
     )
     save_profile(profile, path)
     load_profile(path)

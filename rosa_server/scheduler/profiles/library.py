@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from rosa_contract.errors import ConfigError, ConfigProblem
@@ -27,8 +28,12 @@ def file_name(model: str) -> str:
 class ProfileLibrary:
     """Profiles by model and hardware, read from `<root>/<hardware>/<model>.yaml` when first asked for."""
 
-    def __init__(self, root: str | Path = DEFAULT_ROOT, profiles: Iterable[Profile] = ()) -> None:
+    def __init__(
+        self, root: str | Path = DEFAULT_ROOT, profiles: Iterable[Profile] = (), every_size: bool = False
+    ) -> None:
+        """`every_size`: as if batches of every size ran unpadded, whatever the profiles say: one graph for each size."""
         self.root = Path(root)
+        self._every_size = every_size
         self._loaded = {(p.model, hardware_folder(p.hardware)): p for p in profiles}
 
     def path(self, model: str, gpu_type: str) -> Path:
@@ -47,7 +52,7 @@ class ProfileLibrary:
             if profile.model != model:
                 words = f"expected {model!r}, got {profile.model!r}"
                 raise ConfigError(str(path), [ConfigProblem("model", "conflict", words)])
-            self._loaded[key] = profile
+            self._loaded[key] = replace(profile, every_size=True) if self._every_size else profile
         return self._loaded[key]
 
     def get_for(self, model: str, component: str, gpu_type: str) -> Profile:

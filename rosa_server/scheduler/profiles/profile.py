@@ -137,6 +137,11 @@ class Profile:
     batch_latency_ms: Mapping[str, float] = setting(
         "batch size -> time of one run, as the emulated backend reads it", dict
     )
+    every_size: bool = setting(
+        "a batch of any size runs as it is; otherwise only the profiled sizes do, as with CUDA graphs, and any other is"
+        " padded to the next of them",
+        False,
+    )
 
     def configurations_for(self, component: str) -> tuple[Configuration, ...]:
         """Configurations profiled for `component`; failing that, those for any component; else none."""

@@ -46,7 +46,7 @@ def carried_out(
     for (model, components, batching), servers in _groups(schedule, policies).items():
         changes: dict[str, Any] = {}
         table = service_table(library, schedule.gpu_type, model, components)
-        changes["service_ms"] = _times_ms(table)
+        changes["service_ms"], changes["padded"] = _times_ms(table), table.padded
         if len(components) > 1 and policies.continuous and batching == CONTINUOUS:
             changes["mixed_ms"] = {
                 component: _times_ms(service_table(library, schedule.gpu_type, model, (component,)))
@@ -245,16 +245,22 @@ LEAST_ROUND_S = 0.1  # of inference in a round of the fastest robots
 def service_table(
     library: ProfileLibrary, gpu_type: str, model: str, components: tuple[str, ...]
 ) -> BatchProfile:
-    """Time of a batch by its size: of several configurations the shortest, of several components the longest."""
+    """Time of a batch by its size: of several configurations the shortest, of several components the longest.
+
+    Calls that come and go by themselves are never padded; whole batches are, unless the profile says otherwise.
+    """
     tables: list[Mapping[int, float]] = []
+    padded = False
     for component in components:
         sizes: dict[int, float] = {}
-        for configuration in library.get_for(model, component, gpu_type).configurations_for(component):
+        profile = library.get_for(model, component, gpu_type)
+        for configuration in profile.configurations_for(component):
+            padded |= configuration.batching != CONTINUOUS and not profile.every_size
             for one in configuration.service:
                 sizes[one.size] = min(one.ms, sizes.get(one.size, one.ms))
         tables.append(sizes)
     shared = set.intersection(*(set(sizes) for sizes in tables))
-    return BatchProfile({size: max(sizes[size] for sizes in tables) for size in shared})
+    return BatchProfile({size: max(sizes[size] for sizes in tables) for size in shared}, padded)
 
 
 def _rest_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:

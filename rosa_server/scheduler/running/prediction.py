@@ -202,7 +202,7 @@ class _Loop:
 
     def _queue_of(self, replica: Replica) -> _Queue:
         if replica.queue not in self._queues:
-            profile = BatchProfile(replica.service_ms)
+            profile = replica.times
             mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
             self._queues[replica.queue] = _Queue(
                 replica.batch or 1, replica.at_once, profile, mixed, replica.permits
@@ -270,6 +270,7 @@ class _Loop:
             starts_s = max(now_s, queue.free_s[first])
             idle = sum(free_s <= now_s for free_s in queue.free_s)
             size = min(queue.batch, -(-len(queue.waiting) // max(1, idle)))
+            size = queue.profile.best_count(size)
             calls = [queue.waiting.popleft() for _ in range(size)]
             for asked in calls:
                 self._permitted(now_s, queue, asked)

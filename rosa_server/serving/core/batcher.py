@@ -55,7 +55,7 @@ class Batcher:
         """
         if not self.deadline_aware:
             return Run(min(len(deadlines_s), self.max_batch))
-        count = self._largest_in_time(now_s, deadlines_s)
+        count = self.profile.best_count(self._largest_in_time(now_s, deadlines_s))
         if count < min(len(deadlines_s), self.max_batch) and self._loses_one(now_s, deadlines_s, count):
             return self._best_goodput(now_s, deadlines_s)
         if count < len(deadlines_s) or count >= self.max_batch or not (more_may_come and self.waits):
@@ -109,7 +109,8 @@ class Batcher:
         for first in range(min(len(deadlines_s), 2 * self.max_batch)):
             if first:
                 kept.remove(tightest[first - 1])
-            count = self._largest_in_time(now_s, [deadlines_s[index] for index in kept[: self.max_batch]])
+            first_s = [deadlines_s[index] for index in kept[: self.max_batch]]
+            count = self.profile.best_count(self._largest_in_time(now_s, first_s))
             rate_hz = count / self.profile.service_s(count)
             if rate_hz > best_hz * WORTH_IT:
                 best, best_hz = Run(count, first), rate_hz

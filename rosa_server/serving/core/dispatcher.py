@@ -10,7 +10,6 @@ from typing import Any
 
 from rosa_contract import messages as m
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
-from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
 from rosa_server.serving.core.permits import Permit
@@ -42,12 +41,12 @@ class Dispatcher:
         self.replicas: dict[str, ReplicaState] = {}
         for replica in replicas:
             if replica.queue not in self.replicas:
-                profile = BatchProfile(replica.service_ms)
+                profile = replica.times
                 self.replicas[replica.queue] = ReplicaState(
                     replica, queue_limit, profile, self._agenda, self._ranking
                 )
             if replica.link_ms:
-                self.replicas[replica.queue].cloud_profile = BatchProfile(replica.service_ms)
+                self.replicas[replica.queue].cloud_profile = replica.times
         self._out: list[Action] = []
 
     def actions(self) -> list[Action]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rosa_contract.config import Factory
+from rosa_server.serving.core.batch_profile import BatchProfile
 
 UNPLANNED_AT_ONCE = 64  # as the greatest `at_once` of a factory file
 
@@ -32,6 +33,7 @@ class Replica:
     # Calls that run at a time, each answered by itself, where the worker can do that; None: whole batches only.
     at_once: int | None = None
     service_ms: Mapping[int, float] = field(default_factory=dict)  # expected of a batch, by its size
+    padded: bool = False  # batches of other sizes than these are padded to the next
     # One way to a server in the cloud, which takes of its pool what the edge would begin with too late; 0: at the edge.
     link_ms: float = 0.0
     permits: bool = False  # its goal-coupled calls may come before their turn with a permit
@@ -39,6 +41,11 @@ class Replica:
     engine: str = ""  # of the backend, where the factory file leaves the choice to the schedule
     # Times by component, where calls of several components run beside each other.
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+    @property
+    def times(self) -> BatchProfile:
+        """How long its batches are planned to take."""
+        return BatchProfile(self.service_ms, self.padded)
 
     @property
     def queue(self) -> str:

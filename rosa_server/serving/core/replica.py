@@ -119,7 +119,7 @@ class ReplicaState:
     def _fit_batch(self, plan: Replica) -> None:
         size = self._planned_batch
         if plan.permits and plan.slo_ms and plan.service_ms:
-            service_s = BatchProfile(plan.service_ms).service_s
+            service_s = plan.times.service_s
             size = largest(size, service_s, self.permits.lead_s, plan.slo_ms / 1000)
         self.batcher.max_batch = max(1, size - (self._shrinking.less if plan.permits else 0))
 

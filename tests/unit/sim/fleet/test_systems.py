@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rosa_server.models.emulated import EmulatedBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import load_profile
+from rosa_server.scheduler.running.policies import service_table
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import BASELINES, SYSTEMS, System, fleet_of, limit_hz, system_of, without_limits
 
@@ -61,6 +64,29 @@ def test_a_static_batch_is_padded() -> None:
     server = next(s for s in system.schedule.servers if s.components == ("system1",) and s.batch > 1)
     service = system.serving.services[server.id]
     assert service.service_s(1) == service.service_s(server.batch)
+
+
+def test_planner_gateway_simulator_and_emulated_worker_know_the_same_times() -> None:
+    """A batch of 1 took as long as one of 4 in the simulator, where batches of 4 were planned ."""
+    system = planned("rosa", 64)
+    assert system.serving is not None
+    server = next(s for s in system.schedule.servers if s.components == ("system1",))
+    replica = system.serving.placement.replicas[server.id]
+    profile = load_profile(LIBRARY.path("nvidia/GR00T-N1.6-3B", "NVIDIA H200"))
+    emulated = EmulatedBackend(profile=str(LIBRARY.path("nvidia/GR00T-N1.6-3B", "NVIDIA H200")), max_batch=16)
+    for size in range(1, 17):
+        exists = next(known for known in (1, 2, 4, 8, 16) if known >= size)
+        expected_s = profile.batch_latency_ms[str(exists)] / 1000
+        assert system.serving.services[server.id].service_s(size) == pytest.approx(expected_s)
+        assert replica.times.service_s(size) == pytest.approx(expected_s)
+        assert emulated.batch_ms(size) / 1000 == pytest.approx(expected_s)
+
+
+def test_a_profile_of_a_backend_that_runs_every_size_pads_nothing() -> None:
+    table = service_table(
+        ProfileLibrary(every_size=True), "NVIDIA H200", "nvidia/GR00T-N1.6-3B", ("system1",)
+    )
+    assert table.service_s(4) < table.service_s(5) < table.service_s(8)
 
 
 def test_the_limit_is_the_round_for_few_robots_and_the_servers_for_many() -> None:

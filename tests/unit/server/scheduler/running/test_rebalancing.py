@@ -107,10 +107,11 @@ def test_it_ends_with_the_time_budget() -> None:
 
 
 def test_standbys_are_kept() -> None:
-    described = larger(128, 17)
-    choice = choose(problem_from(described), LIBRARY, Options(standby=1), described.policies)
+    described = larger(96, 17)
+    problem, options = problem_from(described), Options(standby=1)
+    choice = choose(problem, LIBRARY, options, described.policies)
     assert [server.id for server in choice.schedule.servers if server.standby] == ["standby0"]
-    assert servers_of(choice.schedule)["system2"] == 2
+    assert servers_of(choice.schedule) != servers_of(solve(problem, LIBRARY, options)), "servers have moved"
     assert choice.schedule.idle_servers == 0
 
 
