@@ -11,7 +11,8 @@ from rosa_contract.strict import Reader, nearest, setting
 # How setpoints reach the controller.
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
 # How the gripper is moved.
-GRIPPER_COMMAND, FRANKA, NO_GRIPPER = "gripper_command", "franka", "none"
+GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND = "gripper_command", "parallel_gripper_command"
+FRANKA, NO_GRIPPER = "franka", "none"
 # Whether the 1 kHz loop of a directly driven Franka insists on a real-time kernel.
 ENFORCE, IGNORE = "enforce", "ignore"
 
@@ -21,22 +22,35 @@ class GripperActions:
     """The gripper of an arm behind ros2_control. Names without a leading slash are relative to `arm.namespace`."""
 
     kind: str = setting(
-        "gripper_command: a control_msgs/GripperCommand action; franka: move, grasp and homing of franka_msgs",
+        "gripper_command: a control_msgs/GripperCommand action, up to Jazzy; parallel_gripper_command: a"
+        " control_msgs/ParallelGripperCommand action, since Jazzy; franka: move, grasp and homing of franka_msgs; none:"
+        " the robot has no gripper",
         GRIPPER_COMMAND,
-        choices=(GRIPPER_COMMAND, FRANKA, NO_GRIPPER),
+        choices=(GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, FRANKA, NO_GRIPPER),
     )
     action: str = setting(
         "name of the action; with `franka` the node that has move, grasp and homing",
         "franka_gripper/gripper_action",
     )
-    position_per_width: float = setting(
-        "position of a GripperCommand goal per metre between the fingers; Franka's is that of one finger, 0.5",
-        1.0,
-        above=0,
+    open_position: float | None = setting(
+        "position, m or rad, of a goal that opens the gripper to `gripper.max_m`, such as 0.0 for a Robotiq 2F; goals"
+        " in between are on the straight line to `closed_position`; default: a goal's position is the width in m",
+        None,
+    )
+    closed_position: float | None = setting(
+        "position of a goal that closes it to `gripper.min_m`, such as 0.8 for a Robotiq 2F-85", None
     )
     joints: tuple[str, ...] = setting(
-        "finger joints, whose positions add up to the width; default: `<name>_finger_joint1` and `2`", ()
+        "finger joints in the joint states, whose mean position tells the width; default: `<name>_finger_joint1` and"
+        " `2`",
+        (),
     )
+    joint_open_position: float | None = setting(
+        "position of each finger joint when open; default: `open_position`; where neither is given, or with `franka`,"
+        " their positions add up to the width",
+        None,
+    )
+    joint_closed_position: float | None = setting("position of each finger joint when closed", None)
     joint_states: str = setting("topic with the finger joints; default: the arm's", "")
     speed_m_s: float = setting("with `franka`: speed of the fingers", 0.1, above=0)
     force_n: float = setting("grasp with this force, N", 40.0, above=0)
@@ -153,4 +167,26 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
             words = f"arm driver {which} takes no settings, got {', '.join(given)}"
             reader.fail("arm", words, "unknown_key")
         return given
-    return reader.section(ARM_SETTINGS[driver], "arm", dict(given))
+    settings = reader.section(ARM_SETTINGS[driver], "arm", dict(given))
+    if isinstance(settings, Ros2ControlSettings):
+        _check_positions(reader, settings.gripper)
+    return settings
+
+
+def moves_gripper(settings: Any) -> bool:
+    """Whether `settings`, as `read_arm` returns them, leave the robot its gripper."""
+    gripper = getattr(settings, "gripper", None)
+    return gripper is None or gripper.kind != NO_GRIPPER
+
+
+def _check_positions(reader: Reader, gripper: GripperActions) -> None:
+    for prefix in ("", "joint_"):
+        opened, closed = (getattr(gripper, f"{prefix}{end}_position") for end in ("open", "closed"))
+        path, other = f"arm.gripper.{prefix}open_position", f"{prefix}closed_position"
+        if (opened is None) != (closed is None):
+            reader.fail(path, f"expected it together with {other}, got one of them", "missing")
+        elif opened is not None and opened == closed:
+            reader.fail(path, f"must differ from {other}, got {opened:g} for both", "conflict")
+    if gripper.kind == FRANKA and gripper.open_position is not None:
+        words = f"expected none with kind {FRANKA}, whose goals are widths"
+        reader.fail("arm.gripper.open_position", words, "conflict")

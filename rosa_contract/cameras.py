@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_contract.images import ENCODINGS
-from rosa_contract.strict import Reader, setting
+from rosa_contract.strict import Reader, setting, shown
 
 EXTERNAL = "external"
 # OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.
 DISTORTION_MODELS = {0: "plumb_bob", 4: "plumb_bob", 5: "plumb_bob", 8: "rational_polynomial"}
+# The reliability of a camera's topics. REP 2003: reliable from who publishes, best effort to who subscribes.
+BY_REP_2003, RELIABLE, BEST_EFFORT = "rep_2003", "reliable", "best_effort"
+COMPRESSED = "/compressed"  # image_transport's name for the JPEG or PNG beside a raw topic
+TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 UNIT = 1e-3  # how far the length of a written quaternion may be from 1
 
 
@@ -71,6 +76,18 @@ class CameraSpec:
         " empty: the robot's `camera_driver`",
         "",
     )
+    topic: str = setting(
+        "topic of its pictures, such as a camera vendor's /camera/camera/color/image_raw/compressed: CompressedImage"
+        " for jpeg and png, Image for rgb8; without a leading slash below the robot's namespace; default:"
+        " <name>/image_raw/compressed, for rgb8 <name>/image_raw",
+        "",
+    )
+    reliability: str = setting(
+        "QoS of its pictures: rep_2003: reliable where ROSA publishes them, best effort where it subscribes, which also"
+        " matches a publisher that is best effort; reliable or best_effort: on both sides",
+        BY_REP_2003,
+        choices=(BY_REP_2003, RELIABLE, BEST_EFFORT),
+    )
     source: str = setting("what its driver reads, such as /dev/video0 for v4l2", "")
     intrinsics: Intrinsics | None = setting(
         "lens, as `rosa calibrate camera` writes it; without it the driver's own, if it knows one", None
@@ -79,6 +96,25 @@ class CameraSpec:
         "where it is mounted, as `rosa calibrate hand-eye` writes it; without it the camera is not in TF",
         None,
     )
+
+
+def picture_topic(name: str, spec: CameraSpec) -> str:
+    """The topic of the pictures that the runtime takes; without a leading slash it is in the robot's namespace."""
+    return spec.topic or f"{name}/image_raw" + ("" if spec.encoding == "rgb8" else COMPRESSED)
+
+
+def raw_topic(name: str, spec: CameraSpec) -> str:
+    """The topic of its uncompressed pictures."""
+    topic = picture_topic(name, spec)
+    if spec.encoding == "rgb8" or topic.endswith(COMPRESSED):
+        return topic.removesuffix(COMPRESSED)
+    return f"{name}/image_raw"
+
+
+def info_topic(name: str, spec: CameraSpec) -> str:
+    """The topic of its `CameraInfo`, beside that of the uncompressed pictures."""
+    folder, slash, _ = raw_topic(name, spec).rpartition("/")
+    return f"{folder}{slash}camera_info"
 
 
 def quaternion_of(roll_rad: float, pitch_rad: float, yaw_rad: float) -> tuple[float, float, float, float]:
@@ -98,14 +134,29 @@ def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_dri
     """Note what is wrong between the values of each camera."""
     if not cameras:
         reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
+    _check_topics(reader, cameras)
     for name, camera in cameras.items():
         if not camera.driver and not default_driver:
             words = "is missing; expected a camera driver here or as `camera_driver` of the robot"
             reader.fail(f"cameras.{name}.driver", words, "missing")
+        if camera.topic and not TOPIC.fullmatch(camera.topic):
+            words = f"expected a topic such as /camera/color/image_raw/compressed, got {shown(camera.topic)}"
+            reader.fail(f"cameras.{name}.topic", words, "invalid")
         if camera.intrinsics is not None:
             _check_intrinsics(reader, f"cameras.{name}.intrinsics", camera)
         if camera.pose is not None:
             _check_pose(reader, f"cameras.{name}.pose", camera.pose)
+
+
+def _check_topics(reader: Reader, cameras: Mapping[str, CameraSpec]) -> None:
+    """Two cameras with one topic would be one camera under two names."""
+    first: dict[str, str] = {}
+    for name, camera in cameras.items():
+        topic = picture_topic(name, camera)
+        if topic in first:
+            words = f"{topic} is already the topic of camera {first[topic]}"
+            reader.fail(f"cameras.{name}.topic", words, "conflict")
+        first.setdefault(topic, name)
 
 
 def _check_intrinsics(reader: Reader, path: str, camera: CameraSpec) -> None:

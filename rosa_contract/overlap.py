@@ -18,8 +18,8 @@ MAX_VALUES = 8192  # 32 KiB: half of what the header of a request may have
 class Overlap:
     """The rest of the chunk that plays, from the step that plays when the observation is taken.
 
-    `actions` `(rows, joints + 1)` float32, rad and m, `step_s` apart. The first `frozen` rows are played before the
-    answer comes; row 0 of the next chunk is at the time of row 0 here.
+    `actions` `(rows, joints + 1)` float32, rad and m, `step_s` apart; `(rows, joints)` of a robot without a gripper.
+    The first `frozen` rows are played before the answer comes; row 0 of the next chunk is at the time of row 0 here.
     """
 
     actions: npt.NDArray[Any]

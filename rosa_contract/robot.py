@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.arms import read_arm
+from rosa_contract.arms import NO_GRIPPER, moves_gripper, read_arm
 from rosa_contract.cameras import CameraSpec, check_cameras
 from rosa_contract.kinds import ROBOT, mistaken
 from rosa_contract.messages import CameraInfo, Hello
@@ -58,12 +58,28 @@ class WorkspaceSpec:
     max_m: tuple[float, ...] = setting("maximum x, y, z in m", length=3)
 
 
+FINGERS = "fingers"
+
+
 @dataclass(frozen=True)
 class GripperSpec:
-    """Opening between the fingers."""
+    """Opening between the fingers. A robot without a gripper has the opening 0 in every order and measurement."""
 
     min_m: float = setting("closed, m", 0.0, at_least=0)
     max_m: float = setting("open, m", 0.08, above=0)
+    kind: str = setting(
+        "fingers: from `min_m` to `max_m` apart; none: this robot has no gripper, and its actions hold joints only",
+        FINGERS,
+        choices=(FINGERS, NO_GRIPPER),
+    )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the robot has a gripper."""
+        return self.kind != NO_GRIPPER
+
+
+WITHOUT_GRIPPER = GripperSpec(0.0, 0.0, NO_GRIPPER)
 
 
 @dataclass(frozen=True)
@@ -101,6 +117,16 @@ class RobotSpec:
         "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
     )
 
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the columns of an action are: the joints and, where there is one, the gripper's width."""
+        return (*self.joints, "gripper") if self.gripper.exists else self.joints
+
+    @property
+    def finger_joints(self) -> tuple[str, ...]:
+        """The joints, half the gripper's width each, by which the arm node tells that width; none without a gripper."""
+        return tuple(f"{self.name}_finger_joint{i}" for i in (1, 2)) if self.gripper.exists else ()
+
     def camera_driver_of(self, camera: str) -> str:
         """The driver of one camera: its own, or the robot's."""
         return self.cameras[camera].driver or self.camera_driver
@@ -128,11 +154,15 @@ class RobotSpec:
 def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
     """What a robot of this kind says about itself to a server."""
     cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
-    return Hello(robot_id, task, cameras, {"joint_position": len(robot.joints), "gripper_width": 1})
+    state = {"joint_position": len(robot.joints)} | ({"gripper_width": 1} if robot.gripper.exists else {})
+    return Hello(robot_id, task, cameras, state)
 
 
 def load_robot(path: str | Path) -> RobotSpec:
-    """Load and check a robot file. Raises `ConfigError` listing every mistake in it."""
+    """Load and check a robot file. Raises `ConfigError` listing every mistake in it.
+
+    A robot without a gripper may say so in `gripper.kind` or in `arm.gripper.kind`; both are `none` then.
+    """
     reader, document = Reader(str(path)), read_yaml(path)
     if problem := mistaken(document, ROBOT):
         reader.fail("", problem, "wrong_type")
@@ -140,12 +170,21 @@ def load_robot(path: str | Path) -> RobotSpec:
     spec = reader.section(RobotSpec, "", document)
     reader.finish()
     assert isinstance(spec, RobotSpec)
-    _check(reader, spec)
+    settings = _check(reader, spec)
     reader.finish()
-    return spec
+    return spec if spec.gripper.exists and moves_gripper(settings) else _without_gripper(spec, settings)
 
 
-def _check(reader: Reader, spec: RobotSpec) -> None:
+def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
+    """Robot and driver agree, wherever the file says it."""
+    arm = dict(spec.arm)
+    if hasattr(settings, "gripper"):
+        arm["gripper"] = {**arm.get("gripper", {}), "kind": NO_GRIPPER}
+    return replace(spec, gripper=WITHOUT_GRIPPER, arm=arm)
+
+
+def _check(reader: Reader, spec: RobotSpec) -> Any:
+    """Note what is wrong between the values; returns the settings of the arm's driver."""
     count = len(spec.joints)
     limits = spec.limits
     lists = {f"limits.{name}": getattr(limits, name) for name in JointLimits.__dataclass_fields__}
@@ -159,9 +198,9 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
     if not spec.arm_driver:
         # No default: a file that names no driver must not move a simulated arm, nor a real one.
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
-    read_arm(reader, spec.arm_driver, spec.arm)
+    settings = read_arm(reader, spec.arm_driver, spec.arm)
     if reader.problems:
-        return
+        return settings
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
         if least >= most:
             words = f"must be > position_min_rad ({least:g}), got {most:g}"
@@ -176,6 +215,7 @@ def _check(reader: Reader, spec: RobotSpec) -> None:
     if spec.gripper.min_m >= spec.gripper.max_m:
         words = f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}"
         reader.fail("gripper.max_m", words, "conflict")
+    return settings
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:

@@ -28,26 +28,29 @@ def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
     if message.kind != ArmCommand.PLAY:
         return Unreadable(f"kind {message.kind} is unknown; expected HOLD 0, PLAY 1, MOVE_TO 2 or ALIVE 3")
     chunk = message.chunk
-    expected = [*spec.joints, "gripper"]
+    expected = list(spec.action_names)
     if list(chunk.names) != expected:
         return Unreadable(f"chunk: expected columns {expected}, got {list(chunk.names)}")
     if len(chunk.data) != chunk.horizon * len(expected):
         wanted = chunk.horizon * len(expected)
         return Unreadable(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
     actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
+    if not spec.gripper.exists:
+        actions = np.column_stack([actions, np.zeros(chunk.horizon)])
     return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
 
 
 def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointState:
-    """`names`: the arm's joints, then the two fingers, which share the gripper's width."""
+    """`names`: the arm's joints, then its fingers, if it has any, which share the gripper's width."""
     message = JointState(name=list(names))
     message.header.stamp = stamp
-    half = state.gripper_m / 2
-    message.position = [*state.q_rad.tolist(), half, half]
-    message.velocity = [*state.velocity_rad_s.tolist(), 0.0, 0.0]
+    fingers = len(names) - len(state.q_rad)
+    share = state.gripper_m / max(1, fingers)
+    message.position = [*state.q_rad.tolist(), *[share] * fingers]
+    message.velocity = [*state.velocity_rad_s.tolist(), *[0.0] * fingers]
     if state.effort_nm is not None:
         # The fingers' force is not measured.
-        message.effort = [*state.effort_nm.tolist(), math.nan, math.nan]
+        message.effort = [*state.effort_nm.tolist(), *[math.nan] * fingers]
     return message
 
 

@@ -79,7 +79,7 @@ class ArmNode(Node):
         self._player = ChunkPlayer(
             MotionLimits.of(self._spec), self._spec.control_rate_hz, self._declare_scale()
         )
-        self._names = [*self._spec.joints, *(f"{self._spec.name}_finger_joint{i}" for i in (1, 2))]
+        self._names = [*self._spec.joints, *self._spec.finger_joints]
         self._refused = 0
         self._joint_rate = self._rate("joint_state_rate_hz")
         world_rate = self._rate("world_state_rate_hz")

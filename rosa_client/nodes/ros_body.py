@@ -153,12 +153,13 @@ class RosBody:
         if isinstance(command, Play):
             message.kind = ArmCommand.PLAY
             message.skip_s, message.execute_s = command.skip_s, command.duration_s
+            names = self._robot.action_names
             message.chunk = ActionChunk(
                 model=self._model,
                 step_s=command.step_s,
                 horizon=len(command.actions),
-                names=[*self._robot.joints, "gripper"],
-                data=np.asarray(command.actions, np.float32).ravel().tolist(),
+                names=list(names),
+                data=np.asarray(command.actions, np.float32)[:, : len(names)].ravel().tolist(),
             )
         elif isinstance(command, MoveTo):
             message.kind = ArmCommand.MOVE_TO

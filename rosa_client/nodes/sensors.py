@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ class Sensors:
     def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
         """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera.
 
-        A model gets the width 0 of a robot without finger joints; `gripper_width_m` says that it is unknown.
+        A robot without a gripper has no `gripper_width`. Where the finger joints are missing, a model gets the width 0;
+        `gripper_width_m` says that it is unknown.
         """
         with self._lock:
             return dict(self._state), dict(self._images)
@@ -85,21 +86,24 @@ class Sensors:
                 f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0
             )
             return
+        state = {"joint_position": np.array([positions[name] for name in self._robot.joints], np.float32)}
+        width = self._width(positions) if self._robot.gripper.exists else None
+        if self._robot.gripper.exists:
+            state["gripper_width"] = np.array([width or 0.0], np.float32)
+        with self._lock:
+            self._width_m, self._state = width, state
+            self._times.arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
+
+    def _width(self, positions: Mapping[str, float]) -> float | None:
         fingers = [value for name, value in positions.items() if FINGER in name and math.isfinite(value)]
-        width = sum(fingers) * (2 if len(fingers) == 1 else 1)
         if not fingers:
             self._warn(
                 f"joint_states: no finite position of a joint named *{FINGER}*, so how far the gripper is open is"
                 " unknown; it counts as holding something",
                 throttle_duration_sec=10.0,
             )
-        with self._lock:
-            self._width_m = width if fingers else None
-            self._state = {
-                "joint_position": np.array([positions[name] for name in self._robot.joints], np.float32),
-                "gripper_width": np.array([width], np.float32),
-            }
-            self._times.arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
+            return None
+        return sum(fingers) * (2 if len(fingers) == 1 else 1)
 
     def _keep_compressed(self, name: str) -> Callable[[Any], None]:
         spec = self._robot.cameras[name]

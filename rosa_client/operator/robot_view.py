@@ -178,7 +178,8 @@ def tool_path(chunk: Any, chain: Chain) -> npt.NDArray[np.float64] | None:
         or not np.isfinite(data).all()
     ):
         return None
-    joints = data.reshape(int(chunk.horizon), columns)[:, :-1]  # the last column is the gripper's width
+    rows = data.reshape(int(chunk.horizon), columns)
+    joints = rows[:, :-1] if chunk.names[-1] == "gripper" else rows  # without the gripper's width
     try:
         return np.asarray(chain.tool(joints), dtype=np.float64).reshape(-1, 3)
     except ValueError:  # another robot's joints; the arm refuses the chunk and says so

@@ -38,8 +38,10 @@ class Grasp:
         """Whether the fingers are `measured_m` apart because something is between them.
 
         An unknown width (None) counts as holding, since opening the fingers would drop the object. So do half-open
-        fingers whose commanded width is unknown.
+        fingers whose commanded width is unknown. A robot without a gripper holds nothing.
         """
+        if not self._gripper.exists:
+            return False
         if measured_m is None:
             return True
         if measured_m - self._gripper.min_m <= SHUT_M:

@@ -80,7 +80,8 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {most_of}")
     for name, joints in spec.poses.items():
         lines.append(f"pose {name}: {', '.join(f'{angle:g}' for angle in joints)} rad")
-    lines.append(f"gripper: {spec.gripper.min_m:g} .. {spec.gripper.max_m:g} m")
+    fingers = f"{spec.gripper.min_m:g} .. {spec.gripper.max_m:g} m"
+    lines.append(f"gripper: {fingers if spec.gripper.exists else 'none; an action holds the joints only'}")
     if spec.workspace is None:
         lines.append("workspace: none; joints are limited, the places that the arm reaches are not")
     else:

@@ -21,9 +21,16 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
+from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
 from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
 from rosa_client.nodes.rate import Rate
-from rosa_contract.arms import FORWARD_POSITION, FRANKA, GRIPPER_COMMAND, Ros2ControlSettings
+from rosa_contract.arms import (
+    FORWARD_POSITION,
+    FRANKA,
+    GRIPPER_COMMAND,
+    PARALLEL_GRIPPER_COMMAND,
+    Ros2ControlSettings,
+)
 from rosa_contract.robot import RobotSpec
 from rosa_sim.controller.following import Point
 from rosa_sim.controller.panda import SimulatedPanda
@@ -51,6 +58,9 @@ class Controllers:
         self._settings, self._panda, self._lock = settings, panda, lock
         self._names = [settings.joint_prefix + name for name in spec.joints]
         self._fingers = list(finger_joints(spec, settings))
+        if self._fingers:
+            self._goal_scale = goal_scale(spec.gripper, settings.gripper)
+            self._finger_scale = joint_scale(spec.gripper, settings.gripper, len(self._fingers))
         self._joint_rate = Rate(joint_state_rate_hz, UPDATE_S)
         self._robot_rate = Rate(ROBOT_STATE_HZ, UPDATE_S)
         self._node = Node("controllers", namespace=base, use_global_arguments=False)
@@ -103,11 +113,11 @@ class Controllers:
         with self._lock:
             world, effort = self._panda.world, self._panda.effort_nm
             q, v, width = world.joint_position, world.joint_velocity, world.gripper_width
-        share = width / len(self._fingers)
         count = len(self._fingers)
+        stands = self._finger_scale.position(width) if count else 0.0
         message = JointState(name=[*self._names, *self._fingers])
         message.header.stamp = self._node.get_clock().now().to_msg()
-        message.position = [*q.tolist(), *[share] * count]
+        message.position = [*q.tolist(), *[stands] * count]
         message.velocity = [*v.tolist(), *[0.0] * count]
         message.effort = [*effort.tolist(), *[0.0] * count]
         return message
@@ -201,6 +211,11 @@ class Controllers:
         name = resolve(base, gripper.action)
         if gripper.kind == GRIPPER_COMMAND:
             ActionServer(node, GripperCommand, name, self._on_command, callback_group=group)
+        elif gripper.kind == PARALLEL_GRIPPER_COMMAND:
+            # Humble has none.
+            from control_msgs.action import ParallelGripperCommand
+
+            ActionServer(node, ParallelGripperCommand, name, self._on_parallel, callback_group=group)
         elif gripper.kind == FRANKA:
             ActionServer(node, Grasp, f"{name}/grasp", self._on_grasp, callback_group=group)
             ActionServer(node, Move, f"{name}/move", self._on_move, callback_group=group)
@@ -221,11 +236,22 @@ class Controllers:
                 return reached, stalled and not reached, stands_m
 
     def _on_command(self, goal: Any) -> GripperCommand.Result:
-        width_m = goal.request.command.position / self._settings.gripper.position_per_width
-        reached, stalled, stands_m = self._grip(width_m)
+        scale = self._goal_scale
+        reached, stalled, stands_m = self._grip(scale.width_m(goal.request.command.position))
         result = GripperCommand.Result(reached_goal=reached, stalled=stalled)
-        result.position = stands_m * self._settings.gripper.position_per_width
+        result.position = scale.position(stands_m)
         goal.succeed() if reached or stalled else goal.abort()
+        return result
+
+    def _on_parallel(self, goal: Any) -> Any:
+        """As parallel_gripper_action_controller: one position, and a stall aborts unless it was told otherwise."""
+        from control_msgs.action import ParallelGripperCommand
+
+        scale, result = self._goal_scale, ParallelGripperCommand.Result()
+        reached, result.stalled, stands_m = self._grip(scale.width_m(goal.request.command.position[0]))
+        result.reached_goal = reached
+        result.state = JointState(name=goal.request.command.name, position=[scale.position(stands_m)])
+        goal.succeed() if reached else goal.abort()
         return result
 
     def _on_grasp(self, goal: Any) -> Grasp.Result:

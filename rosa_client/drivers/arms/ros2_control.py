@@ -27,7 +27,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array
-from rosa_client.drivers.arms.gripper_actions import gripper_of
+from rosa_client.drivers.arms.gripper_actions import LOOK_FOR_GRIPPER_S, gripper_of
 from rosa_client.drivers.arms.gripper_goals import GripperGoals, Result
 from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, packages
 from rosa_client.drivers.arms.ros2_control_rules import (
@@ -83,7 +83,9 @@ class Ros2ControlArm:
                 raise DriverError(self._link.silence(settings.start_timeout_s))
             # What is still missing after this is a fault that the arm node reports.
             self._wait_for(lambda: self._manager is None or self._manager.answered, FIRST_ANSWER_S)
-            self._wait_for(lambda: self._gripper.ready, FIRST_ANSWER_S)
+            self._wait_for(lambda: not self._gripper.missing(), FIRST_ANSWER_S)
+            if missing := self._gripper.missing():
+                self._node.get_logger().error(f"the arm takes no order: {missing}")
         except BaseException:
             self.close()
             raise
@@ -92,7 +94,12 @@ class Ros2ControlArm:
         now_s = time.monotonic()
         with self._lock:
             self._goals.check(now_s)
-            fault = self._recovery_fault or self._link.fault(now_s) or self._goals.fault
+            fault = (
+                self._recovery_fault
+                or self._link.fault(now_s)
+                or self._link.gripper_fault(now_s)
+                or self._goals.fault
+            )
             return self._link.state(now_s, fault)
 
     def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
@@ -158,7 +165,8 @@ class Ros2ControlArm:
             self._commands = node.create_publisher(Float64MultiArray, f"{controller}/commands", 1)
         else:
             self._commands = node.create_publisher(JointTrajectory, f"{controller}/joint_trajectory", 1)
-        self._gripper = gripper_of(node, base, settings.gripper, self._packages, self._on_gripper)
+        self._gripper = gripper_of(node, base, self._spec, settings, self._packages, self._on_gripper)
+        node.create_timer(LOOK_FOR_GRIPPER_S, self._look_for_gripper)
         self._manager: Manager | None = None
         if settings.controller_manager:
             self._manager = Manager(node, base, settings, self._packages, self._on_controllers)
@@ -216,6 +224,11 @@ class Ros2ControlArm:
     def _on_robot(self, mode: int, errors: Sequence[str]) -> None:
         with self._lock:
             self._link.hear_robot(time.monotonic(), mode, errors)
+
+    def _look_for_gripper(self) -> None:
+        missing = self._gripper.missing()
+        with self._lock:
+            self._link.hear_gripper(time.monotonic(), missing)
 
     def _on_gripper(self, result: Result) -> None:
         with self._lock:

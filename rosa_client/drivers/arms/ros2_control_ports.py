@@ -20,7 +20,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import ACTIVATE, DEACTIVATE, HARDWARE, resolve
-from rosa_contract.arms import FRANKA, GRIPPER_COMMAND, Ros2ControlSettings
+from rosa_contract.arms import FRANKA, GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, Ros2ControlSettings
 
 POLL_S = 0.2  # how often the controllers are listed
 ANSWER_S = 10.0  # activating a Franka's hardware connects to the robot again
@@ -32,8 +32,8 @@ Packages = Mapping[str, ModuleType]
 def packages(settings: Ros2ControlSettings) -> Packages:
     """The interface packages that these settings need, by name. Raises `DriverError` naming the one that is missing."""
     wanted: dict[str, str] = {}
-    if settings.gripper.kind == GRIPPER_COMMAND:
-        wanted["control_msgs.action"] = f"arm.gripper.kind: {GRIPPER_COMMAND}"
+    if settings.gripper.kind in (GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND):
+        wanted["control_msgs.action"] = f"arm.gripper.kind: {settings.gripper.kind}"
     if settings.controller_manager:
         wanted["controller_manager_msgs.srv"] = f"arm.controller_manager: {settings.controller_manager}"
     if settings.gripper.kind == FRANKA:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms.gripper_scale import joint_scale
 from rosa_contract.arms import Ros2ControlSettings
 from rosa_contract.robot import RobotSpec
 
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
+GRIPPER_SILENT_S = 2.0  # an action server that was there may be invisible for a moment
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
 BEHIND_FOR_S = 0.2  # a fault that came and went between two looks of the robot's core would call nobody
 
@@ -46,8 +48,8 @@ def joint_states_topic(robot: str, settings: Ros2ControlSettings) -> str:
 
 
 def finger_joints(spec: RobotSpec, settings: Ros2ControlSettings) -> tuple[str, ...]:
-    """The joints whose positions add up to the gripper's width, as the joint states name them."""
-    mine = settings.gripper.joints or tuple(f"{spec.name}_finger_joint{i}" for i in (1, 2))
+    """The joints whose mean position tells the gripper's width, as the joint states name them."""
+    mine = (settings.gripper.joints or spec.finger_joints) if spec.gripper.exists else ()
     return tuple(settings.joint_prefix + name for name in mine)
 
 
@@ -71,6 +73,8 @@ class Ros2ControlLink:
         self._joints = tuple(settings.joint_prefix + name for name in spec.joints)
         self._fingers = finger_joints(spec, settings)
         self._width_m = spec.gripper.max_m
+        self._finger_scale = joint_scale(spec.gripper, settings.gripper, max(1, len(self._fingers)))
+        self._gripper_missing, self._gripper_s = "", now_s  # why it cannot be moved, and when it last could
         self._sample: Sample | None = None
         self._refused = ""  # why the newest joint state was not used
         self._setpoint: Array | None = None
@@ -112,7 +116,7 @@ class Ros2ControlLink:
         heard = [position[at[name]] for name in self._fingers if name in at and at[name] < len(position)]
         if heard and all(math.isfinite(value) for value in heard):
             # One finger alone stands for both.
-            self._width_m = float(sum(heard)) * (len(self._fingers) / len(heard))
+            self._width_m = self._finger_scale.width_m(float(sum(heard)) / len(heard))
 
     def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
         """The controllers of the controller_manager: name -> state."""
@@ -121,6 +125,12 @@ class Ros2ControlLink:
     def hear_robot(self, now_s: float, mode: int, errors: Sequence[str]) -> None:
         """The robot's mode (FrankaRobotState.robot_mode) and its present errors by name."""
         self._mode, self._errors, self._robot_s = mode, tuple(errors), now_s
+
+    def hear_gripper(self, now_s: float, missing: str) -> None:
+        """`missing`: why the gripper's action cannot be used; empty while it can."""
+        self._gripper_missing = missing
+        if not missing:
+            self._gripper_s = now_s
 
     def sent(self, q_rad: Array) -> None:
         """The setpoint `(dof,)` that was sent last."""
@@ -175,6 +185,10 @@ class Ros2ControlLink:
             or self._joint_states_fault(now_s)
             or self._following_fault(now_s)
         )
+
+    def gripper_fault(self, now_s: float) -> str:
+        """Why the gripper cannot take a goal; an arm that could not grasp or let go does not begin to move."""
+        return self._gripper_missing if now_s - self._gripper_s > GRIPPER_SILENT_S else ""
 
     def _robot_fault(self, now_s: float) -> str:
         if not self._settings.robot_state:

@@ -21,7 +21,7 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     waypoints,
 )
 from rosa_contract.arms import GripperActions, Ros2ControlSettings
-from rosa_contract.robot import load_robot
+from rosa_contract.robot import WITHOUT_GRIPPER, GripperSpec, load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 SETTINGS = Ros2ControlSettings(joint_state_timeout_s=0.2)
@@ -58,6 +58,41 @@ def test_one_finger_stands_for_both() -> None:
     made.hear_joints(0.0, FINGERS[:1], [0.02], [], [])
     assert made.width_m == pytest.approx(0.04)
     assert made.fault(0.0) == "", "a message with fingers only is no fault"
+
+
+def test_a_knuckle_that_turns_to_close_tells_the_width() -> None:
+    """A Robotiq 2F-85: 0 rad is open. Read as metres, it would be closed when open, and 0.8 m wide when closed."""
+    gripper = GripperActions(open_position=0.0, closed_position=0.8, joints=("knuckle",))
+    made = Ros2ControlLink(
+        replace(SPEC, gripper=GripperSpec(0.0, 0.085)), replace(SETTINGS, gripper=gripper), "/ur", 0.0
+    )
+    for position, width_m in ((0.0, 0.085), (0.8, 0.0), (0.2, 0.06375)):
+        made.hear_joints(0.0, ["knuckle"], [position], [], [])
+        assert made.width_m == pytest.approx(width_m)
+
+
+def test_an_arm_without_a_gripper_reads_no_fingers_and_misses_none() -> None:
+    made = Ros2ControlLink(
+        replace(SPEC, gripper=WITHOUT_GRIPPER),
+        replace(SETTINGS, gripper=GripperActions(kind="none")),
+        "/ur",
+        0.0,
+    )
+    made.hear_joints(0.0, [*SPEC.joints, *FINGERS], [*Q, 0.02, 0.02], [], [])
+    assert made.state(0.0, "").gripper_m == 0.0
+
+
+def test_a_gripper_without_its_action_server_is_a_fault_before_the_first_grasp() -> None:
+    made = link()
+    made.hear_gripper(1.0, "nobody serves it")
+    assert made.gripper_fault(1.0) == "", "a server that is starting, or invisible for a moment, is none"
+    made.hear_gripper(2.1, "nobody serves it")
+    assert made.gripper_fault(2.1) == "nobody serves it"
+    made.hear_gripper(2.2, "")
+    assert made.gripper_fault(2.2) == ""
+    made.hear_gripper(3.0, "nobody serves it")
+    assert made.gripper_fault(3.0) == ""
+    assert made.gripper_fault(4.3) == "nobody serves it"
 
 
 @pytest.mark.parametrize("bad", [[*Q[:6], math.nan], Q[:6]])

@@ -12,7 +12,7 @@ from rosa_client.motion.chunk_check import BadChunk, check_chunk
 from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
 from rosa_contract.messages import Output
-from rosa_contract.robot import WorkspaceSpec, load_robot
+from rosa_contract.robot import WITHOUT_GRIPPER, WorkspaceSpec, load_robot
 from rosa_server.models.kinematics import inverse, inverse_path
 from tests.unit.client.refusals import because
 
@@ -93,6 +93,19 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
     with pytest.raises(BadChunk, match="the workspace") as bad:
         check_chunk(Output(arrays={"actions": rows((0.5, 0.0, -0.02))}), MotionLimits.of(SPEC), 0.4)
     assert bad.value.refusal.cause == "workspace"
+
+
+def test_an_arm_without_a_gripper_is_answered_with_its_joints_only() -> None:
+    bare = MotionLimits.of(replace(SPEC, gripper=WITHOUT_GRIPPER))
+    actions, _ = check_chunk(Output(arrays={"actions": np.array([HOME, HOME])}), bare, 0.4)
+    assert actions.tolist() == [[*HOME, 0.0]] * 2, "whoever plays it gets a width that nobody reads"
+    with pytest.raises(
+        BadChunk, match=r"expected \(1..1024, 7\), the joints, no gripper, got \(1, 8\)"
+    ) as bad:
+        check_chunk(Output(arrays={"actions": np.array([[*HOME, 0.0]])}), bare, 0.4)
+    assert bad.value.refusal.cause == "wrong_shape"
+    with pytest.raises(BadChunk, match=r"\(1..1024, 8\), the joints, then the gripper's width, got \(1, 7\)"):
+        check_chunk(Output(arrays={"actions": np.array([HOME])}), MotionLimits.of(SPEC), 0.4)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from rosa_client.runtime.commands import CallEnded, Hold, Play, Send
 from rosa_client.runtime.task_machine import State
+from rosa_contract.robot import WITHOUT_GRIPPER
 from tests.unit.client.runtime.stage import PERIOD_S, ROBOT, SYSTEM2, Stage
 
 ASYNCHRONOUS = "execution: asynchronous"
@@ -70,6 +71,20 @@ def test_the_request_carries_what_plays_meanwhile() -> None:
     assert np.allclose(request.overlap.actions, CHUNK[first:])
     assert request.overlap.step_s == pytest.approx(STEP_S)
     assert request.overlap.frozen == 8 - first, "until the chunk's time is over, where the arm would hold"
+
+
+def test_a_robot_without_a_gripper_sends_its_joints_only() -> None:
+    """As its model answers: a request in which a column too many comes back is one that no model can join."""
+    stage = Stage(pipeline=ASYNCHRONOUS, robot=replace(ROBOT, gripper=WITHOUT_GRIPPER))
+    stage.start()
+    stage.answer(stage.send_of("system1"), actions=CHUNK[:, :2], step_s=STEP_S)
+    request = stage.send_of("system1")
+    assert request.overlap is not None
+    assert request.overlap.actions.shape[1] == 2
+    [play] = [
+        one for one in stage.answer(request, actions=CHUNK[:, :2], step_s=STEP_S) if isinstance(one, Play)
+    ]
+    assert play.actions.shape[1] == 3 and not play.actions[:, 2].any()
 
 
 def test_the_overlap_is_dropped_by_time() -> None:

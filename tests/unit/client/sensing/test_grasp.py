@@ -7,7 +7,7 @@ import pytest
 
 from rosa_client.runtime.commands import OPEN, Hold, MoveTo, Play
 from rosa_client.sensing.grasp import Grasp
-from rosa_contract.robot import GripperSpec
+from rosa_contract.robot import WITHOUT_GRIPPER, GripperSpec
 
 PANDA = GripperSpec(0.0, 0.08)
 
@@ -65,3 +65,10 @@ def test_what_nobody_knows_counts_as_held() -> None:
     opened = Grasp(PANDA)
     opened.order(MoveTo(1, "home", OPEN), 0.0)
     assert opened.holds(None, 1.0), "told to open, but nobody knows whether they did"
+
+
+def test_a_robot_without_a_gripper_holds_nothing() -> None:
+    """Otherwise each retry would go down to put down what it does not hold."""
+    grasp = Grasp(WITHOUT_GRIPPER)
+    grasp.order(MoveTo(1, "home", OPEN), 0.0)
+    assert not grasp.holds(None, 0.1)
