@@ -50,6 +50,7 @@ from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.executables import PARENT
 from rosa_client.operator.rviz import rviz_config
+from rosa_contract.cameras import raw_topic
 from rosa_contract.robot import load_robot
 
 SHARE = Path(get_package_share_directory(PACKAGE))
@@ -164,7 +165,7 @@ def recorder_action(robot: Robot) -> ExecuteProcess:
 
 def rviz_action(robots: list[Robot]) -> Node:
     """rviz2 with a configuration beside the launch's logs; closing its window ends nothing else."""
-    cameras = list(load_robot(robots[0].robot).cameras)
+    cameras = {name: raw_topic(name, camera) for name, camera in load_robot(robots[0].robot).cameras.items()}
     file = Path(launch_config.log_dir) / "operator.rviz"
     file.write_text(rviz_config([robot.namespace for robot in robots], cameras, FRAME))
     return Node(

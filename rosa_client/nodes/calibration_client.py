@@ -22,7 +22,9 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
-from rosa_client.nodes.qos import LATEST
+from rosa_client.drivers.arms.ros2_control_rules import resolve
+from rosa_client.nodes.qos import LATEST, asked
+from rosa_contract.cameras import picture_topic
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
 from rosa_contract.robot import RobotSpec
@@ -60,16 +62,15 @@ class CalibrationClient:
     def __init__(self, node: Any, executor: Any, prefix: str, camera: str, spec: RobotSpec) -> None:
         self._executor = executor
         self._spec = spec
-        self._encoding = spec.cameras[camera].encoding
+        self._camera = spec.cameras[camera]
         self._picture: Any = None
         self._joints: list[tuple[float, Array]] = []
         self._arm: Any = None
         self._task = ""
         self._epoch, self._seq = 0, 0
-        raw = self._encoding == "rgb8"
-        self._topic = f"{prefix}/{camera}/image_raw" + ("" if raw else "/compressed")
-        kind = Image if raw else CompressedImage
-        node.create_subscription(kind, self._topic, self._on_picture, qos_profile_sensor_data)
+        self._topic = resolve(prefix, picture_topic(camera, self._camera))
+        kind = Image if self._camera.encoding == "rgb8" else CompressedImage
+        node.create_subscription(kind, self._topic, self._on_picture, asked(self._camera))
         self._joint_topic = f"{prefix}/joint_states"
         node.create_subscription(JointState, self._joint_topic, self._on_joints, qos_profile_sensor_data)
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_arm, QoSProfile(depth=10))
@@ -173,11 +174,11 @@ class CalibrationClient:
     def _decoded(self) -> Rgb:
         message = self._picture
         try:
-            if self._encoding == "rgb8":
+            if self._camera.encoding == "rgb8":
                 return decode_image(EncodedImage("rgb8", message.height, message.width, bytes(message.data)))
             data = bytes(message.data)
-            height, width = written_size(self._encoding, data)
-            return decode_image(EncodedImage(self._encoding, height, width, data))
+            height, width = written_size(self._camera.encoding, data)
+            return decode_image(EncodedImage(self._camera.encoding, height, width, data))
         except CodecError as error:
             raise CalibrationError("bad_picture", f"{self._topic}: {error}") from None
 

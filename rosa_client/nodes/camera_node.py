@@ -11,7 +11,7 @@ from typing import Any
 import rclpy.duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from rosa_client.drivers import DriverError
@@ -20,9 +20,10 @@ from rosa_client.frames import optical_frame
 from rosa_client.nodes.camera_messages import camera_info, lens_of
 from rosa_client.nodes.identity import announce
 from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.qos import offered
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.shell import run_node
-from rosa_contract.cameras import CameraSpec, Intrinsics
+from rosa_contract.cameras import CameraSpec, Intrinsics, info_topic, picture_topic, raw_topic
 from rosa_contract.errors import ConfigError
 from rosa_contract.images import encode_image
 from rosa_contract.robot import load_robot
@@ -98,7 +99,7 @@ class CameraNode(Node):
 
 
 class Camera:
-    """The topics of one camera: `<name>/image_raw`, `<name>/image_raw/compressed`, `<name>/camera_info`."""
+    """The topics of one camera: `<name>/image_raw`, `<name>/image_raw/compressed`, `<name>/camera_info`, or its own."""
 
     def __init__(
         self,
@@ -118,10 +119,10 @@ class Camera:
         self._frame_id = frame_id
         self._info = camera_info(spec, lens)
         self._raw = spec.encoding == "rgb8" or raw
-        self._images = self._publisher(Image, "image_raw") if self._raw else None
+        self._images = self._publisher(Image, raw_topic(name, spec)) if self._raw else None
         compressed = spec.encoding != "rgb8"
-        self._compressed = self._publisher(CompressedImage, "image_raw/compressed") if compressed else None
-        self._infos = self._publisher(CameraInfo, "camera_info")
+        self._compressed = self._publisher(CompressedImage, picture_topic(name, spec)) if compressed else None
+        self._infos = self._publisher(CameraInfo, info_topic(name, spec))
         self._count = 0
         self._since_s = time.monotonic()
 
@@ -161,7 +162,7 @@ class Camera:
         return status
 
     def _publisher(self, kind: Any, topic: str) -> Any:
-        return self._node.create_publisher(kind, f"{self.name}/{topic}", qos_profile_sensor_data)
+        return self._node.create_publisher(kind, topic, offered(self._spec))
 
 
 def main() -> None:

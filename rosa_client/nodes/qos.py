@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from rosa_contract.cameras import BEST_EFFORT, RELIABLE, CameraSpec
 
 # A subscriber that starts late still gets the last state, and the last decisions of people.
 LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+PICTURES_DEPTH = 5  # as that of sensor data in ROS 2
+
+
+def offered(camera: CameraSpec) -> QoSProfile:
+    """For whoever publishes the pictures of `camera`: reliable unless the robot file says otherwise (REP 2003)."""
+    weak = camera.reliability == BEST_EFFORT
+    policy = ReliabilityPolicy.BEST_EFFORT if weak else ReliabilityPolicy.RELIABLE
+    return QoSProfile(depth=PICTURES_DEPTH, reliability=policy)
+
+
+def asked(camera: CameraSpec) -> QoSProfile:
+    """For whoever subscribes: best effort, which matches every publisher, unless the robot file says otherwise."""
+    strong = camera.reliability == RELIABLE
+    policy = ReliabilityPolicy.RELIABLE if strong else ReliabilityPolicy.BEST_EFFORT
+    return QoSProfile(depth=PICTURES_DEPTH, reliability=policy)

@@ -16,9 +16,11 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
+from rosa_client.nodes.qos import asked
 from rosa_client.runtime.mission import JOINT_STATE
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.sensing.sample_age import SampleTimes
+from rosa_contract.cameras import picture_topic
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.images import EncodedImage
 from rosa_contract.messages import Array
@@ -49,15 +51,12 @@ class Sensors:
             node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
         ]
         for name, camera in robot.cameras.items():
-            if camera.encoding == "rgb8":
-                topic, kind, keep = f"{name}/image_raw", Image, self._keep_raw(name)
-            else:
-                topic, kind, keep = (
-                    f"{name}/image_raw/compressed",
-                    CompressedImage,
-                    self._keep_compressed(name),
-                )
-            self.subscriptions.append(node.create_subscription(kind, topic, keep, qos_profile_sensor_data))
+            raw = camera.encoding == "rgb8"
+            kind, keep = (
+                (Image, self._keep_raw(name)) if raw else (CompressedImage, self._keep_compressed(name))
+            )
+            topic = picture_topic(name, camera)
+            self.subscriptions.append(node.create_subscription(kind, topic, keep, asked(camera)))
 
     def stamps(self) -> dict[str, float]:
         """Sensor -> when its newest sample was taken, s."""

@@ -8,17 +8,20 @@ The launch file writes one for the robots it starts. Class and property names: r
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 PLUGINS = "rviz_default_plugins"
-CAMERAS = ("front", "wrist")
+CAMERAS = {"front": "front/image_raw", "wrist": "wrist/image_raw"}
 
 
-def rviz_config(namespaces: Sequence[str], cameras: Sequence[str] = CAMERAS, frame: str = "world") -> str:
-    """The text of a .rviz file that shows these robots and the panel of `operator_node`, all in `frame`."""
+def rviz_config(namespaces: Sequence[str], cameras: Mapping[str, str] = CAMERAS, frame: str = "world") -> str:
+    """The text of a .rviz file that shows these robots and the panel of `operator_node`, all in `frame`.
+
+    `cameras`: name -> topic of its uncompressed pictures, without a leading slash below the robot's namespace.
+    """
     names = [namespace.strip("/") for namespace in namespaces]
     middle_m = 0.8 * max(0, len(names) - 1)
     tools: list[dict[str, Any]] = [
@@ -80,7 +83,7 @@ def _shared() -> list[dict[str, Any]]:
     ]
 
 
-def _robot(name: str, cameras: Sequence[str]) -> dict[str, Any]:
+def _robot(name: str, cameras: Mapping[str, str]) -> dict[str, Any]:
     """One robot: its model and its cameras."""
     model = {
         "Description Source": "Topic",
@@ -95,9 +98,12 @@ def _robot(name: str, cameras: Sequence[str]) -> dict[str, Any]:
         _display(
             "Image",
             f"{name} {camera}",
-            {"Normalize Range": True, "Topic": _topic(f"/{name}/{camera}/image_raw", reliable=False)},
+            {
+                "Normalize Range": True,
+                "Topic": _topic(topic if topic.startswith("/") else f"/{name}/{topic}", reliable=False),
+            },
         )
-        for camera in cameras
+        for camera, topic in cameras.items()
     ]
     displays = [_display("RobotModel", f"{name} model", model), *pictures]
     return {"Class": "rviz_common/Group", "Name": name, "Enabled": True, "Displays": displays}

@@ -18,6 +18,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.shell import run_node
+from rosa_contract.cameras import picture_topic
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 from rosa_sim.faults.switch import Switch
@@ -34,17 +35,18 @@ def topics(robot: RobotSpec) -> dict[str, tuple[str, Any]]:
     """Sensor -> the topic that the runtime takes it from, and its type."""
     found: dict[str, tuple[str, Any]] = {JOINT_STATES: (JOINT_STATES, JointState)}
     for name, camera in robot.cameras.items():
-        raw = camera.encoding == "rgb8"
-        found[name] = (
-            (f"{name}/image_raw" if raw else f"{name}/image_raw/compressed"),
-            (Image if raw else CompressedImage),
-        )
+        found[name] = picture_topic(name, camera), Image if camera.encoding == "rgb8" else CompressedImage
     return found
 
 
 def remaps(robot: RobotSpec) -> dict[str, str]:
     """The remappings that make a runtime node listen to the relay."""
-    return {topic: f"relayed/{topic}" for topic, _ in topics(robot).values()}
+    return {topic: relayed(topic) for topic, _ in topics(robot).values()}
+
+
+def relayed(topic: str) -> str:
+    """Where the relay passes it on."""
+    return f"relayed/{topic.lstrip('/')}"
 
 
 class SensorFilter:
@@ -83,7 +85,7 @@ class Relay(Node):
         declare(self, PARAMETERS)
         self._switch = Switch(self.get_parameter("control").value)
         for name, (topic, kind) in topics(load_robot(self.get_parameter("robot").value)).items():
-            out = self.create_publisher(kind, f"relayed/{topic}", qos_profile_sensor_data)
+            out = self.create_publisher(kind, relayed(topic), qos_profile_sensor_data)
             self.create_subscription(
                 kind, topic, self._passer(SensorFilter(name), out), qos_profile_sensor_data, raw=True
             )

@@ -18,7 +18,9 @@ from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.doctor.judges.arm import ArmFact
 from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES
-from rosa_contract.cameras import CameraSpec
+from rosa_client.drivers.arms.ros2_control_rules import resolve
+from rosa_client.nodes.qos import asked
+from rosa_contract.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
 
@@ -63,12 +65,10 @@ class _Listener:
         self._joints: list[tuple[float, Any]] = []
         self._cameras = []
         for name, spec in cameras.items():
-            raw = spec.encoding == "rgb8"
-            topic = f"{prefix}/{name}/image_raw" + ("" if raw else "/compressed")
-            camera = _Camera(name, spec, topic)
+            camera = _Camera(name, spec, resolve(prefix, picture_topic(name, spec)))
             self._cameras.append(camera)
-            kind = Image if raw else CompressedImage
-            node.create_subscription(kind, topic, _keeping(camera.pictures), qos_profile_sensor_data)
+            kind = Image if spec.encoding == "rgb8" else CompressedImage
+            node.create_subscription(kind, camera.topic, _keeping(camera.pictures), asked(spec))
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_status, QoSProfile(depth=10))
         joints = f"{prefix}/joint_states"
         node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
