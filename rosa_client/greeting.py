@@ -38,6 +38,7 @@ class Greeting:
         self.permits: Sequence[str] = ()  # components for which the server gives permits
         self.permit_s: dict[str, float] = {}  # component -> when its newest permit came
         self.cancels = False  # the gateway understands that a request is not waited for any more
+        self.tasks = False  # it understands where a robot is in its task
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # so many times that is allowed
         self._pace_until_s = inf  # unless a response says it again
@@ -75,7 +76,10 @@ class Greeting:
         self._last_heard_s = now_s
 
     def fitting(self, request: Request) -> Request:
-        """The request with the images that its model takes, and no others: the gateway accepts no more."""
+        """The request with the images that its model takes, and no others: the gateway accepts no more. It says where
+        the robot is in its task only to a gateway that understands it."""
+        if not self.tasks and request.progress is not None:
+            request = replace(request, progress=None)
         wanted = self.cameras.get(request.component)
         if wanted is None or all(camera in wanted for camera in request.images):
             return request
@@ -92,7 +96,8 @@ class Greeting:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
-            self.catch_up, self.permits, self.cancels = message.catch_up, message.permits, message.cancels
+            self.catch_up, self.permits = message.catch_up, message.permits
+            self.cancels, self.tasks = message.cancels, message.tasks
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000
             self._paced(self._pace, self._pace_until_s, renew=True)

@@ -17,7 +17,7 @@ from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import load_robot_keys
-from rosa_contract.messages import Bye, Cancel, Hello, Ready, Request, Response
+from rosa_contract.messages import Bye, Cancel, Hello, Ready, Request, Response, TaskEnds
 
 MAX_MESSAGE_BYTES = 64 << 20
 
@@ -64,6 +64,10 @@ class GatewayLink(Greeting):
     def cancel(self, request_id: int, now_s: float) -> bool:
         """Say that this request is not waited for any more; false when the gateway does not want to know, or cannot."""
         return self.ready and self.cancels and self._send(codec.encode(Cancel(request_id)), now_s)
+
+    def task_ends(self, task: int, outcome: str, now_s: float) -> bool:
+        """Say that a task is over; false when the gateway does not want to know, or cannot."""
+        return self.ready and self.tasks and self._send(codec.encode(TaskEnds(task, outcome)), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""

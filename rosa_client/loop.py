@@ -26,6 +26,7 @@ from rosa_client.runtime.commands import (
     Order,
     Play,
     Send,
+    TaskEnded,
 )
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
@@ -167,6 +168,8 @@ class RobotLoop:
             else:
                 if isinstance(command, CallEnded) and command.ending == CANCELLED:
                     self.link.cancel(command.request_id, now_s)
+                elif isinstance(command, TaskEnded):
+                    self.link.task_ends(command.task, command.outcome, now_s)
                 self.body.publish(command)
 
     def _send(self, send: Send, seen: Seen, now_s: float) -> None:
@@ -184,6 +187,7 @@ class RobotLoop:
             send.horizon,
             send.observation,
             send.overlap,
+            send.progress,
         )
         try:
             if not self.link.send(request, now_s):

@@ -24,7 +24,8 @@ MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
 _ROBOT_KEYS = {
     name: frozenset({"v", "t", SUM, *keys})
     for name, keys in {
-        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzof", "cancel": "i", "bye": "", "health_query": ""
+        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzofk", "cancel": "i", "task_ends": "ko", "bye": "",
+        "health_query": ""
     }.items()
 }  # fmt: skip
 
@@ -90,9 +91,10 @@ def read_robot_header(frames: Sequence[Frame]) -> Header:
 
 def decode_robot(
     header: Header, frames: Sequence[Frame]
-) -> m.Hello | m.Ready | m.Cancel | m.Bye | m.HealthQuery:
+) -> m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Bye | m.HealthQuery:
     """The message, other than a request, whose header `read_robot_header` has read from these frames."""
-    message: m.Hello | m.Ready | m.Cancel | m.Bye | m.HealthQuery = DECODERS[header["t"]](header, frames)
+    message: m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Bye | m.HealthQuery
+    message = DECODERS[header["t"]](header, frames)
     return message
 
 

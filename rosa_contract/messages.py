@@ -1,6 +1,6 @@
 """Every message between robot, gateway and worker. `codec.py` turns them into ZeroMQ frames and back.
 
-Robot -> gateway:   Hello, Ready, Request, Cancel, Bye, HealthQuery
+Robot -> gateway:   Hello, Ready, Request, Cancel, TaskEnds, Bye, HealthQuery
 Gateway -> robot:   Welcome, Refused, Permit, Response, HealthReport
 Worker -> gateway:  WorkerReady, Executed
 Gateway -> worker:  Execute, CancelTickets, Drain
@@ -18,6 +18,7 @@ from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import Overlap
+from rosa_contract.progress import Progress
 
 SCHEMA_VERSION = 2
 
@@ -113,6 +114,7 @@ class Welcome:
     rate a robot that is late may make up for. `starts_ms`: component -> its first call is not sent before so much
     later, and a periodic one keeps that phase; a component without an entry may be called at once. `permits`:
     components that may be called faster than `rates_hz` with a permit. `cancels`: the gateway understands `Cancel`.
+    `tasks`: it understands `Request.progress` and `TaskEnds`.
     """
 
     models: Mapping[str, str]
@@ -123,6 +125,7 @@ class Welcome:
     starts_ms: Mapping[str, float] = field(default_factory=dict)
     permits: Sequence[str] = ()
     cancels: bool = False
+    tasks: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,8 @@ class Request:
     `horizon`: how the server chooses how many steps of the chunk are played; None: it does not. `observation`: calls of
     one robot with the same number are about the very same pictures and state, so that a server may look at them once;
     None: nothing is said, and nothing is shared.
-    `overlap`: what the robot plays meanwhile; None: it stands.
+    `overlap`: what the robot plays meanwhile; None: it stands. `progress`: where it is in its task; None: nothing is
+    said. Sent only where the robot's welcome said `tasks`.
     """
 
     request_id: int
@@ -175,6 +179,7 @@ class Request:
     horizon: Horizon | None = None
     observation: int | None = None
     overlap: Overlap | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,18 @@ class Cancel:
     """
 
     request_id: int
+
+
+@dataclass(frozen=True)
+class TaskEnds:
+    """A task of the robot is over; the first request with its number began it.
+
+    Optional, as `Cancel` is: a request with another number ends the task before it as well, and nothing is learned
+    from its length. Sent only where the robot's welcome said `tasks`.
+    """
+
+    task: int
+    outcome: str  # one of `progress.OUTCOMES`
 
 
 @dataclass(frozen=True)
@@ -307,6 +324,6 @@ class Drain:
     """Finish what you have and exit."""
 
 
-FromRobot = Hello | Ready | Request | Cancel | Bye | HealthQuery
+FromRobot = Hello | Ready | Request | Cancel | TaskEnds | Bye | HealthQuery
 ToRobot = Welcome | Refused | Permit | Response | HealthReport
 Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | CancelTickets | Drain

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rosa_contract.horizon import Horizon
 from rosa_contract.overlap import Overlap
+from rosa_contract.progress import Progress
 
 # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -72,6 +73,7 @@ class Send(NamedTuple):
     horizon: Horizon | None = None  # how the server chooses how much of the chunk is played
     overlap: Overlap | None = None  # what the arm plays meanwhile; None: it stands
     observation: int = 0  # calls with one number are about the same pictures and state
+    progress: Progress | None = None  # of goal-coupled components: where the robot is in its task
 
 
 class Ask(NamedTuple):
@@ -127,10 +129,11 @@ class ClearAlert(NamedTuple):
 
 
 class TaskEnded(NamedTuple):
-    """The task is over: `done`, `failed` or `aborted`."""
+    """The task is over: one of `progress.OUTCOMES`. `task`: its number, as requests carried it."""
 
     outcome: str
     reason: str
+    task: int = 0
 
 
 CANCELLED = "cancelled"  # an ending of which the server is told, so that it drops the call

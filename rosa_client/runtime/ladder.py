@@ -246,7 +246,7 @@ def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -
     if core.alert is not None:
         settle(core, "the end of the task", outcome, reason, now_s)
     core.note(outcome, cause, reason)
-    core.out.append(TaskEnded(outcome, reason))
+    core.out.append(TaskEnded(outcome, reason, core.task_number))
 
 
 def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> None:

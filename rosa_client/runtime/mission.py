@@ -124,6 +124,7 @@ class Mission:
         self.entered_s = 0.0  # when the present state was entered
         self.deadline_s: float | None = None  # of the task; None: no limit
         self.attempt = 0
+        self.task_number = 0  # of the tasks that this core has begun
         self.counters = Counters()
         self.inputs = Inputs({}, False)
         self.out: list[Command] = []

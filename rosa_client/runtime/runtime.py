@@ -29,6 +29,7 @@ class RobotRuntime(Mission):
         self.calls = self.new_calls()
         self.counters = Counters()
         self.attempt = 1
+        self.task_number += 1
         self.unsafe_in_a_row = self.cut_short_in_a_row = self.stops_in_a_row = self.failures = 0
         self.deadline_s = now_s + timeout_s if timeout_s > 0 else None
         self.excused_fault = self.inputs.arm_fault

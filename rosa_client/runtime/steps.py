@@ -24,6 +24,7 @@ from rosa_client.runtime.side_machines import (
 )
 from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import AHEAD, GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
+from rosa_contract.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
 
 ASK_ARM_EVERY_S = 1.0
 ASK_PERMIT_EVERY_S = 0.5
@@ -225,10 +226,20 @@ def send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> Non
     calls.send(core.request_id, now_s, period_s(core, calls), core.inputs.catch_up, permitted)
     request = (core.request_id, calls.name, calls.component.slo_ms, prompt)
     if calls.name != SYSTEM1:
-        core.out.append(Send(*request, observation=observed.number))
+        told = progress(core, now_s) if calls.name in GOAL_COUPLED else None
+        core.out.append(Send(*request, observation=observed.number, progress=told))
         return
     overlap, core.asked_ahead = ahead.overlap(core, now_s) if core.state is State.EXECUTING else (None, None)
-    core.out.append(Send(*request, core.task.pipeline.horizon, overlap, observed.number))
+    horizon, told = core.task.pipeline.horizon, progress(core, now_s)
+    core.out.append(Send(*request, horizon, overlap, observed.number, told))
+
+
+def progress(core: Mission, now_s: float) -> Progress:
+    """Where the robot is in its task. Tasks with one prompt of System 1 are of one kind."""
+    acts_s = core.play_until_s - now_s if core.state is State.EXECUTING else 0.0
+    acts_ms = min(max(0.0, acts_s) * 1000, MAX_ACTS_MS)
+    kind = core.calls[SYSTEM1].component.prompt[:MAX_KIND_CHARS]
+    return Progress(core.task_number, core.counters.rounds, acts_ms, kind)
 
 
 def turn_s(core: Mission, calls: ComponentCalls) -> float:

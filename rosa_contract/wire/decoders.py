@@ -10,6 +10,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, Horizon, contradictions
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import MAX_ROWS, Overlap, overlap_problem
+from rosa_contract.progress import OUTCOMES
 from rosa_contract.wire import fields
 from rosa_contract.wire.fields import MAX_BATCH, MAX_ID, MAX_IMAGES, MAX_NAME_CHARS, Header, check_count
 from rosa_contract.wire.packing import (
@@ -82,8 +83,9 @@ def _welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     if not all(isinstance(component, str) for component in permits):
         raise CodecError("bad_field", "welcome: permits: expected names of components")
     cancels = _flag(header, "x", "welcome: cancels")
+    tasks = _flag(header, "a", "welcome: tasks")
     models = fields.names(header, "m")
-    return m.Welcome(models, rates, cameras, token, catch_up, starts, tuple(permits), cancels)
+    return m.Welcome(models, rates, cameras, token, catch_up, starts, tuple(permits), cancels, tasks)
 
 
 def _refused(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -123,12 +125,22 @@ def _request(header: Header, frames: Sequence[Frame]) -> m.Request:
         horizon=_horizon(header["z"]) if "z" in header else None,
         observation=fields.whole(header["o"], "observation", 0, MAX_ID) if "o" in header else None,
         overlap=_overlap(header["f"]) if "f" in header else None,
+        progress=fields.progress(header["k"]) if "k" in header else None,
     )
 
 
 def _cancel(header: Header, frames: Sequence[Frame]) -> m.Cancel:
     check_count(frames, 1, "cancel")
     return m.Cancel(fields.whole(header.get("i"), "request_id", 0, MAX_ID))
+
+
+def _task_ends(header: Header, frames: Sequence[Frame]) -> m.TaskEnds:
+    check_count(frames, 1, "task_ends")
+    outcome = fields.name(header, "o")
+    if outcome not in OUTCOMES:
+        words = f"task_ends: outcome: expected one of {', '.join(OUTCOMES)}, got {short(outcome)}"
+        raise CodecError("bad_field", words)
+    return m.TaskEnds(fields.whole(header.get("k"), "task", 0, MAX_ID), outcome)
 
 
 def _horizon(entry: Any) -> Horizon:
@@ -303,6 +315,7 @@ DECODERS: Mapping[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "permit": _component(m.Permit),
     "request": _request,
     "cancel": _cancel,
+    "task_ends": _task_ends,
     "response": _response,
     "bye": _bare(m.Bye),
     "health_query": _bare(m.HealthQuery),

@@ -9,6 +9,7 @@ from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
 from rosa_contract.overlap import overlap_problem
+from rosa_contract.progress import OUTCOMES, packed_progress
 from rosa_contract.wire import fields
 from rosa_contract.wire.fields import Header, finite
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays, short
@@ -74,6 +75,8 @@ def _welcome(message: m.Welcome) -> Parts:
     header: Header = {**told, "k": message.catch_up, "s": starts, "p": list(message.permits)}
     if message.cancels:
         header["x"] = True
+    if message.tasks:
+        header["a"] = True
     return header, []
 
 
@@ -104,11 +107,21 @@ def _request(message: m.Request) -> Parts:
         if problem := overlap_problem(one):
             raise CodecError("bad_field", f"request: overlap: {problem}")
         header["f"] = [one.frozen, one.step_s, pack_arrays({"actions": one.actions})["actions"]]
+    if message.progress is not None:
+        header["k"] = packed_progress(message.progress)
+        fields.progress(header["k"])
     return header, [image.data for image in message.images.values()]
 
 
 def _cancel(message: m.Cancel) -> Parts:
     return {"i": message.request_id}, []
+
+
+def _task_ends(message: m.TaskEnds) -> Parts:
+    if message.outcome not in OUTCOMES:
+        words = f"task_ends: outcome: expected one of {', '.join(OUTCOMES)}, got {short(message.outcome)}"
+        raise CodecError("bad_field", words)
+    return {"k": message.task, "o": message.outcome}, []
 
 
 def _response(message: m.Response) -> Parts:
@@ -185,6 +198,7 @@ ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
     m.Permit: ("permit", _component),
     m.Request: ("request", _request),
     m.Cancel: ("cancel", _cancel),
+    m.TaskEnds: ("task_ends", _task_ends),
     m.Response: ("response", _response),
     m.Bye: ("bye", _bare),
     m.HealthQuery: ("health_query", _bare),

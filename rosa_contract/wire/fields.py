@@ -12,6 +12,7 @@ from typing import Any
 from rosa_contract.errors import CodecError
 from rosa_contract.images import ENCODINGS, check_size
 from rosa_contract.messages import Array
+from rosa_contract.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
 from rosa_contract.wire.packing import Frame, short, unpack_array
 
 Header = dict[str, Any]
@@ -121,3 +122,17 @@ def arrays(header: Header, key: str) -> dict[str, Array]:
     return {
         entry: unpack_array(entry, content) for entry, content in mapping(header, key, MAX_ARRAYS).items()
     }
+
+
+def progress(entry: Any) -> Progress:
+    """Where a robot says that it is in its task. The gateway reads it from a request's header."""
+    what = "request: progress"
+    if not isinstance(entry, list) or len(entry) != 4:
+        raise CodecError("bad_field", f"{what}: expected [task, round, acts_ms, kind], got {short(entry)}")
+    told = {"t": "request", "acts_ms": entry[2], "kind": entry[3]}
+    return Progress(
+        whole(entry[0], f"{what}: task", 0, MAX_ID),
+        whole(entry[1], f"{what}: round", 0, MAX_ID),
+        number(told, "acts_ms", 0.0, MAX_ACTS_MS, what),
+        text(told, "kind", MAX_KIND_CHARS),
+    )

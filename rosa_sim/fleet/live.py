@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import zmq
 
 from rosa_client.link import GatewayLink
-from rosa_client.runtime.commands import Ask, CallEnded
+from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
 from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
@@ -149,10 +149,11 @@ class LiveFleet:
                 seat.link.ask(send.component, now_s)
             elif isinstance(send, CallEnded):
                 seat.link.cancel(send.request_id, now_s)
+            elif isinstance(send, TaskEnded):
+                seat.link.task_ends(send.task, send.outcome, now_s)
             elif (seat.robot.name, send.request_id) not in self._drop:
-                request = Request(
-                    send.request_id, send.component, send.budget_ms, send.prompt, overlap=send.overlap
-                )
+                about = (send.request_id, send.component, send.budget_ms, send.prompt)
+                request = Request(*about, overlap=send.overlap, progress=send.progress)
                 seat.link.send(request, now_s)
                 self.messages += 1
 

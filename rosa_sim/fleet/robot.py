@@ -28,6 +28,7 @@ from rosa_client.runtime.commands import (
     MoveTo,
     Play,
     Send,
+    TaskEnded,
 )
 from rosa_client.runtime.quiet import next_due_s
 from rosa_client.runtime.runtime import RobotRuntime
@@ -39,7 +40,7 @@ TAKES_S = 0.002  # how soon an arm takes an order
 MOVE_S = 2.0  # how long a move to a named pose takes
 STEP_S = 0.001  # never asked more often than this for the same reason
 JUST_NOW_S = 1e-9  # a continuous sensor shows what has just ended
-ToSend = Send | Ask | CallEnded  # a call that was cancelled
+ToSend = Send | Ask | CallEnded | TaskEnded  # a call that was cancelled, a task that is over
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class VirtualRobot:
             elif isinstance(command, Send):
                 self._sends.append(command)
                 self._observer.sent(self, command, now_s)
-            elif isinstance(command, Ask):
+            elif isinstance(command, Ask | TaskEnded):
                 self._sends.append(command)
             elif isinstance(command, Play):
                 self._arm_state, self._arm_sequence = PLAYING, command.sequence

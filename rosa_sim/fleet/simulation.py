@@ -14,15 +14,17 @@ from random import Random
 from typing import Any
 
 from rosa_client.greeting import Greeting
-from rosa_client.runtime.commands import Ask, CallEnded
+from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.config import Factory, Task
 from rosa_contract.messages import (
     Cancel,
     Hello,
     Ready,
+    TaskEnds,
     ToRobot,
 )
+from rosa_contract.progress import packed_progress
 from rosa_contract.robot import JointLimits, RobotSpec
 from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, TO_GATEWAY, TO_ROBOT, WAKE, Cluster, Serving
 from rosa_sim.fleet.network import IDEAL, Network, Way
@@ -185,7 +187,13 @@ class Simulation(Cluster):
                 if seat.link.ready and seat.link.cancels:
                     self._send(now_s, seat, Cancel(send.request_id))
                 continue
+            if isinstance(send, TaskEnded):
+                if seat.link.ready and seat.link.tasks:
+                    self._send(now_s, seat, TaskEnds(send.task, send.outcome))
+                continue
             header = {"i": send.request_id, "c": send.component, "b": send.budget_ms, "m": [], "s": {}}
+            if send.progress is not None and seat.link.tasks:
+                header["k"] = packed_progress(send.progress)
             self._send(now_s, seat, header)
         wake_s = max(now_s, min(seat.robot.due_s, seat.link.next_due_s()))
         if wake_s != seat.wake_s:  # the former one is passed over when its time comes

@@ -15,6 +15,7 @@ from rosa_contract import messages as m
 from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import Overlap
+from rosa_contract.progress import OUTCOMES, Progress
 
 Frames = list[bytes]
 ODD: tuple[Any, ...] = (
@@ -65,18 +66,20 @@ def request(number: int, chance: random.Random) -> Frames:
         {"front": FRONT},
         horizon=chance.choice((None, Horizon("static", steps=8), Horizon("threshold", t=0.4, min=2))),
         overlap=chance.choice((None, Overlap(np.zeros((3, 8), np.float32), 2, 0.05))),
+        progress=chance.choice((None, Progress(chance.randrange(4), chance.randrange(9), 150.0, "pick"))),
     )
     return [bytes(frame) for frame in codec.encode(call)]
 
 
 def valid(chance: random.Random) -> Frames:
     """Any message that a robot may send."""
-    kind = chance.randrange(11)
+    kind = chance.randrange(12)
     if kind < 5:
         return request(chance.randrange(1000), chance)
     if kind < 8:
         return hello(f"fuzz{chance.randrange(1000)}")
-    small = (m.Bye(), m.HealthQuery(), m.Cancel(chance.randrange(1000)))
+    ends = m.TaskEnds(chance.randrange(4), chance.choice(OUTCOMES))
+    small = (m.Bye(), m.HealthQuery(), m.Cancel(chance.randrange(1000)), ends)
     return [bytes(frame) for frame in codec.encode(small[kind - 8])]
 
 

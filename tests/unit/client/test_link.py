@@ -13,6 +13,7 @@ import zmq
 from rosa_client.link import GatewayLink
 from rosa_contract import codec
 from rosa_contract import messages as m
+from rosa_contract.progress import Progress
 
 HELLO = m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 96, "jpeg")}, {"joint_position": 7})
 PATIENCE_S = 10.0
@@ -134,6 +135,29 @@ def test_only_a_gateway_that_understands_it_is_told_of_a_cancelled_request(
         link.poll(0.01, time.monotonic())
     assert link.cancel(5, time.monotonic())
     assert until(link, gateway, m.Cancel) == m.Cancel(5)
+
+
+def test_only_a_gateway_that_understands_it_is_told_of_tasks(link: GatewayLink, gateway: Gateway) -> None:
+    call = m.Request(5, "system1", 100.0, progress=Progress(2, 0, 0.0, "pick"))
+    until(link, gateway, m.Hello)
+    assert not link.task_ends(1, "done", time.monotonic()), "not welcomed yet"
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    assert not link.task_ends(1, "done", time.monotonic()), "a gateway of before"
+    assert link.send(call, time.monotonic())
+    heard = until(link, gateway, m.Request)
+    assert isinstance(heard, m.Request)
+    assert heard.progress is None, "a gateway of before refuses what it does not know"
+    gateway.say(m.Welcome({}, tasks=True))
+    end_s = time.monotonic() + PATIENCE_S
+    while not link.tasks and time.monotonic() < end_s:
+        link.poll(0.01, time.monotonic())
+    assert link.send(call, time.monotonic())
+    heard = until(link, gateway, m.Request)
+    assert isinstance(heard, m.Request)
+    assert heard.progress == call.progress
+    assert link.task_ends(2, "failed", time.monotonic())
+    assert until(link, gateway, m.TaskEnds) == m.TaskEnds(2, "failed")
 
 
 def test_after_the_gateway_forgot_it_the_robot_says_hello_again(link: GatewayLink, gateway: Gateway) -> None:

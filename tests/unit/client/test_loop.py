@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from rosa_client.loop import RobotLoop, with_server
-from rosa_client.runtime.commands import CallEnded, Command, Send
+from rosa_client.runtime.commands import CallEnded, Command, Send, TaskEnded
 from rosa_contract.messages import Request
+from rosa_contract.progress import Progress
 
 AT = "tcp://gpu-box:5570"
 
@@ -64,3 +65,19 @@ def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_n
     RobotLoop(core, link, body)._carry([*ends, Send(4, "system1", 100.0, "")], 0.0)
     assert told == [("cancel", 1), 4]
     assert published == ends
+
+
+def test_the_server_is_told_that_a_task_is_over_and_where_it_was() -> None:
+    told: list[object] = []
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: told.append(request.progress) or True,
+        task_ends=lambda task, outcome, now_s: told.append((task, outcome)),
+        reason="",
+    )
+    published: list[Command] = []
+    body: Any = SimpleNamespace(observe=lambda: ({}, {}), publish=published.append)
+    core: Any = SimpleNamespace()
+    progress, ended = Progress(3, 7, 120.0, "pick"), TaskEnded("done", "the monitor says done", 3)
+    RobotLoop(core, link, body)._carry([Send(4, "system1", 100.0, "", progress=progress), ended], 0.0)
+    assert told == [progress, (3, "done")]
+    assert published == [ended]

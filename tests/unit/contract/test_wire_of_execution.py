@@ -1,4 +1,4 @@
-"""Horizons and overlaps on the wire: what is impossible is refused at both ends."""
+"""Horizons, overlaps and tasks on the wire: what is impossible is refused at both ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from rosa_contract import codec
+from rosa_contract import messages as m
 from rosa_contract.horizon import Horizon
 from rosa_contract.overlap import Overlap
+from rosa_contract.progress import OUTCOMES, Progress
 from rosa_contract.wire.packing import pack
 from tests.unit.contract.wire import refused, request
 
@@ -78,3 +80,47 @@ def test_a_request_with_an_impossible_overlap_is_refused(entry: Any, cause: str)
 def test_an_impossible_overlap_does_not_leave_the_robot() -> None:
     with refused("bad_field", "frozen rows"):
         codec.encode(replace(request(), overlap=Overlap(ROWS, 4, 0.05)))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        3,
+        [3, 0, 0.0],
+        [-1, 0, 0.0, ""],
+        [3, 1.5, 0.0, ""],
+        [3, True, 0.0, ""],
+        [3, 1 << 63, 0.0, ""],
+        [3, 0, -1.0, ""],
+        [3, 0, 600_001.0, ""],
+        [3, 0, float("nan"), ""],
+        [3, 0, float("inf"), ""],
+        [3, 0, 0.0, "x" * 129],
+        [3, 0, 0.0, 7],
+        [3, 0, 0.0, "", 0],
+    ],
+)
+def test_a_request_with_an_impossible_progress_is_refused(entry: Any) -> None:
+    frames = codec.encode(request())
+    header = {key: value for key, value in msgpack.unpackb(frames[0]).items() if key != "#"}
+    with refused("bad_field"):
+        codec.decode([pack({**header, "k": entry}), *frames[1:]])
+
+
+def test_an_impossible_progress_does_not_leave_the_robot() -> None:
+    with refused("bad_field", "kind"):
+        codec.encode(replace(request(), progress=Progress(1, 0, 0.0, "x" * 129)))
+    with refused("bad_field", "acts_ms"):
+        codec.encode(replace(request(), progress=Progress(1, 0, float("nan"))))
+
+
+def test_a_task_ends_in_one_of_the_known_ways() -> None:
+    for outcome in OUTCOMES:
+        assert codec.decode(codec.encode(m.TaskEnds(4, outcome))) == m.TaskEnds(4, outcome)
+    with refused("bad_field", "outcome"):
+        codec.encode(m.TaskEnds(4, "somehow"))
+    [frame] = codec.encode(m.TaskEnds(4, "done"))
+    header = {key: value for key, value in msgpack.unpackb(frame).items() if key != "#"}
+    for wrong in ({"o": "somehow"}, {"o": ["done"]}, {"k": -1}, {"k": True}):
+        with refused("bad_field"):
+            codec.decode([pack({**header, **wrong})])

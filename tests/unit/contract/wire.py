@@ -16,6 +16,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.horizon import Horizon
 from rosa_contract.images import encode_image
 from rosa_contract.overlap import Overlap
+from rosa_contract.progress import Progress
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 255, (96, 128, 3), dtype=np.uint8)
@@ -57,6 +58,9 @@ MESSAGES: list[m.Message] = [
     m.Response(7, m.EXPIRED, "budget_spent", "spent 3 ms too much"),
     m.Welcome({"system1": "policy"}, cancels=True),
     m.Cancel((1 << 63) - 1),
+    m.Welcome({"system1": "policy"}, tasks=True),
+    replace(request(), progress=Progress((1 << 63) - 1, 12, 180.5, "pick the cube")),
+    m.TaskEnds((1 << 63) - 1, "timed_out"),
     m.Response(7, m.CANCELLED, "cancelled", "its robot cancelled it"),
     m.HealthQuery(),
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),

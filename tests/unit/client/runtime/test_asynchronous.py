@@ -9,6 +9,7 @@ import pytest
 
 from rosa_client.runtime.commands import CallEnded, Hold, Play, Send
 from rosa_client.runtime.task_machine import State
+from rosa_contract.progress import Progress
 from rosa_contract.robot import WITHOUT_GRIPPER
 from tests.unit.client.runtime.stage import PERIOD_S, ROBOT, SYSTEM2, Stage
 
@@ -85,6 +86,20 @@ def test_a_robot_without_a_gripper_sends_its_joints_only() -> None:
         one for one in stage.answer(request, actions=CHUNK[:, :2], step_s=STEP_S) if isinstance(one, Play)
     ]
     assert play.actions.shape[1] == 3 and not play.actions[:, 2].any()
+
+
+def test_the_request_says_how_long_the_robot_still_acts_and_where_it_is_in_its_task() -> None:
+    stage, began_s = working(latency_s=0.1)
+    [first] = [one for _, one in stage.events if isinstance(one, Send)]
+    assert first.progress == Progress(1, 0, 0.0, ""), "the task begins with it"
+    second = stage.send_of("system1").progress
+    assert second is not None
+    assert (second.task, second.round) == (1, 1)
+    assert second.acts_ms == pytest.approx((began_s + 0.4 - stage.now_s) * 1000)
+    stage._note(stage.core.cancel(stage.now_s, "enough"))
+    stage.start()
+    again = stage.send_of("system1").progress
+    assert again == Progress(2, 0, 0.0, ""), "another task has another number"
 
 
 def test_the_overlap_is_dropped_by_time() -> None:

@@ -284,7 +284,7 @@ def test_cancelling_holds_and_ends() -> None:
     stage.answer(stage.send_of("system1"))
     stage._note(stage.core.cancel(stage.now_s, "enough"))
     assert [type(c) for c in (stage.of(Hold)[-1], stage.of(TaskEnded)[-1])] == [Hold, TaskEnded]
-    assert stage.of(TaskEnded)[-1] == TaskEnded("canceled", "enough")
+    assert stage.of(TaskEnded)[-1] == TaskEnded("canceled", "enough", 1)
     assert stage.core.state is State.IDLE
 
 
