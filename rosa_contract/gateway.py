@@ -9,8 +9,9 @@ from rosa_contract.strict import setting
 EARLIEST_DEADLINE = "earliest_deadline"
 FIRST_COME = "first_come"
 LEAST_ATTAINED_SERVICE = "least_attained_service"
-EXECUTION_AWARE = "execution_aware"
-ORDERS = (EARLIEST_DEADLINE, FIRST_COME, LEAST_ATTAINED_SERVICE, EXECUTION_AWARE)
+KAIROS = "kairos"
+REMAINING_WORK = "remaining_work"
+ORDERS = (EARLIEST_DEADLINE, FIRST_COME, LEAST_ATTAINED_SERVICE, KAIROS, REMAINING_WORK)
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,29 @@ class Gateway:
     )
     order: str = setting(
         "which waiting request runs first: the one with the tightest deadline, that has waited longest, for whose robot"
-        " the model has run least, or whose robot has waited the largest share of its time (docs/scheduler.md)",
+        " the model has run least, whose robot has waited the largest share of its time, or whose task has least"
+        " left to do (docs/scheduler.md)",
         EARLIEST_DEADLINE,
         choices=ORDERS,
     )
     order_buckets: int = setting(
-        "execution_aware: steps of the share of time waited; within one the longest execution goes first; 0: no steps",
+        "kairos: steps of the share of time waited; within one the longest execution goes first; 0: no steps",
         10,
         at_least=0,
         at_most=1000,
     )
-    order_ageing: int = setting(
-        "execution_aware: batches that pass a waiting request over before it rises by one step",
-        3,
-        at_least=1,
+    order_ageing_s: float = setting(
+        "kairos: how long a request waits before it rises by one step, and by another one",
+        20.0,
+        above=0,
         at_most=10_000,
+    )
+    order_age_weight: float = setting(
+        "remaining_work: seconds of a server's work that one second of a task's age counts for, at least; 0: long tasks"
+        " may starve",
+        0.01,
+        at_least=0,
+        at_most=10,
     )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")

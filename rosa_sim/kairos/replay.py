@@ -1,44 +1,81 @@
-"""Replays tasks against one queue under a simulated clock, with production's queue, policies and records of rounds.
+"""Replays tasks against the server's own core under a simulated clock: sessions, queue, policy, batches and tiers are
+production's (`rosa_sim/fleet/cluster.py`), and robots say of their tasks what production's robots say, as messages.
 
 As in the paper, robots call asynchronously, before they have finished what they do, wherever the call is answered.
-There are no deadlines: a task's end-to-end latency counts.
+There are no deadlines: budgets are the longest that the contract knows, and a task's end-to-end latency counts.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
-from rosa_server.serving.core.ledger import Call, Ledger
-from rosa_server.serving.core.order import Order, Ranking
-from rosa_server.serving.core.queue import RequestQueue
-from rosa_sim.kairos.tiers import Tier, assign
+from rosa_contract.config import Factory, parse_factory
+from rosa_contract.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
+from rosa_contract.progress import DONE, Progress, packed_progress
+from rosa_server.serving.core.actions import Dispatch
+from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.lengths import TaskLengths
+from rosa_server.serving.core.order import Order
+from rosa_server.serving.core.placement import Placement, Replica, cloud_name
+from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, Cluster, Serving
 from rosa_sim.kairos.traces import Task
+
+BUDGET_MS = 600_000.0
+HELLO_S = 5.0  # a robot that waits is not taken for one that has left
+FACTORY = """
+server_cluster: {{num_servers: 1}}
+robot_fleet: [{{task: work, num_robots: 1}}]
+work:
+  pipeline: {{action_period_ms: 1000}}
+  components: {{system1: {{model: policy, slo_ms: 600000}}}}
+gateway: {{{gateway}}}
+"""
+NO_FRAMES = (b"",)
+CLOUD = cloud_name("policy")
+OrderOf = Callable[[TaskLengths], Order]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One server. `link_s` is the way to it and also the way back, in seconds."""
+
+    profile: Mapping[int, float]  # ms by batch size
+    max_batch: int
+    link_s: float = 0.0
 
 
 @dataclass
-class _Run:
+class Run:
     """One task on a robot."""
 
     task: Task
+    robot: str
     number: int
     began_s: float
     round: int = 0
     acts_until_s: float | None = None
+    sent_s: float = 0.0
+    waited_s: float = 0.0  # without anything to do
+    longest_s: float = 0.0  # of these waits
+
+    @property
+    def connection(self) -> bytes:
+        return self.robot.encode()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """What came of a replay. Latencies are in seconds, from a task's first request to its last action."""
 
-    latencies_s: tuple[float, ...]  # in the order of ending
-    calls: int
-    in_cloud: int
-    end_s: float
+    latencies_s: list[float] = field(default_factory=list)  # in the order of ending
+    stalls_s: list[float] = field(default_factory=list)  # how long each task's robot had nothing to do
+    longest_wait_s: float = 0.0  # of any call, from when its robot had nothing to do
+    calls: int = 0
+    in_cloud: int = 0
+    end_s: float = 0.0
 
 
 def poisson(tasks: Sequence[Task], rate_hz: float, seed: int) -> list[tuple[float, Task]]:
@@ -51,109 +88,143 @@ def poisson(tasks: Sequence[Task], rate_hz: float, seed: int) -> list[tuple[floa
     return arrivals
 
 
-class Replay:
-    """Robots, servers and a clock around one queue."""
+class Replay(Cluster):
+    """Robots around one server, or two. A replay is played once."""
 
-    def __init__(self, order: Order, edge: Tier, cloud: Tier | None = None, ahead_s: float = 0.0) -> None:
-        """`ahead_s`: how long before the end of its actions a robot makes the next call."""
-        self._ranking = Ranking(order)
-        self._queue = RequestQueue(1_000_000, self._ranking)
-        self._ledger = Ledger()
-        self._edge, self._cloud = edge, cloud
+    def __init__(
+        self,
+        order: str | OrderOf,
+        edge: Tier,
+        cloud: Tier | None = None,
+        ahead_s: float = 0.0,
+        settings: str = "",
+    ) -> None:
+        """`order`: of `gateway.order`, or a policy that no factory file knows. `settings`: more of `gateway`.
+        `ahead_s`: how long before the end of its actions a robot makes the next call."""
+        named = f"order: {order}, {settings}" if isinstance(order, str) else settings
+        super().__init__(_serving(parse_factory(FACTORY.format(gateway=named)), edge, cloud))
+        if not isinstance(order, str):
+            self.core.rank_by(order(self.core.lengths))
         self._ahead_s = ahead_s
-        self._events: list[tuple[float, int, str, object]] = []
-        self._order = count()
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[bytes, Run] = {}
         self._waiting: list[Task] = []  # for a free robot
-        self._numbers = count()
-        self._latencies_s: list[float] = []
-        self._calls = self._in_cloud = 0
+        self._robots = self._to_come = 0
+        self._found = Outcome()
 
     def arriving(self, arrivals: Sequence[tuple[float, Task]]) -> Outcome:
         """Every task has a robot of its own, from its arrival on."""
+        self._to_come = len(arrivals)
         for when_s, task in arrivals:
-            self._at(when_s, "begin", task)
+            self._at(when_s, CALL, self._comes, task)
         return self._play()
 
     def back_to_back(self, tasks: Sequence[Task], robots: int) -> Outcome:
         """So many robots do the tasks one after another, the first ones from within the first second."""
         self._waiting = list(reversed(tasks))
-        for robot in range(min(robots, len(tasks))):
-            self._at(robot / robots, "begin", self._waiting.pop())
+        self._to_come = min(robots, len(tasks))
+        for robot in range(self._to_come):
+            self._at(robot / robots, CALL, self._comes, self._waiting.pop())
         return self._play()
 
+    def runs(self) -> Mapping[bytes, Run]:
+        """The tasks under way, by connection; for policies that know more than a server can."""
+        return self._runs
+
     def _play(self) -> Outcome:
-        now_s = 0.0
-        while self._events:
-            now_s, _, kind, what = heapq.heappop(self._events)
-            if kind == "begin" and isinstance(what, Task):
-                run = _Run(what, next(self._numbers), now_s)
-                self._runs[f"r{run.number}"] = run
-                self._send(now_s, run)
-            elif kind == "send" and isinstance(what, _Run):
-                self._send(now_s, what)
-            elif kind == "done" and isinstance(what, list):
-                for call in what:
-                    self._answer(now_s, call)
-            elif kind == "end" and isinstance(what, _Run):
-                self._end(now_s, what)
-            if not self._events or self._events[0][0] > now_s:
-                self._dispatch(now_s)
-        return Outcome(tuple(self._latencies_s), self._calls, self._in_cloud, now_s)
+        self._tick_core()
+        while self._heap and (self._to_come or self._runs):
+            now_s, _, kind, subject, what = heapq.heappop(self._heap)
+            self.now_s = now_s
+            if kind == CALL:
+                subject(now_s, what)
+            elif kind == BATCH_ENDS:
+                self._batch_ends(now_s, subject, what)
+            elif now_s != self._core_wake_s:
+                continue  # it has been ticked since
+            if not (self._heap and self._heap[0][0] == now_s and self._heap[0][2] in (CALL, BATCH_ENDS)):
+                self._tick_core()
+        self._found.end_s = self.now_s
+        return self._found
 
-    def _at(self, when_s: float, kind: str, what: object) -> None:
-        heapq.heappush(self._events, (when_s, next(self._order), kind, what))
+    # -- robots --------------------------------------------------------------------------------------------------------
 
-    def _send(self, now_s: float, run: _Run) -> None:
-        robot = f"r{run.number}"
-        call = self._ledger.open(
-            robot.encode(), robot, "system1", "policy", run.round, now_s, math.inf, [], "policy"
-        )
-        self._ranking.arrived(now_s, call, run.acts_until_s)
-        self._queue.put(call)
+    def _comes(self, now_s: float, task: Task) -> None:
+        self._to_come -= 1
+        self._robots += 1
+        robot = f"r{self._robots}"
+        self.core.on_robot(now_s, robot.encode(), Hello(robot, "work", {}, {}))
+        self._begins(now_s, Run(task, robot, 1, now_s))
+        self._at(now_s + HELLO_S, CALL, self._still_there, robot.encode())
 
-    def _dispatch(self, now_s: float) -> None:
-        if not len(self._queue):
+    def _still_there(self, now_s: float, connection: bytes) -> None:
+        run = self._runs.get(connection)
+        if run is not None:
+            self.core.on_robot(now_s, connection, Hello(run.robot, "work", {}, {}))
+            self._at(now_s + HELLO_S, CALL, self._still_there, connection)
+
+    def _begins(self, now_s: float, run: Run) -> None:
+        self._runs[run.connection] = run
+        self._send(now_s, run)
+
+    def _send(self, now_s: float, run: Run) -> None:
+        acts_ms = 0.0 if run.acts_until_s is None else max(0.0, run.acts_until_s - now_s) * 1000
+        progress = packed_progress(Progress(run.number, run.round, acts_ms, run.task.kind))
+        header = {"i": self._found.calls, "c": "system1", "b": BUDGET_MS, "m": [], "s": {}, "k": progress}
+        run.sent_s = now_s
+        self._found.calls += 1
+        self.core.on_request(now_s, run.connection, header, NO_FRAMES)
+
+    def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
+        run = self._runs.get(connection)
+        if run is None or not isinstance(message, Response):
             return
-        free = self._edge.takes(now_s) or (self._cloud is not None and self._cloud.takes(now_s))
-        if not free:
+        if message.status != OK:
+            self._send(now_s, run)  # the longest budget is spent
             return
-        self._queue.rank_at(now_s)
-        to_edge, to_cloud = assign(now_s, self._queue.in_order(), self._edge, self._cloud)
-        taken = self._queue.take([*to_edge, *to_cloud])
-        if taken:
-            self._ranking.dispatched(taken, self._queue)
-        self._run(now_s, self._edge, to_edge)
-        if self._cloud is not None:
-            self._run(now_s, self._cloud, to_cloud)
-            self._in_cloud += len(to_cloud)
-
-    def _run(self, now_s: float, tier: Tier, calls: list[Call]) -> None:
-        if calls:
-            for call in calls:
-                call.dispatched_s = now_s
-            tier.busy_until_s = now_s + tier.profile.service_s(len(calls))
-            self._calls += len(calls)
-            self._at(now_s + tier.latency_s(len(calls)), "done", calls)
-            if tier.link_s:
-                self._at(tier.busy_until_s, "free", tier)
-
-    def _answer(self, now_s: float, call: Call) -> None:
-        self._ledger.close(call)
-        self._ranking.executed(now_s, call, now_s - call.dispatched_s, True)
-        run = self._runs[call.robot_id]
+        free_s = run.sent_s if run.acts_until_s is None else max(run.acts_until_s, run.sent_s)
+        waited_s = max(0.0, now_s - free_s)
+        run.waited_s += waited_s
+        run.longest_s = max(run.longest_s, waited_s)
         acts_from_s = now_s if run.acts_until_s is None else max(now_s, run.acts_until_s)
         run.acts_until_s = acts_from_s + run.task.executions_s[run.round]
         run.round += 1
         if run.round == len(run.task.executions_s):
-            self._at(run.acts_until_s, "end", run)
+            self._at(run.acts_until_s, CALL, self._ends, run)
         else:
-            self._at(max(now_s, run.acts_until_s - self._ahead_s), "send", run)
+            self._at(max(now_s, run.acts_until_s - self._ahead_s), CALL, self._send, run)
 
-    def _end(self, now_s: float, run: _Run) -> None:
-        robot = f"r{run.number}"
-        del self._runs[robot]
-        self._ranking.forget(robot.encode())
-        self._latencies_s.append(now_s - run.began_s)
+    def _ends(self, now_s: float, run: Run) -> None:
+        self.core.on_robot(now_s, run.connection, TaskEnds(run.number, DONE))
+        del self._runs[run.connection]
+        self._found.latencies_s.append(now_s - run.began_s)
+        self._found.stalls_s.append(now_s - run.began_s - sum(run.task.executions_s))
+        self._found.longest_wait_s = max(self._found.longest_wait_s, run.longest_s)
         if self._waiting:
-            self._at(now_s, "begin", self._waiting.pop())
+            self._begins(now_s, Run(self._waiting.pop(), run.robot, run.number + 1, now_s))
+        else:
+            self.core.on_robot(now_s, run.connection, Bye())
+
+    def _dispatch(self, now_s: float, batch: Dispatch) -> None:
+        if batch.worker_id.startswith(CLOUD):
+            self._found.in_cloud += len(batch.calls)
+        super()._dispatch(now_s, batch)
+
+
+def _serving(factory: Factory, edge: Tier, cloud: Tier | None) -> Serving:
+    pool = "policy" if cloud is not None else ""
+    tiers = {"policy": edge} if cloud is None else {"policy": edge, CLOUD: cloud}
+    replicas = {
+        name: Replica(
+            name,
+            "policy",
+            name,
+            batch=tier.max_batch,
+            pool=pool,
+            service_ms=tier.profile,
+            link_ms=tier.link_s * 1000,
+        )
+        for name, tier in tiers.items()
+    }
+    return Serving(
+        factory, Placement(replicas), {name: BatchProfile(tier.profile) for name, tier in tiers.items()}
+    )

@@ -40,6 +40,7 @@ class Task:
     """How long the robot acts in each round, in seconds."""
 
     executions_s: tuple[float, ...]
+    kind: str = ""  # what the robot says of it
 
 
 WORKLOADS = (

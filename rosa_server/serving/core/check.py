@@ -7,6 +7,8 @@ from typing import Any
 
 from rosa_contract.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.errors import CodecError
+from rosa_contract.progress import Progress
+from rosa_contract.wire.fields import progress
 from rosa_server.serving.core.router import ModelNeeds
 
 MAX_ID = (1 << 63) - 1
@@ -41,6 +43,11 @@ def observation_of(header: Mapping[str, Any]) -> int | None:
         words = f"expected a whole number from 0 to 2^63 - 1, got {observation!r:.60}"
         raise CodecError("bad_field", f"observation: {words}")
     return observation
+
+
+def progress_of(header: Mapping[str, Any]) -> Progress | None:
+    """What a request says of its robot's task, or None. Raises `CodecError`."""
+    return progress(header["k"]) if "k" in header else None
 
 
 def largest_image(size: tuple[int, int]) -> int:

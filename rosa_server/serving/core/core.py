@@ -15,18 +15,28 @@ from rosa_contract import messages as m
 from rosa_contract.config import Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.check import largest_request, misfit, observation_of, request_fields
+from rosa_server.serving.core.check import (
+    largest_request,
+    misfit,
+    observation_of,
+    progress_of,
+    request_fields,
+)
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
-from rosa_server.serving.core.order import order_of
+from rosa_server.serving.core.lengths import TaskLengths
+from rosa_server.serving.core.order import Order
+from rosa_server.serving.core.orders import order_of
 from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.rerouting import Rerouting
 from rosa_server.serving.core.router import Router
 from rosa_server.serving.core.session import Sessions
 from rosa_server.serving.core.sharing import sharing
 from rosa_server.serving.core.task_pace import TaskPaces
+from rosa_server.serving.core.turnover import Turnover
 
 SWEEP_EVERY_S = 0.5
 
@@ -44,16 +54,21 @@ class ServingCore:
         """`placement`: where a schedule puts models and robots; none: every model's workers serve every robot."""
         self.router = Router(factory, placement, admission)
         self.sessions = Sessions(self.router, new_token)
+        self.lengths, self.turnover = TaskLengths(), Turnover()  # of the tasks that have ended here
         self._dispatcher = Dispatcher(
             self.router.placement.replicas.values(),
             factory.gateway.queue_per_model,
-            order_of(factory.gateway),
+            Ranking(order_of(factory.gateway, self.lengths, self.turnover), self.lengths, self.turnover),
         )
         self._factory = factory
         self._out: list[Action] = []
         self._paces = TaskPaces(self.router)
         self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
         self._sweep_s = 0.0
+
+    def rank_by(self, order: Order) -> None:
+        """Take this policy instead of the factory file's; for experiments, before the first call."""
+        self._dispatcher.ranking.order = order
 
     @property
     def pool(self) -> WorkerPool:
@@ -88,7 +103,7 @@ class ServingCore:
         self,
         now_s: float,
         connection: bytes,
-        message: m.Hello | m.Ready | m.Cancel | m.Bye | m.HealthQuery,
+        message: m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Bye | m.HealthQuery,
         proven: bool = False,
     ) -> None:
         """Everything that a robot says except requests. `proven`: its key is that of the name it says."""
@@ -101,6 +116,11 @@ class ServingCore:
                 self._refuse_stranger(connection)
             else:
                 self._dispatcher.cancel(now_s, connection, message.request_id)
+        elif isinstance(message, m.TaskEnds):
+            if self.sessions.heard(connection, now_s) is None:
+                self._refuse_stranger(connection)
+            else:
+                self._dispatcher.task_ends(now_s, connection, message)
         elif isinstance(message, m.Bye):
             self._forget(now_s, [connection], "the robot said bye", bye=True)
         elif self._dispatcher.draining:
@@ -127,7 +147,7 @@ class ServingCore:
         """A component call. Raises `CodecError` for a header that cannot even be answered."""
         session = self.sessions.heard(connection, now_s)
         request_id, component, budget_ms = request_fields(header)
-        observation = observation_of(header)
+        observation, progress = observation_of(header), progress_of(header)
         if session is None:
             self._refuse_stranger(connection)
             return
@@ -161,7 +181,7 @@ class ServingCore:
         elif self._dispatcher.draining:
             self._dispatcher.end(now_s, call, "shutting_down", "the server is shutting down")
         else:
-            self._dispatcher.arrive(now_s, call)
+            self._dispatcher.arrive(now_s, call, session.task, progress)
 
     def on_gone(self, now_s: float, connection: bytes) -> None:
         """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one.

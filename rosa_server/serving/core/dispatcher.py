@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from rosa_contract import messages as m
+from rosa_contract.progress import Progress
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.ledger import Call, Ledger
-from rosa_server.serving.core.order import EarliestDeadline, Order, Ranking
+from rosa_server.serving.core.order import EarliestDeadline
 from rosa_server.serving.core.permits import Permit
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool
+from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.replica import Agenda, ReplicaState
 from rosa_server.serving.core.worker_state import WorkerState
 
@@ -30,20 +32,20 @@ MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 class Dispatcher:
     """Every accepted call gets exactly one final answer."""
 
-    def __init__(self, replicas: Iterable[Replica], queue_limit: int, order: Order | None = None) -> None:
-        """One queue for each pool, and for each replica without one. `order`: of every queue; none: by deadline."""
+    def __init__(self, replicas: Iterable[Replica], queue_limit: int, ranking: Ranking | None = None) -> None:
+        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline."""
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
         self._agenda = Agenda()
-        self._ranking = Ranking(order or EarliestDeadline())
+        self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
         # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
         self.replicas: dict[str, ReplicaState] = {}
         for replica in replicas:
             if replica.queue not in self.replicas:
                 profile = replica.times
                 self.replicas[replica.queue] = ReplicaState(
-                    replica, queue_limit, profile, self._agenda, self._ranking
+                    replica, queue_limit, profile, self._agenda, self.ranking
                 )
             if replica.link_ms:
                 self.replicas[replica.queue].cloud_profile = replica.times
@@ -56,10 +58,10 @@ class Dispatcher:
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
-    def arrive(self, now_s: float, call: Call) -> None:
-        """A robot has sent this call, which is open and belongs to a queue."""
+    def arrive(self, now_s: float, call: Call, task: str = "", progress: Progress | None = None) -> None:
+        """A robot has sent this call, which is open and belongs to a queue. `task`: the robot's, by name."""
         state = self._state_of(call)
-        self._ranking.arrived(now_s, call)
+        self.ranking.arrived(now_s, call, task, progress)
         self.accept(now_s, call)
         if state is not None:
             state.arrived(now_s)
@@ -99,7 +101,7 @@ class Dispatcher:
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
         """A robot has left: all its calls end."""
-        self._ranking.forget(connection)
+        self.ranking.forget(connection)
         for each in self.replicas.values():
             each.permits.forget(connection)
         for call in self.ledger.of(connection):
@@ -114,6 +116,10 @@ class Dispatcher:
         for call in self.ledger.of(connection):
             if call.request_id == request_id:
                 self._withdraw(now_s, call, "cancelled", "its robot cancelled it")
+
+    def task_ends(self, now_s: float, connection: bytes, ends: m.TaskEnds) -> None:
+        """A robot's task is over."""
+        self.ranking.task_ends(now_s, connection, ends)
 
     def requeue(self, now_s: float) -> None:
         """Calls belong to other queues now: move those that wait."""
@@ -152,7 +158,7 @@ class Dispatcher:
         self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             good = not cause and self.ledger.is_open(call.ticket)
-            self._ranking.executed(now_s, call, done.inference_ms / 1000, good)
+            self.ranking.executed(now_s, call, done.inference_ms / 1000, good, size)
             self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
         return True
 

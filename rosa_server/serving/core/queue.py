@@ -7,7 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.order import EarliestDeadline, Rank, Ranking
+from rosa_server.serving.core.order import EarliestDeadline, Rank
+from rosa_server.serving.core.ranking import Ranking
 
 
 class RequestQueue:
@@ -21,11 +22,12 @@ class RequestQueue:
     def __init__(self, limit: int, ranking: Ranking | None = None) -> None:
         self.limit = limit
         self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
-        self._now_s = 0.0  # of the last `rank_at`
+        self._now_s = 0.0  # of the last `rank_at`, or a later arrival
         self._calls: dict[tuple[str, str], Call] = {}
         # Sorted, with their ranks; None after a change, where ranks depend on the time.
         self._order: list[Call] | None = []
         self._ranks: list[Rank] = []
+        self._moving: set[int] = set()  # tickets of the waiting calls whose ranks change
         self._next_expiry_s = math.inf  # no waiting call expires before this
 
     def __len__(self) -> int:
@@ -54,6 +56,7 @@ class RequestQueue:
             call.since_s = replaced.since_s
             self._drop(replaced)
         self._calls[call.key] = call
+        self._now_s = max(self._now_s, call.arrived_s)
         self._insert(call)
         self._next_expiry_s = min(self._next_expiry_s, call.deadline_s)
         return replaced
@@ -73,13 +76,16 @@ class RequestQueue:
 
     def rank_at(self, now_s: float) -> None:
         """From here on the order is that of this time, where the policy's ranks change while calls wait."""
-        if self.ranking.order.moves:
-            self._now_s, self._order = now_s, None
+        self._now_s = now_s
+        if self._moving:
+            self._order = None
 
     def in_order(self) -> list[Call]:
         """The waiting calls, first to run first."""
         if self._order is None:
-            self._order = sorted(self._calls.values(), key=lambda call: self.ranking.rank(self._now_s, call))
+            ranked = sorted((self.ranking.rank(self._now_s, call), call.key) for call in self._calls.values())
+            self._ranks = [rank for rank, _ in ranked]
+            self._order = [self._calls[key] for _, key in ranked]
         return self._order
 
     def take(self, calls: list[Call]) -> list[Call]:
@@ -90,7 +96,10 @@ class RequestQueue:
         return calls
 
     def _insert(self, call: Call) -> None:
-        if self.ranking.order.moves:
+        order = self.ranking.order
+        if order.moves and order.moves_while_waiting(call.arrived_s, call):
+            self._moving.add(call.ticket)
+        if self._moving:
             self._order = None
         elif self._order is not None:
             rank = self.ranking.rank(self._now_s, call)
@@ -100,7 +109,8 @@ class RequestQueue:
 
     def _drop(self, call: Call) -> None:
         """Out of the order. Ranks end with the ticket, so no two are equal."""
-        if self.ranking.order.moves:
+        if self._moving:
+            self._moving.discard(call.ticket)
             self._order = None
         elif self._order is not None:
             place = bisect_left(self._ranks, self.ranking.rank(self._now_s, call))

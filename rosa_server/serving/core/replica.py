@@ -10,12 +10,12 @@ from rosa_contract.config import GOAL_COUPLED
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.order import Ranking
 from rosa_server.serving.core.pace import Pace
 from rosa_server.serving.core.permits import Key, Permits, largest
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.shrinking import Shrinking
 from rosa_server.serving.core.tiers import Edge, overflow
 from rosa_server.serving.core.worker_state import Batch, WorkerState
@@ -159,7 +159,6 @@ class ReplicaState:
             kept = without_tightest(deadlines_s, decision.first)
             count = min(decision.count, self._share(len(waiting), pool))
             calls = self.queue.take([waiting[index] for index in kept[:count]])
-            self.queue.ranking.dispatched(calls, self.queue)
             worker = pool.gathered(worker, calls, now_s)
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
         away, cloud_s = self._overflow(now_s, pool)
@@ -205,7 +204,6 @@ class ReplicaState:
             if not gone:
                 break
             calls = self.queue.take([waiting[position] for position in gone])
-            self.queue.ranking.dispatched(calls, self.queue)
             service_s = profile.service_s(len(calls)) if profile.known else None
             given.append((worker, pool.give(worker, calls, now_s, service_s)))
         return given, math.inf

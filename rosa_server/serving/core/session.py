@@ -131,7 +131,7 @@ class Sessions:
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
         permits = self._router.permits_of(session.routes)
         rules = (rates_hz, cameras, session.token, catch_up, starts_ms, permits)
-        return Welcome(session.models, *rules, cancels=True)
+        return Welcome(session.models, *rules, cancels=True, tasks=True)
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""

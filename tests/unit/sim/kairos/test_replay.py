@@ -1,75 +1,69 @@
-"""Replayed tasks: what they wait for, and which server answers."""
+"""Replayed tasks: what they wait for, which server answers, and what the server is told."""
 
 from __future__ import annotations
 
 import pytest
 
-from rosa_contract.gateway import ORDERS, Gateway
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.order import FirstCome, order_of
-from rosa_sim.kairos.replay import Replay, poisson
-from rosa_sim.kairos.tiers import Tier, assign
+from rosa_contract.gateway import FIRST_COME, ORDERS, REMAINING_WORK
+from rosa_sim.kairos.replay import Replay, Tier, poisson
 from rosa_sim.kairos.traces import WORKLOADS, Task, tasks_of
 
-PROFILE = BatchProfile({1: 100.0, 2: 180.0})
-
-
-def edge() -> Tier:
-    return Tier("edge", PROFILE, 2)
-
-
-def cloud() -> Tier:
-    return Tier("cloud", BatchProfile({1: 50.0, 2: 90.0}), 2, link_s=0.1)
+EDGE = Tier({1: 100.0, 2: 180.0}, 2)
+CLOUD = Tier({1: 50.0, 2: 90.0}, 2, link_s=0.1)
 
 
 def test_a_lone_robot_that_calls_ahead_waits_for_its_first_answer_only() -> None:
     task = Task((1.0, 0.5, 0.5))
-    assert Replay(FirstCome(), edge(), ahead_s=0.1).arriving([(5.0, task)]).latencies_s == pytest.approx(
-        (2.1,)
-    )
-    assert Replay(FirstCome(), edge()).arriving([(5.0, task)]).latencies_s == pytest.approx((2.3,))
+    ahead = Replay(FIRST_COME, EDGE, ahead_s=0.1).arriving([(5.0, task)])
+    assert ahead.latencies_s == pytest.approx([2.1])
+    assert ahead.stalls_s == pytest.approx([0.1])
+    later = Replay(FIRST_COME, EDGE).arriving([(5.0, task)])
+    assert later.latencies_s == pytest.approx([2.3])
+    assert later.stalls_s == pytest.approx([0.3])
 
 
 def test_the_way_to_the_cloud_and_back_is_part_of_every_round() -> None:
-    outcome = Replay(FirstCome(), cloud()).arriving([(0.0, Task((1.0, 1.0)))])
-    assert outcome.latencies_s == pytest.approx((2.0 + 2 * 0.25,))
+    outcome = Replay(FIRST_COME, CLOUD).arriving([(0.0, Task((1.0, 1.0)))])
+    assert outcome.latencies_s == pytest.approx([2.0 + 2 * 0.25])
 
 
 def test_generation_that_takes_longer_than_execution_sets_the_pace() -> None:
-    outcome = Replay(FirstCome(), edge(), ahead_s=0.1).arriving([(0.0, Task((0.05, 0.05, 0.05)))])
-    assert outcome.latencies_s == pytest.approx((0.35,))
+    outcome = Replay(FIRST_COME, EDGE, ahead_s=0.1).arriving([(0.0, Task((0.05, 0.05, 0.05)))])
+    assert outcome.latencies_s == pytest.approx([0.35])
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_every_task_ends_once_with_every_call_and_never_sooner_than_alone(name: str) -> None:
     tasks = tasks_of(WORKLOADS[0], 40, True, 0)
-    outcome = Replay(order_of(Gateway(order=name)), edge(), cloud()).arriving(poisson(tasks, 3.0, 0))
+    outcome = Replay(name, EDGE, CLOUD).arriving(poisson(tasks, 3.0, 0))
     assert len(outcome.latencies_s) == 40
     assert outcome.calls == sum(len(task.executions_s) for task in tasks)
+    assert 0 < outcome.in_cloud < outcome.calls
     shortest_s = sorted(sum(task.executions_s) for task in tasks)
     assert all(
         took_s >= least_s for took_s, least_s in zip(sorted(outcome.latencies_s), shortest_s, strict=True)
     )
-    again = Replay(order_of(Gateway(order=name)), edge(), cloud()).arriving(poisson(tasks, 3.0, 0))
+    again = Replay(name, EDGE, CLOUD).arriving(poisson(tasks, 3.0, 0))
     assert again == outcome, "the same seed gives the same result"
 
 
 def test_robots_work_through_the_tasks_back_to_back() -> None:
-    outcome = Replay(FirstCome(), edge()).back_to_back([Task((1.0,))] * 6, 2)
+    outcome = Replay(FIRST_COME, EDGE).back_to_back([Task((1.0,))] * 6, 2)
     assert len(outcome.latencies_s) == 6
     assert outcome.end_s == pytest.approx(3 * 1.1 + 0.5)
 
 
-def test_calls_go_to_the_cloud_only_where_that_is_sooner_than_the_edge_would_begin() -> None:
-    calls = list(range(10))
-    near, far = edge(), cloud()
-    assert assign(0.0, calls, near, None) == ([0, 1], [])
-    # The edge begins with calls 2 and 3 after 0.18 s, with the next ones after 0.36 s; the cloud answers after 0.25 s.
-    assert assign(0.0, calls[:4], near, far) == ([0, 1], [])
-    assert assign(0.0, calls, near, far) == ([0, 1], [4, 5])
-    near.busy_until_s = 0.2
-    assert assign(0.0, calls[:2], near, far) == ([], [])
-    near.busy_until_s = 1.0
-    assert assign(0.0, calls, near, far) == ([], [0, 1])
-    far.busy_until_s = 0.5
-    assert assign(0.0, calls, near, far) == ([], [])
+def test_a_robot_that_waits_for_minutes_is_not_taken_for_one_that_has_left() -> None:
+    slow = Tier({1: 20_000.0}, 1)
+    outcome = Replay(FIRST_COME, slow).arriving([(0.0, Task((0.1,)))] * 3)
+    assert outcome.latencies_s == pytest.approx([20.1, 40.1, 60.1])
+    assert outcome.longest_wait_s == pytest.approx(60.0)
+
+
+def test_the_server_learns_from_every_task_that_ended() -> None:
+    tasks = [Task((1.0, 0.5), "short"), Task((1.0,) * 4, "long")] * 4
+    replay = Replay(REMAINING_WORK, EDGE, ahead_s=0.1)
+    replay.back_to_back(tasks, 2)
+    assert len(replay.core.lengths) == 8
+    assert set(replay.core.lengths.to_data()) == {"work: short", "work: long"}
+    assert replay.core.lengths.to_data()["work: long"][0] == pytest.approx([4.0, 4])

@@ -147,7 +147,7 @@ class Stage:
         """What a robot of the task `pick` that is here has been told last."""
         models = self.core.router.models_of("pick")
         cameras = {component: ("front",) if model == "policy" else () for component, model in models.items()}
-        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot], cancels=True)
+        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot], cancels=True, tasks=True)
 
     def leave(self, robot: str) -> None:
         self.core.on_robot(self.now_s, robot.encode(), m.Bye())

@@ -28,7 +28,7 @@ class Server(RuleBasedStateMachine):
 
     @initialize(order=st.sampled_from(ORDERS))
     def start(self, order: str) -> None:
-        factory = FACTORY.replace("gateway: {", f"gateway: {{order: {order}, order_ageing: 2, ")
+        factory = FACTORY.replace("gateway: {", f"gateway: {{order: {order}, order_ageing_s: 0.2, ")
         self.stage = Stage(QUEUE, factory).open(*ROBOTS)
         self.accepted: Counter[int] = Counter()
         self.next_id = 0
