@@ -91,7 +91,7 @@ def test_a_robot_without_a_gripper_sends_its_joints_only() -> None:
 def test_the_request_says_how_long_the_robot_still_acts_and_where_it_is_in_its_task() -> None:
     stage, began_s = working(latency_s=0.1)
     [first] = [one for _, one in stage.events if isinstance(one, Send)]
-    assert first.progress == Progress(1, 0, 0.0, ""), "the task begins with it"
+    assert first.progress == Progress(1, 0, 0.0, "default"), "the task begins with it"
     second = stage.send_of("system1").progress
     assert second is not None
     assert (second.task, second.round) == (1, 1)
@@ -99,7 +99,7 @@ def test_the_request_says_how_long_the_robot_still_acts_and_where_it_is_in_its_t
     stage._note(stage.core.cancel(stage.now_s, "enough"))
     stage.start()
     again = stage.send_of("system1").progress
-    assert again == Progress(2, 0, 0.0, ""), "another task has another number"
+    assert again == Progress(2, 0, 0.0, "default"), "another task has another number"
 
 
 def test_the_overlap_is_dropped_by_time() -> None:
