@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 import cv2
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_contract.errors import CodecError
+from rosa_contract.wire.jpeg import jpeg_size, plain_jpeg
+from rosa_contract.wire.png import plain_png, png_size
 
 ENCODINGS = ("jpeg", "png", "rgb8")
 MAX_SIDE_PX = 4096
@@ -50,8 +51,9 @@ def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> Encoded
 def decode_image(image: EncodedImage) -> Rgb:
     """The image as (height, width, 3) uint8 RGB.
 
-    Raises `CodecError` when the bytes are not what `encoding`, `height` and `width` announce. The size written in the
-    file is read first, so a small file that expands to gigabytes is refused unexpanded.
+    Raises `CodecError` when the bytes are not what `encoding`, `height` and `width` announce. Whatever in a file could
+    take more time or memory than its picture, or make a library write, is refused before one sees it (`wire/png.py`,
+    `wire/jpeg.py`).
     """
     check_size(image.height, image.width)
     size = image.height, image.width
@@ -62,15 +64,15 @@ def decode_image(image: EncodedImage) -> Rgb:
                 f"raw image: {size} needs {image.height * image.width * 3} bytes, got {len(image.data)}",
             )
         return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
-    real = written_size(image.encoding, image.data)
+    raw = bytes(image.data)
+    real = written_size(image.encoding, raw)
     if real != size:
         raise CodecError(
             "bad_image", f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}"
         )
+    plain = plain_png(raw) if image.encoding == "png" else plain_jpeg(raw)
     try:
-        bgr = cv2.imdecode(
-            np.frombuffer(image.data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-        )
+        bgr = cv2.imdecode(np.frombuffer(plain, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     except cv2.error as error:
         raise CodecError("bad_image", f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:
@@ -86,34 +88,5 @@ def check_size(height: int, width: int) -> None:
 
 def written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:
     """(height, width) px that a jpeg or png file announces. Raises `CodecError` for other bytes."""
-    raw = bytes(memoryview(data)[: 1 << 20])
-    size = _png_size(raw) if encoding == "png" else _jpeg_size(raw)
-    if size is None:
-        raise CodecError("bad_image", f"{encoding} image: {len(data)} bytes that are no {encoding} file")
-    return size
-
-
-def _png_size(raw: bytes) -> tuple[int, int] | None:
-    if len(raw) < 24 or raw[:8] != b"\x89PNG\r\n\x1a\n" or raw[12:16] != b"IHDR":
-        return None
-    width, height = struct.unpack(">II", raw[16:24])
-    return height, width
-
-
-def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
-    """Height and width from the start-of-frame segment (ITU T.81, B.2.2)."""
-    if raw[:2] != b"\xff\xd8":
-        return None
-    at = 2
-    while at + 9 <= len(raw):
-        if raw[at] != 0xFF:
-            return None
-        marker = raw[at + 1]
-        if marker == 0xFF:  # fill byte
-            at += 1
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", raw[at + 5 : at + 9])
-            return height, width
-        at += 2 + int(struct.unpack(">H", raw[at + 2 : at + 4])[0])
-    return None
+    raw = bytes(data)
+    return png_size(raw) if encoding == "png" else jpeg_size(raw)
