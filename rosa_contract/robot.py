@@ -163,7 +163,12 @@ def load_robot(path: str | Path) -> RobotSpec:
 
     A robot without a gripper may say so in `gripper.kind` or in `arm.gripper.kind`; both are `none` then.
     """
-    reader, document = Reader(str(path)), read_yaml(path)
+    return robot_from(read_yaml(path), str(path))
+
+
+def robot_from(document: Any, source: str) -> RobotSpec:
+    """A `RobotSpec` from plain YAML values."""
+    reader = Reader(source)
     if problem := mistaken(document, ROBOT):
         reader.fail("", problem, "wrong_type")
         reader.finish()

@@ -178,6 +178,11 @@ def load_schedule(path: str | Path) -> Schedule:
         raise ConfigError(source, [problem]) from None
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError(source, [ConfigProblem("", "too_large", f"is larger than {MAX_FILE_BYTES} bytes")])
+    return parse_schedule(raw, source)
+
+
+def parse_schedule(raw: bytes | str, source: str = "<schedule>") -> Schedule:
+    """As `load_schedule`, for text that is already in memory."""
     try:
         document = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,126 @@
+"""python -m rosa_sim.fuzz.coverage [--seconds 60] [--parser NAME]: coverage-guided search, each parser in a process.
+
+atheris (libFuzzer) changes inputs, keeps those that reach new code, and reports one that breaks a promise of
+`parsers.py`, takes longer than `MAX_SECONDS` or more than `MAX_MB`. What it finds is kept in `.cache/fuzz` between
+runs; `--merge` puts the smallest inputs that reach the same code into the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / ".cache" / "fuzz"
+MAX_SECONDS = 5  # for one input; the machine may be busy
+MAX_MB = 1024
+MAX_INPUT_BYTES = 4096
+MAX_KEPT = 64  # inputs of a parser in the repository
+INSTRUMENTED = ["rosa_contract", "rosa_server.scheduler", "rosa_server.serving", "yaml"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search of one parser came to."""
+
+    parser: str
+    runs: int
+    features: int  # of the code that its inputs reach: edges and how often, as libFuzzer counts them
+    broken: str  # the file with an input that breaks the promise; empty where none was found
+    report: str  # the last lines of libFuzzer
+
+
+def search(parser: str, seconds: int) -> Found:
+    """Look for an input that breaks the promise of a parser."""
+    # atheris has to be there before what it instruments, so that this module imports neither.
+    found, fresh = WORK / "broken", WORK / parser
+    for folder in (found, fresh):
+        folder.mkdir(parents=True, exist_ok=True)
+    prefix = found / f"{parser}-"
+    before = set(found.glob(f"{parser}-*"))
+    command = [
+        *(sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--"),
+        *(str(fresh), f"-max_total_time={seconds}", f"-timeout={MAX_SECONDS}", f"-rss_limit_mb={MAX_MB}"),
+        *(f"-max_len={MAX_INPUT_BYTES}", f"-artifact_prefix={prefix}", "-print_final_stats=1"),
+    ]
+    told = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=seconds + 120, cwd=ROOT
+    ).stderr
+    runs = re.findall(r"stat::number_of_executed_units:\s*(\d+)", told)
+    features = re.findall(r"\bft: (\d+)", told)
+    new = sorted(set(found.glob(f"{parser}-*")) - before)
+    broken = str(new[0]) if new else "" if runs else "it did not run"
+    report = "\n".join(told.splitlines()[-25:])
+    return Found(parser, int(runs[-1]) if runs else 0, int(features[-1]) if features else 0, broken, report)
+
+
+def one(parser: str, arguments: Sequence[str]) -> None:
+    """The search itself; ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=INSTRUMENTED, enable_loader_override=False):
+        from rosa_sim.fuzz.parsers import PARSERS, corpus
+    for number, content in enumerate(corpus(parser)):
+        (WORK / parser / f"seed{number}").write_bytes(content)
+    atheris.Setup([f"rosa_sim.fuzz.coverage {parser}", *arguments], PARSERS[parser])
+    atheris.Fuzz()
+
+
+def merge(parser: str) -> int:
+    """Put into the repository the smallest inputs that reach what all that were found reach. Returns how many."""
+    from rosa_sim.fuzz.parsers import corpus, save_corpus
+
+    small = WORK / f"{parser}.merged"
+    small.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--", "-merge=1"]
+    folders = [str(small), str(WORK / parser)]
+    subprocess.run([*command, *folders], check=True, capture_output=True, timeout=600, cwd=ROOT)
+    found = sorted((path.read_bytes() for path in small.iterdir()), key=len)
+    kept = corpus(parser) + found[:: max(1, len(found) // MAX_KEPT)]
+    save_corpus(parser, kept)
+    return len(kept)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="rosa_sim.fuzz.coverage", description="search for inputs that break parsers"
+    )
+    parser.add_argument("--seconds", type=int, default=30, help="for each parser")
+    parser.add_argument("--parser", action="append", help="only this one; may be given again")
+    parser.add_argument(
+        "--merge", action="store_true", help="do not search; put what was found into the repository"
+    )
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    given = parser.parse_args(argv)
+    if given.one:
+        one(given.one, given.rest)
+    from rosa_sim.fuzz.parsers import PARSERS
+
+    names = given.parser or list(PARSERS)
+    if unknown := [name for name in names if name not in PARSERS]:
+        parser.error(f"no parser {unknown[0]}; there are {', '.join(PARSERS)}")
+    broken = 0
+    for name in names:
+        if given.merge:
+            print(f"{name}: {merge(name)} inputs", flush=True)
+            continue
+        began_s = time.monotonic()
+        found = search(name, given.seconds)
+        took_s = time.monotonic() - began_s
+        words = f"BROKEN by {found.broken}\n{found.report}" if found.broken else "holds"
+        print(
+            f"{name}: {found.runs} inputs in {took_s:.0f} s, {found.features} features: {words}", flush=True
+        )
+        broken += bool(found.broken)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

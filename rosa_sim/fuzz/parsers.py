@@ -1,0 +1,222 @@
+"""Every parser of bytes that a stranger, a robot or a file may bring: what it promises of any input, one by one.
+
+A promise is a function of bytes that returns where it holds and raises where it does not. `coverage.py` looks for
+inputs that break one; the inputs in `corpus/` are tried by the tests.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import cv2
+import msgpack
+import numpy as np
+
+from rosa_contract import codec
+from rosa_contract.config import factory_from
+from rosa_contract.errors import CodecError, ConfigError
+from rosa_contract.images import EncodedImage, decode_image, written_size
+from rosa_contract.keyfile import KeyFileError, read_keys
+from rosa_contract.robot import robot_from
+from rosa_contract.strict import parse_yaml
+from rosa_contract.wire.packing import SUM, image_sum
+from rosa_server.scheduler.profiles.profile import profile_from
+from rosa_server.scheduler.schedule import parse_schedule
+from rosa_server.serving.core.check import misfit, observation_of, request_fields
+from rosa_server.serving.core.router import ModelNeeds
+from rosa_server.serving.shared_memory import ShmReader, ShmWriter
+
+CORPUS = Path(__file__).parent / "corpus"
+MAX_PIXELS = 1 << 20  # larger pictures only make the search slow
+NEEDS = ModelNeeds({"front": (8, 8)}, {"joint_position": 7})
+
+
+def _summed(frame: bytes) -> bytes:
+    """The same header with a right checksum; bytes that are none stay as they are."""
+    with suppress(Exception):
+        header = msgpack.unpackb(frame, strict_map_key=False)
+        header.pop(SUM, None)
+        packed = msgpack.packb({**header, SUM: 0xFFFFFFFF})[:-4]
+        return bytes(packed) + struct.pack(">I", zlib.crc32(packed))
+    return frame
+
+
+def framed(data: bytes) -> list[bytes]:
+    """Frames of a message, each behind its length in two bytes; the first one gets its checksum, as a peer sends it."""
+    frames = []
+    while len(data) > 2:
+        length = struct.unpack(">H", data[:2])[0]
+        frames.append(data[2 : 2 + length])
+        data = data[2 + length :]
+    return [_summed(frames[0]), *frames[1:]] if frames else []
+
+
+def unframed(frames: list[bytes]) -> bytes:
+    """The input that `framed` turns into these frames."""
+    return b"".join(struct.pack(">H", len(frame)) + frame for frame in frames)
+
+
+def message(data: bytes) -> None:
+    """Decoding raises nothing but `CodecError`, and what was decoded can be sent."""
+    with suppress(CodecError):
+        codec.encode(codec.decode(framed(data)))
+
+
+def robot_message(data: bytes) -> None:
+    """What the gateway does with a message before a worker sees it."""
+    frames = framed(data)
+    with suppress(CodecError):
+        header = codec.read_robot_header(frames)
+        if header["t"] != "request":
+            codec.decode_robot(header, frames)
+            return
+        request_fields(header)
+        observation_of(header)
+        assert isinstance(misfit(header, frames, NEEDS), tuple | None)
+        images, sums = header.get("m"), header.get("h")
+        if isinstance(images, list) and isinstance(sums, list):  # as if its checksums were right
+            known = [image_sum("png", frame) for frame in frames[1:]]
+            header["h"] = [0 if "rgb8" in entry else one for entry, one in zip(images, known, strict=False)]
+            codec.decode([_summed(msgpack.packb(header)), *frames[1:]])
+
+
+def output(data: bytes) -> None:
+    """A model's output, as a robot reads it."""
+    with suppress(CodecError):
+        codec.decode_output(_summed(data))
+
+
+def png(data: bytes) -> None:
+    """Refused, or the picture that libpng sees; and libpng writes nothing either way."""
+    chunks, at = [data[:8]], 8
+    while at + 12 <= len(data):  # with right checksums, as a hostile encoder would write them
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        body = data[at + 4 : at + 8 + length]
+        chunks.append(data[at : at + 4] + body + struct.pack(">I", zlib.crc32(body)))
+        at += 12 + length
+    _picture("png", b"".join(chunks), silent=True)
+
+
+def png_rows(data: bytes) -> None:
+    """The same for rows that a hostile encoder has compressed well: three bytes of header, then rows."""
+    if len(data) < 3:
+        return
+    height, width, colour = 1 + data[0] % 32, 1 + data[1] % 32, data[2] % 8
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    for kind, body in ((b"IHDR", header), (b"IDAT", zlib.compress(data[3:], 1)), (b"IEND", b"")):
+        parts.append(struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)))
+    _picture("png", b"".join(parts), silent=True)
+
+
+def jpeg(data: bytes) -> None:
+    """Refused, or the picture that libjpeg sees of the whole file."""
+    _picture("jpeg", data)
+
+
+def _picture(encoding: str, data: bytes, silent: bool = False) -> None:
+    with suppress(CodecError):
+        height, width = written_size(encoding, data)
+        if height * width > MAX_PIXELS:
+            return
+        with _written() as written:
+            ours = decode_image(EncodedImage(encoding, height, width, data))
+        assert not (silent and written), f"a library has written {written[0][:200]!r}"
+        assert ours.shape == (height, width, 3) and ours.dtype == np.uint8
+        with _written():
+            seen = cv2.imdecode(
+                np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+            )
+        assert seen is not None and np.array_equal(seen[:, :, ::-1], ours), "another picture than OpenCV's"
+
+
+@contextmanager
+def _written() -> Iterator[list[bytes]]:
+    """What C libraries write to standard error meanwhile; nothing when the list stays empty."""
+    written: list[bytes] = []
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield written
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            if file.seek(0, os.SEEK_END):
+                file.seek(0)
+                written.append(file.read())
+
+
+def factory_file(data: bytes) -> None:
+    """Any text is a factory, or a `ConfigError` that can be shown."""
+    try:
+        factory_from(parse_yaml(data), "<text>")
+    except ConfigError as error:
+        assert (error.problems and str(error).isprintable()) or "\n" in str(error)
+
+
+def robot_file(data: bytes) -> None:
+    """Any text is a robot, or a `ConfigError`."""
+    with suppress(ConfigError):
+        robot_from(parse_yaml(data), "<text>")
+
+
+def profile_file(data: bytes) -> None:
+    """Any text is a profile, or a `ConfigError`."""
+    with suppress(ConfigError):
+        profile_from(parse_yaml(data), "<text>")
+
+
+def schedule_file(data: bytes) -> None:
+    """Any text is a schedule, or a `ConfigError`."""
+    with suppress(ConfigError):
+        parse_schedule(data, "<text>")
+
+
+def key_file(data: bytes) -> None:
+    """Any file is a pair of keys, or a `KeyFileError`."""
+    with tempfile.NamedTemporaryFile(suffix=".key_secret") as file:
+        Path(file.name).write_bytes(data)
+        with suppress(KeyFileError):
+            assert set(read_keys(Path(file.name))) == {"public", "secret"}
+
+
+_WRITER = ShmWriter(1 << 16)
+_READER = ShmReader(os.dup(_WRITER.fd), os.dup(_WRITER.theirs.fileno()))
+
+
+def shared_memory(data: bytes) -> None:
+    """Places in shared memory: inside it, or `CodecError`."""
+    frames: list[Any] = framed(data) or [b""]
+    with suppress(CodecError):
+        assert all(len(frame) <= 1 << 16 for frame in _READER.read(frames))
+
+
+PARSERS: Mapping[str, Callable[[bytes], None]] = {
+    one.__name__: one
+    for one in (
+        message, robot_message, output, png, png_rows, jpeg, factory_file, robot_file, profile_file, schedule_file,
+        key_file, shared_memory,
+    )
+}  # fmt: skip
+
+
+def corpus(parser: str) -> list[bytes]:
+    """The inputs of a parser in the repository, one a line: what reaches most of it, and what once broke its promise."""
+    lines = (CORPUS / f"{parser}.b64").read_text().split()
+    return [base64.b64decode(line) for line in lines]
+
+
+def save_corpus(parser: str, inputs: list[bytes]) -> None:
+    """Replace them, each once, the shortest first."""
+    CORPUS.mkdir(exist_ok=True)
+    lines = [base64.b64encode(one).decode() for one in sorted(set(inputs), key=lambda one: (len(one), one))]
+    (CORPUS / f"{parser}.b64").write_text("".join(f"{line}\n" for line in lines if line))
