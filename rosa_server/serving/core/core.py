@@ -166,6 +166,7 @@ class ServingCore:
             self._dispatcher.end(now_s, call, "unknown_component", words)
             return
         session.newest[component] = (request_id, call.ticket)
+        call.slo_s = self._factory.tasks[session.task].components[component].slo_ms / 1000
         if observation is not None:
             call.observation = f"{session.number}:{observation}"
         call.pace, pace = self._paces.of(session.task), self._paces.tolerated(session.task)

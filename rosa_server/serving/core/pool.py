@@ -13,7 +13,7 @@ from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.worker_state import Batch, WorkerState
 
-HANG_S = 30.0  # a batch that runs longer than this, and than three times every budget in it, hangs
+HANG_S = 30.0  # a batch that runs longer than this, and than three times every SLO in it, hangs
 Entry = tuple[float, int, WorkerState]
 
 
@@ -215,7 +215,7 @@ class WorkerPool:
         together = worker.at_once > 1
         running = () if together else worker.batches.values()
         start_s = max([now_s, *(batch.expected_end_s for batch in running)])
-        longest_s = max(call.deadline_s - call.arrived_s for call in calls)
+        longest_s = max(call.slo_s for call in calls)
         run_s = math.inf if service_s is None else service_s
         patience_s = max(HANG_S, 3 * longest_s) + len(running) * HANG_S
         hang_s = now_s + (service_s or 0.0) + patience_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosa_contract import messages as m
-from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, hello
+from tests.unit.server.serving.core.stage import FACTORY, IMAGES, STATE, Stage, hello
 
 
 def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:
@@ -159,6 +159,26 @@ def test_a_worker_that_runs_many_calls_at_a_time_hangs_no_longer_than_any_other(
     assert not stage.killed
     stage.wait(2.0)
     assert [kill.worker_id for kill in stage.killed] == ["p2"]
+
+
+def test_a_large_budget_does_not_hide_a_worker_that_hangs() -> None:
+    """How long a batch may run follows from the component's SLO: a robot may say any budget."""
+    stage = Stage().open()
+    stage.send("r1", 1, budget_ms=600_000.0)
+    stage.wait(29.0)
+    assert not stage.killed
+    stage.wait(2.0)
+    assert [kill.worker_id for kill in stage.killed] == ["p1"]
+
+
+def test_a_component_with_a_long_slo_may_run_three_times_as_long() -> None:
+    slow = FACTORY.replace("{model: policy, slo_ms: 300}", "{model: policy, slo_ms: 60000}")
+    stage = Stage(factory=slow).open()
+    stage.send("r1", 1, budget_ms=60_000.0)
+    stage.wait(179.0)
+    assert not stage.killed
+    stage.wait(2.0)
+    assert [kill.worker_id for kill in stage.killed] == ["p1"]
 
 
 def test_a_worker_that_answers_what_it_was_not_given_is_ended() -> None:
