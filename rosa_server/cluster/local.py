@@ -14,12 +14,18 @@ from dataclasses import dataclass, field, replace
 from rosa_contract.config import Factory
 from rosa_contract.ending import ending
 from rosa_server.cluster.gpus import assign, visible_gpus
-from rosa_server.cluster.restart import Backoff
+from rosa_server.cluster.groups import Reaper, end_group
+from rosa_server.cluster.output import Output
+from rosa_server.cluster.restart import MAX_FAILED_STARTS, Backoff
 from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+
+REPORT_START_S = (
+    60.0  # a worker that is not ready by then is reported, and again each time it has taken twice as long
+)
 
 
 @dataclass
@@ -33,8 +39,11 @@ class Supervised:
     life: int = 0
     started_s: float = 0.0
     start_at_s: float = 0.0
+    ready_s: float | None = None  # since when this process is ready
+    report_s: float = 0.0  # when to say that it still is not
     killed_for: str = ""
     shm: ShmWriter | None = None
+    output: Output | None = None
 
 
 def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
@@ -69,6 +78,7 @@ class LocalCluster:
         self._workers = [Supervised(spec) for spec in specs]
         self._stopping = False
         self._retired: list[ShmWriter] = []
+        self._reaper = Reaper()
         # Why a worker cannot work as configured: a server that has not served yet had better say so and end. In its
         # first life a restart would change nothing; later it may, as what is missing may have been there once.
         self.misconfigured = ""
@@ -84,24 +94,20 @@ class LocalCluster:
             self._retired.pop().close()
         for worker in self._workers:
             if worker.process is not None and worker.process.poll() is not None:
-                why = worker.killed_for or _why(worker.process.returncode)
-                lost.append((worker.worker_id, why))
-                misconfigured = worker.process.returncode == MISCONFIGURED
-                worker.process, worker.killed_for = None, ""
-                if worker.shm is not None:
-                    self._retired.append(worker.shm)
-                    worker.shm = None
-                worker.start_at_s = worker.backoff.ended(worker.started_s, now_s)
-                if misconfigured:
-                    if worker.life == 1:
-                        worker.start_at_s = math.inf
-                    words = f"{worker.worker_id} {why}; its last words in the log say why"
-                    self.misconfigured = f"models.{worker.spec.model}: {words}"
+                lost.append((worker.worker_id, self._ended(worker, worker.process, now_s)))
+            elif worker.process is not None:
+                self._look_at(worker, now_s)
             if worker.process is None and not self._stopping and now_s >= worker.start_at_s:
                 why = self._start(worker, now_s)
                 if why:
                     lost.append((worker.worker_id, why))
         return lost
+
+    def ready(self, worker_id: str, now_s: float) -> None:
+        """A worker has announced itself: it has started, and what ends it now is no wrong configuration."""
+        for worker in self._workers:
+            if worker.worker_id == worker_id:
+                worker.ready_s = now_s
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and starts another."""
@@ -117,7 +123,8 @@ class LocalCluster:
     def stop(self, grace_s: float) -> None:
         """End every worker: after SIGTERM they have `grace_s` to finish; then they are killed."""
         self._stopping = True
-        running = [worker.process for worker in self._workers if worker.process is not None]
+        living = [(worker, worker.process) for worker in self._workers if worker.process is not None]
+        running = [process for _, process in living]
         deadline_s = time.monotonic() + grace_s
         for process in running:
             process.send_signal(signal.SIGTERM)
@@ -129,28 +136,89 @@ class LocalCluster:
         for process in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
+        for worker, process in living:
+            end_group(process.pid)
+            self._reaper.forget(process.pid)
+            if worker.output is not None:
+                worker.output.read(time.monotonic(), worker.worker_id, last=True)
+        self._reaper.close()
+
+    def _ended(self, worker: Supervised, process: subprocess.Popen[bytes], now_s: float) -> str:
+        """Clean up after a worker that has ended. Returns why it did."""
+        started = worker.ready_s is not None
+        misconfigured = process.returncode == MISCONFIGURED and not started
+        why = worker.killed_for or (
+            "cannot work as configured" if misconfigured else ending(process.returncode)
+        )
+        end_group(process.pid)  # what it has started and left behind
+        self._reaper.forget(process.pid)
+        if worker.output is not None:
+            worker.output.read(now_s, worker.worker_id, last=True)
+            worker.output.close()
+        if worker.shm is not None:
+            self._retired.append(worker.shm)
+        worker.start_at_s = worker.backoff.ended(worker.ready_s, now_s)
+        worker.process, worker.killed_for, worker.ready_s = None, "", None
+        worker.shm, worker.output = None, None
+        if misconfigured and worker.life == 1:
+            worker.start_at_s = math.inf
+        if misconfigured or worker.backoff.hopeless:
+            tried = "" if misconfigured else f"; none of {MAX_FAILED_STARTS} starts made it ready"
+            words = f"{worker.worker_id} {why}{tried}; its last words in the log say why"
+            self.misconfigured = f"models.{worker.spec.model}: {words}"
+        return why
+
+    def _look_at(self, worker: Supervised, now_s: float) -> None:
+        """Log what a running worker prints, and that it takes long to start."""
+        if worker.output is not None:
+            worker.output.read(now_s, worker.worker_id)
+        if worker.ready_s is None and now_s >= worker.report_s:
+            seconds = now_s - worker.started_s
+            worker.report_s = worker.started_s + 2 * seconds
+            model = worker.spec.model
+            log.warning("worker_still_starting", worker=worker.worker_id, model=model, seconds=round(seconds))
 
     def _start(self, worker: Supervised, now_s: float) -> str:
         """Start a worker. Returns why that failed; empty when it runs."""
         worker.life += 1
         worker.worker_id = f"{worker.spec.worker_id}.{worker.life}"
         shm: ShmWriter | None = None
+        output: Output | None = None
+        log_fd = -1
         try:
             shm = ShmWriter() if hasattr(os, "memfd_create") and not worker.spec.far else None
+            output = Output()
+            log_fd = _standard_error()
             fds = shm.fds if shm is not None else ()
-            spec = replace(worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds)
+            spec = replace(
+                worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds, log_fd=log_fd
+            )
             environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
             worker.process = subprocess.Popen(
-                spec.command(), stdin=subprocess.DEVNULL, pass_fds=fds, env=environment
+                spec.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output.theirs,
+                stderr=output.theirs,
+                pass_fds=(*fds, log_fd),
+                env=environment,
+                process_group=0,  # Ctrl-C is the server's; and what the worker starts ends with it
             )
         except OSError as error:  # no descriptor, no process, no memory, no program
             if shm is not None:
                 shm.close()
-            worker.start_at_s = worker.backoff.ended(now_s, now_s)
+            if output is not None:
+                output.close()
+            worker.start_at_s = worker.backoff.later(now_s)
             return f"could not be started: {error}"
+        finally:
+            if log_fd >= 0:
+                os.close(log_fd)
+        self._reaper.watch(worker.process.pid)
+        output.started()
         if shm is not None:
             shm.theirs.close()  # otherwise the end of the worker would never be noticed
-        worker.shm, worker.started_s = shm, now_s
+        worker.shm, worker.output, worker.started_s = shm, output, now_s
+        worker.report_s = now_s + REPORT_START_S
         log.event(
             "worker_started",
             worker=worker.worker_id,
@@ -161,5 +229,9 @@ class LocalCluster:
         return ""
 
 
-def _why(status: int) -> str:
-    return "cannot work as configured" if status == MISCONFIGURED else ending(status)
+def _standard_error() -> int:
+    """A descriptor of the server's standard error for a worker; where there is none, one that takes everything."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)

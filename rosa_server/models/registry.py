@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
 from rosa_contract.strict import nearest
-from rosa_server.models.backend import Backend
+from rosa_contract.wire.fields import MAX_BATCH
+from rosa_server.models.backend import Backend, InputSpec
 
 BACKENDS = {
     "emulated": "rosa_server.models.emulated:EmulatedBackend",
@@ -25,6 +26,9 @@ AUTO_ENGINE = "auto"  # the option `engine` of a model in a factory file: the sc
 SHARING_ENGINE = "kv_sharing"  # with it, components of a robot that ask about one observation cost less
 
 
+METHODS = ("load", "warm_up", "infer", "close")
+
+
 class BackendError(CausedError):
     """A backend cannot be made."""
 
@@ -33,6 +37,7 @@ class BackendError(CausedError):
         "not_importable": "its module or class cannot be imported",
         "bad_options": "it does not take these options",
         "bad_weights": "its weights do not fit its network",
+        "not_a_backend": "what its class makes lacks a part of the interface",
     }
 
 
@@ -79,4 +84,20 @@ def create(backend: str, **options: Any) -> Backend:
         made: Backend = kind(**options)
     except (TypeError, ValueError, AttributeError, OSError) as error:
         raise BackendError("bad_options", f"backend {backend!r}: {error}") from error
+    missing = [name for name in METHODS if not callable(getattr(made, name, None))]
+    if missing:
+        words = f"backend {backend!r}: {name} is no backend: it has no {', '.join(missing)}"
+        raise BackendError("not_a_backend", f"{words} (docs/add_a_model.md)")
     return made
+
+
+def check_loaded(name: str, backend: Backend) -> None:
+    """Raise `BackendError` unless a loaded backend says what it takes."""
+    spec, most = getattr(backend, "input_spec", None), getattr(backend, "max_batch", None)
+    if not isinstance(spec, InputSpec):
+        raise BackendError(
+            "not_a_backend", f"backend {name!r}: input_spec: expected an InputSpec, got {spec!r:.80}"
+        )
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BATCH:
+        words = f"max_batch: expected a whole number from 1 to {MAX_BATCH}, got {most!r:.80}"
+        raise BackendError("not_a_backend", f"backend {name!r}: {words}")

@@ -15,6 +15,7 @@ from rosa_server.models.seam import joined
 Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal
 Outcome = bytes | Refusal  # an encoded output, or why there is none
+MAX_WORDS = 500
 CANCELLED: Refusal = ("cancelled", "nobody waits for it any more")
 
 
@@ -46,6 +47,8 @@ def encoded(answer: Answer) -> Outcome:
         return codec.encode_output(answer)
     except CodecError as error:
         return "bad_output", f"the model's output cannot be used: {error}"
+    except Exception as error:  # of an output that is nearly an array
+        return "bad_output", f"the model's output cannot be used: {short(error)}"
 
 
 def failure(error: Exception, asked: ModelInput) -> Refusal:
@@ -60,5 +63,10 @@ def failure(error: Exception, asked: ModelInput) -> Refusal:
     return ("input_rejected" if isinstance(error, ValueError) else "model_error"), short(error)
 
 
-def short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+def short(error: BaseException) -> str:
+    """An exception in words that can be sent and logged: it may be anybody's, also one that cannot be shown."""
+    try:
+        words = str(error)
+    except Exception:
+        words = "(it cannot be shown)"
+    return f"{type(error).__name__}: {words}"[:MAX_WORDS].encode(errors="replace").decode()

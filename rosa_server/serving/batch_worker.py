@@ -35,6 +35,7 @@ class BatchWorker:
         self._poller.register(socket, zmq.POLLIN)
         if self._shm is not None:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
+        self._seldom = log.Seldom()
         self._counts = Counts(backend, spec.worker_id)
         self.stopping = False
         self.at_once = 1
@@ -144,11 +145,17 @@ class BatchWorker:
         try:
             answered = iter(self._run(inputs) if inputs else [])
         except Exception as error:  # a model may raise anything; the worker goes on and answers every request
-            if not all(one.cancellation.cancelled for one in inputs):
+            known = all(one.cancellation.cancelled for one in inputs)
+            if not known and self._seldom.due(type(error).__name__):
                 log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
             alone = len(inputs) == 1
             answered = iter([failure(error, inputs[0])] if alone else [self._alone(one) for one in inputs])
-        return [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
+        outcomes = [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
+        for one in outcomes:
+            if isinstance(one, tuple) and one[0] == "bad_output" and self._seldom.due("bad_output"):
+                names = {"worker": self._spec.worker_id, "model": self._spec.model}
+                log.warning("bad_output", **names, reason=one[1])
+        return outcomes
 
     def _run(self, inputs: list[ModelInput]) -> list[Answer]:
         outputs = self._backend.infer(inputs)

@@ -8,6 +8,7 @@ from typing import Any
 from rosa_contract.wire.decoders import MAX_COUNTS
 from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS
 from rosa_server.serving import log
+from rosa_server.serving.answers import short
 
 
 class Counts:
@@ -27,9 +28,7 @@ class Counts:
                 if isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and hasattr(count, "__index__")
             }
         except Exception as error:
-            log.warning(
-                "counts_failed", worker=self._worker_id, error=f"{type(error).__name__}: {error}"[:500]
-            )
+            log.warning("counts_failed", worker=self._worker_id, error=short(error))
             self._ask = dict[str, int]
             return {}
         return {name: count for name, count in list(told.items())[:MAX_COUNTS] if 0 <= count <= MAX_ID}

@@ -39,6 +39,9 @@ class Cluster(SharesMemory, Protocol):
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """(worker id, why) of the workers that ended since the last call; restarts what is due."""
 
+    def ready(self, worker_id: str, now_s: float) -> None:
+        """A worker has announced itself."""
+
     def kill(self, worker_id: str, reason: str) -> None: ...
 
 
@@ -231,6 +234,7 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
+            self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Hashable
@@ -59,15 +60,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-class ToStandardError(logging.Handler):
+class ToDescriptor(logging.Handler):
     """A line that cannot be written, as on a full disk, is lost and disturbs nobody."""
 
+    def __init__(self, descriptor: int | None = None) -> None:
+        """None: standard error, whatever that is at the time."""
+        super().__init__()
+        self._stream = None if descriptor is None else os.fdopen(descriptor, "w", closefd=False)
+
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record), sys.stderr)
+        say(self.format(record), self._stream or sys.stderr)
 
 
-def to_stderr(level: int = logging.INFO) -> None:
-    handler = ToStandardError()
+def to_stderr(level: int = logging.INFO, descriptor: int | None = None) -> None:
+    """`descriptor`: another one than standard error."""
+    handler = ToDescriptor(descriptor)
     handler.setFormatter(JsonLines())
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(level)

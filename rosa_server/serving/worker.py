@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 
 import zmq
@@ -19,10 +20,11 @@ import zmq
 from rosa_contract.errors import ContractError
 from rosa_server.models import registry
 from rosa_server.serving import log
+from rosa_server.serving.answers import short
 from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.worker_spec import FAILED_TO_START, MISCONFIGURED, WorkerSpec
 
 PR_SET_PDEATHSIG = 1
 
@@ -46,16 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with(spec.parent_pid)
     # Ctrl-C reaches the whole process group; the server then drains its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log.to_stderr()
+    log.to_stderr(descriptor=spec.log_fd)
     keep_freed_memory()
     started_s = time.perf_counter()
+    names = {"worker": spec.worker_id, "model": spec.model}
     try:
         backend = registry.create(spec.backend, **spec.options)
         backend.load()
+        registry.check_loaded(spec.backend, backend)
+        backend.warm_up()
     except (ContractError, FileNotFoundError, PermissionError) as error:
-        log.error("worker_misconfigured", worker=spec.worker_id, model=spec.model, reason=str(error))
+        log.error("worker_misconfigured", **names, reason=str(error))
         return MISCONFIGURED
-    backend.warm_up()
+    except Exception as error:  # it may be anybody's code, and may succeed another time
+        lines = "".join(traceback.format_tb(error.__traceback__))
+        log.error("worker_failed_to_start", **names, error=short(error), traceback=lines)
+        return FAILED_TO_START
     log.event(
         "worker_warm",
         worker=spec.worker_id,

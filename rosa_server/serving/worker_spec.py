@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+FAILED_TO_START = 70  # exit status of one whose backend raised, as EX_SOFTWARE
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
 
 
@@ -24,6 +25,7 @@ class WorkerSpec:
     parent_pid: int = 0  # the worker ends with this process; 0: with none
     gpu: str = ""  # the only GPU that it sees; empty: all
     far: bool = False  # it shares no memory with its gateway
+    log_fd: int = 2  # where its events go; what its libraries print goes to its standard output and error
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
     def command(self) -> list[str]:

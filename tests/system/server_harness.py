@@ -79,7 +79,8 @@ class Server:
     def endpoint(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
-    def start(self) -> Server:
+    def start(self, group: bool = False) -> Server:
+        """`group`: in a process group of its own, as a shell starts it."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         command = [
             *self._limit,
@@ -91,7 +92,9 @@ class Server:
             *self._arguments,
         ]
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, cwd=ROOT, process_group=0 if group else None
+            )
         return self
 
     def log(self) -> str:

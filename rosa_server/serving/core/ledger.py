@@ -27,7 +27,9 @@ class Call:
     attempts: int = 0  # how many workers have taken it
     worker_id: str = ""  # the last of them
     over_rate: bool = False  # its robot sends faster than it may: it runs when nothing else waits
-    slo_s: float = 0.0  # of its component, by which a batch that hangs is known; the budget is the robot's own word
+    slo_s: float = (
+        0.0  # of its component, by which a batch that hangs is known; the budget is the robot's own word
+    )
     network_s: float = 0.0  # what the way there and back may take
     pace: float = 0.0  # what its robot is told with the answer; 0: nothing
     observation: str = (

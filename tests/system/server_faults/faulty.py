@@ -1,9 +1,11 @@
-"""A model whose prompts say what goes wrong in its worker."""
+"""Models that go wrong in their worker: one whose prompts say how, and one that is no model at all."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +15,24 @@ import numpy as np
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 
 
-class FaultyBackend:
-    """`nan`, `raise`, `sleep` and `die once` (leaves `mark` behind and does not die when it is there) as prompts.
+class NoBackend:
+    """Somebody's class that has no `infer`."""
 
-    `load_fails`: with "config" nothing but another configuration helps; with "memory" a later try may.
+    def load(self) -> None: ...
+
+
+class UnprintableError(RuntimeError):
+    """What raises once more when it is shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class FaultyBackend:
+    """`nan`, `raise`, `sleep`, `exit 78`, `child`, `noise`, ... and `die once` as prompts.
+
+    `die once` leaves `mark` behind and does not die when it is there. `load_fails`: with "config" nothing but another
+    configuration helps; with "memory" a later try may.
     """
 
     max_batch = 8
@@ -43,6 +59,18 @@ class FaultyBackend:
     def _one(self, one: ModelInput) -> ModelOutput:
         if one.prompt == "raise":
             raise RuntimeError("out of memory")
+        if one.prompt == "unprintable":
+            raise UnprintableError
+        if one.prompt == "surrogate":
+            raise RuntimeError("a name that is no text: \udcff")
+        if one.prompt.startswith("exit "):
+            sys.exit(int(one.prompt.removeprefix("exit ")))
+        if one.prompt == "child":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+            self._mark.write_text(str(child.pid))
+        if one.prompt == "noise":
+            for stream in (1, 2):
+                os.write(stream, b"a library has something to say\n" * 20_000)
         if one.prompt == "sleep":
             time.sleep(1.0)
         if one.prompt == "die" or (one.prompt == "die once" and not self._mark.exists()):
