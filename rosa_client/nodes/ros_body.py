@@ -140,6 +140,7 @@ class RosBody:
             arm_cut_short=arm.cut_short if arm is not None and mine else "",
             emergency_stop=bool(arm.emergency_stop) if arm is not None else False,
             gripper_holds=self._grasp.holds(self._sensors.gripper_width_m(), self._clock.now_s()),
+            sensor_faults=self._sensors.faults(),
         )
 
     def observe(self) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -18,11 +18,14 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.nodes.qos import asked
 from rosa_client.runtime.mission import JOINT_STATE
+from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
+from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
 from rosa_contract.cameras import picture_topic
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.images import EncodedImage
+from rosa_contract.errors import CodecError
+from rosa_contract.images import EncodedImage, written_size
 from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
@@ -33,7 +36,8 @@ SAY_AFTER_S = 0.3  # one late picture is normal
 class Sensors:
     """Subscribes to cameras and joint states; callbacks and readers may be different threads.
 
-    JPEG and PNG frames are passed on as they came: the robot never decodes an image to send it.
+    JPEG and PNG frames are passed on as they came: the robot never decodes an image to send it. Only the size that they
+    announce is read, since the server refuses a picture of another size than the robot told it, request by request.
     """
 
     def __init__(self, node: Node, robot: RobotSpec) -> None:
@@ -42,11 +46,14 @@ class Sensors:
         self._lock = threading.Lock()
         self._times = SampleTimes()
         self._frozen = FrozenPictures()
+        self._clocks = ClockWatch(robot.max_sensor_age_ms / 1000)
+        self._faults: dict[str, str] = {}  # sensor -> why what it sends is not taken, or is old
         self._wall_ns = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
         self._width_m: float | None = None
-        self._warn = node.get_logger().warning
+        self._log = node.get_logger()
+        self._warn = self._log.warning
         self.subscriptions: list[Any] = [
             node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
         ]
@@ -62,6 +69,11 @@ class Sensors:
         """Sensor -> when its newest sample was taken, s."""
         with self._lock:
             return self._times.taken_s()
+
+    def faults(self) -> dict[str, str]:
+        """Sensor -> why what arrives from it cannot be used, in words."""
+        with self._lock:
+            return dict(self._faults)
 
     def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
         """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera.
@@ -91,7 +103,7 @@ class Sensors:
             state["gripper_width"] = np.array([width or 0.0], np.float32)
         with self._lock:
             self._width_m, self._state = width, state
-            self._times.arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
+            self._arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
 
     def _width(self, positions: Mapping[str, float]) -> float | None:
         fingers = [value for name, value in positions.items() if FINGER in name and math.isfinite(value)]
@@ -108,14 +120,16 @@ class Sensors:
         spec = self._robot.cameras[name]
 
         def keep(message: CompressedImage) -> None:
+            data = memoryview(message.data).cast("B")
             if spec.encoding not in message.format:
-                self._warn(
-                    f"{name}: expected {spec.encoding} frames, got {message.format!r}",
-                    throttle_duration_sec=1.0,
-                )
+                self._refuse(name, f"expected {spec.encoding} pictures, got {message.format!r}")
                 return
-            image = EncodedImage(spec.encoding, spec.height, spec.width, memoryview(message.data).cast("B"))
-            self._store(name, image, message)
+            try:
+                height, width = written_size(spec.encoding, data)
+            except CodecError as error:
+                self._refuse(name, str(error))
+                return
+            self._take(name, EncodedImage(spec.encoding, height, width, data), message)
 
         return keep
 
@@ -123,16 +137,38 @@ class Sensors:
         def keep(message: Image) -> None:
             packed = message.step == message.width * 3 and len(message.data) == message.height * message.step
             if message.encoding != "rgb8" or not packed or not message.data:
-                self._warn(
-                    f"{name}: expected packed rgb8, got {message.encoding}, {message.width}x{message.height},"
-                    f" step {message.step}, {len(message.data)} bytes",
-                    throttle_duration_sec=1.0,
-                )
+                got = f"{message.encoding}, {message.width}x{message.height}, step {message.step}"
+                self._refuse(name, f"expected packed rgb8, got {got}, {len(message.data)} bytes")
                 return
             view = memoryview(message.data).cast("B")
-            self._store(name, EncodedImage("rgb8", message.height, message.width, view), message)
+            self._take(name, EncodedImage("rgb8", message.height, message.width, view), message)
 
         return keep
+
+    def _take(self, name: str, image: EncodedImage, message: Any) -> None:
+        """A picture as it came; one of another size than the robot file says is not stored."""
+        if words := wrong_size((image.width, image.height), self._robot.cameras[name]):
+            self._refuse(name, words)
+        else:
+            self._store(name, image, message)
+
+    def _refuse(self, name: str, why: str) -> None:
+        """What came is no sample, so the sensor is silent; the core says why."""
+        with self._lock:
+            self._faults[name] = why
+        self._log.error(f"{name} cannot be used: {why}", throttle_duration_sec=5.0)
+
+    def _arrived(self, name: str, now_s: float, age_s: float | None) -> None:
+        """A sample was taken `age_s` ago by its header. The lock is held."""
+        self._times.arrived(name, now_s, age_s)
+        self._clocks.heard(name, now_s, age_s)
+        fault = self._clocks.fault(name)
+        if fault is None or fault.ahead:
+            self._faults.pop(name, None)
+        else:
+            self._faults[name] = fault.words
+        if fault is not None:
+            self._warn(f"{name}: {fault.words}", throttle_duration_sec=5.0)
 
     def _store(self, name: str, image: EncodedImage, message: Any) -> None:
         """A picture that repeats the one before although the arm has moved does not count: the camera grows stale."""
@@ -142,7 +178,7 @@ class Sensors:
             repeated_s = self._frozen.repeated_s(name, mark, self._state.get("joint_position"), now_s)
             self._images[name] = image
             if not repeated_s:
-                self._times.arrived(name, now_s, self._age_s(message))
+                self._arrived(name, now_s, self._age_s(message))
         if repeated_s > SAY_AFTER_S:
             self._warn(
                 f"{name}: the same picture for {repeated_s:.1f} s while the arm moved; is the camera frozen?",

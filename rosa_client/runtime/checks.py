@@ -87,15 +87,22 @@ def check_sensors(core: Mission, now_s: float) -> None:
             return  # the one before has called a human
         held = core.held_by.get(sensor_key(name))
         if held is None:  # a new hold; its timeout begins now
-            reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old"
+            reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old{_because(core, name)}"
             stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)
         elif now_s - held.since_s > core.timeouts.sensor_s:
-            reason = f"{name} has been silent or too old for {now_s - held.since_s:.1f} s"
+            reason = (
+                f"{name} has been silent or too old for {now_s - held.since_s:.1f} s{_because(core, name)}"
+            )
             escalate(core, Cause("sensor_silent", reason), now_s)
 
 
 def sensor_key(name: str) -> str:
     return f"{SENSOR}{name}"
+
+
+def _because(core: Mission, sensor: str) -> str:
+    fault = core.inputs.sensor_faults.get(sensor, "")
+    return f": {fault}" if fault else ""
 
 
 def _saying(fault: str) -> str:

@@ -45,6 +45,8 @@ class Inputs:
     # Components that may be called before their turn, with a permit of the server.
     permits: Collection[str] = ()
     permit_s: Mapping[str, float] = field(default_factory=dict)  # when the newest permit of a component came
+    # Sensor -> why what arrives from it cannot be used, in words: its pictures have another size, its clock differs.
+    sensor_faults: Mapping[str, str] = field(default_factory=dict)
 
 
 # -- commands ------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Timeouts:
     """How long the core waits for what no SLO bounds. Each of them leads to an escalation."""
 
     connect_s: float = 60.0  # the server's welcome, the first sensor samples, and an arm that answers
-    sensor_s: float = 3.0  # a camera or the joint states that went silent or stay too old
+    sensor_s: float = 3.0  # a camera or the joint states that went silent, stay too old or cannot be used
     arm_s: float = 3.0  # an arm that does not take an order
     move_s: float = 20.0  # a move to a named pose, or an arm that does not come to rest after a chunk
 

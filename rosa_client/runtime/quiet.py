@@ -57,7 +57,8 @@ def _step_s(core: Mission, state: State) -> float:
         return _holding_s(core)
     if state is State.CONNECTING:
         again_s = _after(core.ordered_s, ASK_ARM_EVERY_S) if core.arm_is_behind else inf
-        return min(again_s, _after(core.entered_s, core.timeouts.connect_s))
+        limit_s = core.timeouts.sensor_s if core.inputs.sensor_faults else core.timeouts.connect_s
+        return min(again_s, _after(core.entered_s, limit_s))
     assert state in MOVES
     if core.leg_progress is LegProgress.ARRIVED:
         return core.stay_until_s

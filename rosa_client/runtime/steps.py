@@ -49,6 +49,9 @@ def connecting(core: Mission, now_s: float) -> None:
     missing = _not_ready(core, now_s)
     if not missing:
         core.go(Event.READY, now_s)
+    elif (faults := core.inputs.sensor_faults) and now_s - core.entered_s > core.timeouts.sensor_s:
+        reason = "; ".join(f"{name} cannot be used: {fault}" for name, fault in faults.items())
+        escalate(core, Cause("sensor_fault", reason), now_s)
     elif now_s - core.entered_s > core.timeouts.connect_s:
         reason = f"not ready within {core.timeouts.connect_s:g} s: {missing}"
         escalate(core, Cause("not_ready", reason), now_s)

@@ -29,6 +29,7 @@ WORDS = {
     "invalid_verdict": "an unknown verdict",
     "sensor_stale": "a sensor is late",
     "sensor_silent": "a sensor is silent",
+    "sensor_fault": "a sensor cannot be used",
     "unsafe": "the safety check says unsafe",
     "max_consecutive_slo_violation": "too many answers missed in a row",
     "max_consecutive_safety_replan": "unsafe too many times in a row",

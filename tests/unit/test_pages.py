@@ -75,6 +75,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
         assert f"| {value} | `{key}` |" in LADDER
     rows = {row.split("`")[1]: row for row in LADDER.splitlines() if row.startswith("| `")}
     assert f"that lasted {waits.sensor_s:g} s" in rows["sensor_silent"]
+    assert f"for {waits.sensor_s:g} s" in rows["sensor_fault"]
     assert f"for {waits.arm_s:g} s" in rows["arm_silent"]
     assert f"over {waits.move_s:g} s" in rows["move_timeout"]
     assert f"for {waits.connect_s:g} s" in rows["not_ready"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
 from rosa_client.sensing.frozen_picture import fingerprint
+from rosa_client.sensing.picture_size import wrong_size
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.images import EncodedImage, Rgb
 
@@ -90,9 +91,7 @@ def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
     seen = f"{rate_hz:.1f} of {spec.rate_hz:g} Hz, sharpness {fact.sharpness:.0f}"
     if fact.problem:
         return Finding(check, FAIL, "unreadable", fact.problem, "compare `encoding` in the robot file")
-    if fact.size != (spec.width, spec.height):
-        width, height = fact.size
-        words = f"pictures are {width}x{height} px, the robot file says {spec.width}x{spec.height}"
+    if words := wrong_size(fact.size, spec):
         return Finding(check, FAIL, "wrong_size", words, "correct `width` and `height`, or the camera's mode")
     if fact.distinct == 1 and fact.count >= ENOUGH:
         words = f"{fact.count} pictures in {fact.seconds:.1f} s are all the same: a frozen camera"

@@ -134,10 +134,13 @@ def cell_command(robot: Path) -> list[str]:
 
 
 @contextmanager
-def controlled(robot: Path, base: str = "/") -> Iterator[Controlled]:
-    """Simulated controllers and an arm node that drives them; `base`: their namespace."""
+def controlled(robot: Path, base: str = "/", cell_robot: Path | None = None) -> Iterator[Controlled]:
+    """Simulated controllers and an arm node that drives them; `base`: their namespace.
+
+    `cell_robot`: the robot file of the controllers, where it is not that of the arm node.
+    """
     prepare_environment()
-    cell = subprocess.Popen(cell_command(robot), env={**os.environ, "PYTHONPATH": str(ROOT)})
+    cell = subprocess.Popen(cell_command(cell_robot or robot), env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         with arm("ros2_control", robot) as bench:
             made = Controlled(bench, cell, base)

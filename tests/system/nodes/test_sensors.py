@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,45 @@ def test_a_picture_in_another_encoding_than_announced_is_not_taken(bench: Bench)
         bench.camera.publish(CompressedImage(format="png", data=bytes(picture.data)))
         rclpy.spin_once(bench.node, timeout_sec=0.02)
     assert "front" not in bench.sensors.stamps()
+
+
+def jpeg(width: int = 96, height: int = 96) -> CompressedImage:
+    picture = encode_image(np.full((height, width, 3), 77, np.uint8))
+    return CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+
+
+def test_pictures_of_another_size_are_an_error_with_both_sizes(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Today's misconfigured vendor camera would be refused by the server with each request, as missed deadlines."""
+    says = "pictures are 128x72 px, the robot file says 96x96"
+    bench.until(
+        lambda: bench.sensors.faults().get("front") == says, lambda: bench.camera.publish(jpeg(128, 72))
+    )
+    assert "front" not in bench.sensors.stamps(), "they are not taken"
+    assert f"front cannot be used: {says}" in "".join(capfd.readouterr())
+    bench.until(lambda: "front" in bench.sensors.stamps(), lambda: bench.camera.publish(jpeg()))
+    assert bench.sensors.faults() == {}
+
+
+def test_bytes_that_are_no_picture_are_a_fault(bench: Bench) -> None:
+    message = CompressedImage(format="jpeg", data=b"no picture")
+    bench.until(lambda: "front" in bench.sensors.faults(), lambda: bench.camera.publish(message))
+    assert "no jpeg file" in bench.sensors.faults()["front"]
+
+
+def test_a_camera_whose_clock_is_behind_is_told_with_the_difference(bench: Bench) -> None:
+    def publish(behind_s: float) -> Callable[[], None]:
+        def once() -> None:
+            message = jpeg()
+            message.header.stamp = (bench.node.get_clock().now() - Duration(seconds=behind_s)).to_msg()
+            bench.camera.publish(message)
+
+        return once
+
+    bench.until(lambda: "front" in bench.sensors.faults(), publish(7.5))
+    assert re.match(r"stamped 7\.[5-9]\d s behind this machine's clock", bench.sensors.faults()["front"])
+    bench.until(lambda: not bench.sensors.faults(), publish(0.0))
 
 
 def test_a_picture_that_was_long_under_way_is_old(bench: Bench) -> None:

@@ -103,6 +103,7 @@ class Stage:
         self.cut_short = ""  # why the arm ends the order that it plays now
         self.emergency_stop = False
         self.gripper_holds = False
+        self.sensor_faults: dict[str, str] = {}
         self.rates_hz: dict[str, float] = {}
         self.catch_up = 0.0
         self.first_call_s: dict[str, float] = {}
@@ -162,6 +163,7 @@ class Stage:
             self.arm_recovers,
             self.permits,
             self.permit_s,
+            self.sensor_faults,
         )
 
     # -- the people and the server --
