@@ -78,7 +78,7 @@ def check(
     arguments: argparse.Namespace, spec: RobotSpec, tightest: tuple[str, float] | None
 ) -> Iterator[Finding]:
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
-    from rosa_client.doctor.probes.controllers import controllers_of
+    from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of
     from rosa_client.doctor.probes.driver import driver_problem
     from rosa_client.doctor.probes.host import ClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
@@ -89,7 +89,8 @@ def check(
     yield from _server(arguments, tightest)
     yield judge_driver(spec.arm_driver, driver_problem(spec))
     yield from _address(arguments.arm or _address_of(spec.arm), hard)
-    yield from _robot(arguments, spec, controllers_of(arguments.robot, spec, arguments.name))
+    controllers = controllers_of(arguments.robot, spec, arguments.name)
+    yield from _robot(arguments, spec, controllers, gripper_actions_of(arguments.robot, spec, arguments.name))
     yield from judge_host(host_fact(arguments.recordings, watch), hard)
 
 
@@ -119,7 +120,10 @@ def _address(address: str, hard: bool) -> list[Finding]:
 
 
 def _robot(
-    arguments: argparse.Namespace, spec: RobotSpec, controllers: Mapping[str, tuple[str, str]]
+    arguments: argparse.Namespace,
+    spec: RobotSpec,
+    controllers: Mapping[str, tuple[str, str]],
+    actions: Mapping[str, str],
 ) -> Iterator[Finding]:
     try:
         from rosa_client.doctor.probes.topics import listen
@@ -128,10 +132,10 @@ def _robot(
         yield skipped("arm", "no_ros", why)
         yield from (not_asked(name, why) for name in spec.cameras)
         return
-    pictures, arm = listen(arguments.name, spec.cameras, controllers, arguments.seconds)
+    pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds)
     yield from judge_arm(spec.arm_driver, spec.joints, arm)
     for fact in pictures:
-        yield judge_pictures(fact, spec.cameras[fact.camera])
+        yield judge_pictures(fact, spec.cameras[fact.camera], spec.max_sensor_age_ms / 1000)
 
 
 def tightest_call(config: str) -> tuple[str, float]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -22,7 +23,7 @@ from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
-from rosa_contract.cameras import picture_topic
+from rosa_contract.cameras import RELIABLE, picture_topic
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, written_size
@@ -63,7 +64,10 @@ class Sensors:
                 (Image, self._keep_raw(name)) if raw else (CompressedImage, self._keep_compressed(name))
             )
             topic = picture_topic(name, camera)
-            self.subscriptions.append(node.create_subscription(kind, topic, keep, asked(camera)))
+            weak = SubscriptionEventCallbacks(incompatible_qos=self._unmatched(name, topic))
+            self.subscriptions.append(
+                node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=weak)
+            )
 
     def stamps(self) -> dict[str, float]:
         """Sensor -> when its newest sample was taken, s."""
@@ -115,6 +119,13 @@ class Sensors:
             )
             return None
         return sum(fingers) * (2 if len(fingers) == 1 else 1)
+
+    def _unmatched(self, name: str, topic: str) -> Callable[[Any], None]:
+        """DDS connects a subscription that asks for reliable pictures to no publisher that is best effort."""
+        return lambda _: self._refuse(
+            name,
+            f"{topic} is published best effort, but the robot file asks for reliability: {RELIABLE}",
+        )
 
     def _keep_compressed(self, name: str) -> Callable[[Any], None]:
         spec = self._robot.cameras[name]

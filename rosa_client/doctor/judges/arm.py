@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.drivers.arms.action_names import short, why_missing
 
 # Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
 # the controller and the control box need their shares.
@@ -36,6 +37,8 @@ class ArmFact:
     joints_hz: float = 0.0
     # With ros2_control: controller -> its topic, and whether somebody is at its other end.
     controllers: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    # Action that the gripper needs -> its type, and the types that somebody serves under that name.
+    actions: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding]:
@@ -46,7 +49,21 @@ def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding
         words = f"start it: ros2 control switch_controllers --activate {name}; see `ros2 control list_controllers`"
         missing = Finding(check, FAIL, "no_controller", f"nobody is at {topic}", words)
         findings.append(fine(check, f"is at {topic}") if there else missing)
+    if fact.actions:
+        findings.append(_gripper(fact))
     return [*findings, _state(driver, fact), _joints(joints, fact)]
+
+
+def _gripper(fact: ArmFact) -> Finding:
+    """Its action servers, before the first grasp needs one."""
+    check = "gripper"
+    for name, (wanted, served) in fact.actions.items():
+        if problem := why_missing(name, wanted, served):
+            cause = "wrong_action_type" if served else "no_action_server"
+            do = "see `ros2 action list -t` and `ros2 control list_controllers`; correct arm.gripper, or start it"
+            return Finding(check, FAIL, cause, problem, do)
+    names = ", ".join(f"{name} ({short(wanted)})" for name, (wanted, _) in fact.actions.items())
+    return fine(check, f"is served: {names}")
 
 
 def _state(driver: str, fact: ArmFact) -> Finding:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import cv2
 import numpy as np
 
 from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.sensing.clock_difference import SAMPLES, clock_difference
 from rosa_client.sensing.frozen_picture import fingerprint
 from rosa_client.sensing.picture_size import wrong_size
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.cameras import RELIABLE, CameraSpec
 from rosa_contract.images import EncodedImage, Rgb
 
 OK_SHARE, WARN_SHARE = (
@@ -33,6 +34,8 @@ class PicturesFact:
 
     camera: str
     publishers: int
+    topic: str = ""
+    unmatched: str = ""  # why its publisher is not heard: another type, or a weaker QoS than is asked for
     count: int = 0
     seconds: float = 0.0
     largest_gap_s: float = 0.0
@@ -42,6 +45,7 @@ class PicturesFact:
     brightness: float = 0.0  # median of the mean grey, 0..255
     changed: float = 0.0  # median of the mean difference between neighbours, grey levels
     problem: str = ""  # why a picture could not be read
+    stamps: Sequence[tuple[float, float]] = ()  # (arrival, age by the header) of the latest, s
 
 
 def sharpness_of(rgb: Rgb) -> float:
@@ -54,36 +58,50 @@ def sharpness_of(rgb: Rgb) -> float:
 
 
 def pictures_fact(
-    camera: str,
-    publishers: int,
+    nothing: PicturesFact,
     pictures: Sequence[tuple[float, EncodedImage, Rgb]],
-    seconds: float,
+    stamps: Sequence[tuple[float, float]],
     problem: str = "",
 ) -> PicturesFact:
-    """From `pictures`: (time of arrival s, as it came, decoded (height, width, 3))."""
+    """From `pictures`: (time of arrival s, as it came, decoded (height, width, 3)), and `stamps` as in the fact.
+
+    `nothing`: what is known without a picture.
+    """
     if not pictures:
-        return PicturesFact(camera, publishers, seconds=seconds, problem=problem)
+        return replace(nothing, problem=problem)
     times = [at_s for at_s, _, _ in pictures]
     greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, _, rgb in pictures]
     differences = [float(np.abs(a - b).mean()) for a, b in pairwise(greys) if a.shape == b.shape]
     height, width = pictures[-1][2].shape[:2]
-    return PicturesFact(
-        camera,
-        publishers,
-        len(pictures),
-        seconds,
-        max(np.diff(times), default=seconds),
-        (width, height),
-        len({fingerprint(image) for _, image, _ in pictures}),
-        float(np.median([sharpness_of(rgb) for _, _, rgb in pictures])),
-        float(np.median([grey.mean() for grey in greys])),
-        float(np.median(differences)) if differences else 0.0,
-        problem,
+    return replace(
+        nothing,
+        count=len(pictures),
+        largest_gap_s=max(np.diff(times), default=nothing.seconds),
+        size=(width, height),
+        distinct=len({fingerprint(image) for _, image, _ in pictures}),
+        sharpness=float(np.median([sharpness_of(rgb) for _, _, rgb in pictures])),
+        brightness=float(np.median([grey.mean() for grey in greys])),
+        changed=float(np.median(differences)) if differences else 0.0,
+        problem=problem,
+        stamps=stamps[-SAMPLES:],
     )
 
 
-def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
-    """The worst of what is wrong with one camera, in one line."""
+def why_unmatched(offers: Sequence[tuple[str, bool]], wanted: str, spec: CameraSpec) -> str:
+    """Why nothing is heard of publishers that offer (type, whether reliable); empty when at least one is heard.
+
+    `wanted`: the type that the encoding of the robot file means.
+    """
+    typed = [reliable for kind, reliable in offers if kind == wanted]
+    if offers and not typed:
+        return f"are {offers[0][0]}, expected {wanted} for encoding {spec.encoding}"
+    if typed and spec.reliability == RELIABLE and not any(typed):
+        return "are published best effort, but the robot file asks for reliability: reliable"
+    return ""
+
+
+def judge_pictures(fact: PicturesFact, spec: CameraSpec, max_age_s: float) -> Finding:
+    """The worst of what is wrong with one camera, in one line. `max_age_s`: older pictures stop the arm."""
     check = f"camera.{fact.camera}"
     if not fact.count:
         return _nothing(check, fact)
@@ -93,6 +111,10 @@ def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
         return Finding(check, FAIL, "unreadable", fact.problem, "compare `encoding` in the robot file")
     if words := wrong_size(fact.size, spec):
         return Finding(check, FAIL, "wrong_size", words, "correct `width` and `height`, or the camera's mode")
+    clock = clock_difference(fact.stamps, max_age_s)
+    if clock is not None and not clock.ahead:
+        words = f"{seen}, but {clock.words}"
+        return Finding(check, FAIL, "clock_difference", words, "the arm stops when pictures are too old")
     if fact.distinct == 1 and fact.count >= ENOUGH:
         words = f"{fact.count} pictures in {fact.seconds:.1f} s are all the same: a frozen camera"
         return Finding(
@@ -104,6 +126,9 @@ def judge_pictures(fact: PicturesFact, spec: CameraSpec) -> Finding:
         return Finding(
             check, level, "slow", words, "give each camera a USB controller of its own, or lower rate_hz"
         )
+    if clock is not None:
+        words = f"{seen}, but {clock.words}"
+        return Finding(check, WARN, "clock_difference", words, "how old its pictures are is unknown")
     if not DARK <= fact.brightness <= BRIGHT:
         cause, how = ("dark", "black") if fact.brightness < DARK else ("bright", "overexposed")
         words = f"{seen}, but the pictures are {how} (mean grey {fact.brightness:.0f} of 255)"
@@ -118,11 +143,15 @@ def _nothing(check: str, fact: PicturesFact) -> Finding:
     if fact.problem:
         return Finding(check, FAIL, "unreadable", fact.problem, "see docs/add_a_robot.md")
     if not fact.publishers:
-        words = "nobody publishes its pictures"
+        words = f"nobody publishes its pictures on {fact.topic}"
         return Finding(
             check, FAIL, "no_publisher", words, "start the robot's nodes, or this camera's own node"
         )
-    words = f"its node is there, but no picture came in {fact.seconds:.1f} s"
+    if fact.unmatched:
+        words = f"its pictures on {fact.topic} {fact.unmatched}"
+        do = "correct `encoding`, `topic` or `reliability` of the camera in the robot file"
+        return Finding(check, FAIL, "unmatched", words, do)
+    words = f"its node is there, but no picture came on {fact.topic} in {fact.seconds:.1f} s"
     return Finding(check, FAIL, "no_picture", words, "check cable and device; the log of its node says more")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rosa_client.drivers.arms.action_names import actions_of
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace, joint_states_topic, resolve
 from rosa_contract.arms import JOINT_TRAJECTORY, Ros2ControlSettings, arm_settings
 from rosa_contract.robot import RobotSpec
@@ -24,3 +25,15 @@ def controllers_of(source: str, spec: RobotSpec, robot: str) -> dict[str, tuple[
         place.rpartition("/")[2]: (f"{place}/{commands}", TAKES),
         "joint_state_broadcaster": (joint_states_topic(robot, settings), GIVES),
     }
+
+
+def gripper_actions_of(source: str, spec: RobotSpec, robot: str) -> dict[str, str]:
+    """The actions that the gripper needs -> their types; empty for any other arm driver, and without a gripper.
+
+    `source` and `robot` as above. Raises `ConfigError`.
+    """
+    if spec.arm_driver != "ros2_control":
+        return {}
+    settings = arm_settings(source, spec.arm_driver, spec.arm)
+    assert isinstance(settings, Ros2ControlSettings)
+    return actions_of(controllers_namespace(robot, settings), settings.gripper)

@@ -10,14 +10,15 @@ from typing import Any
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.doctor.judges.arm import ArmFact
-from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
+from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact, why_unmatched
 from rosa_client.doctor.probes.controllers import GIVES, TAKES
+from rosa_client.drivers.arms.action_names import action_types
 from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.nodes.qos import asked
 from rosa_contract.cameras import CameraSpec, picture_topic
@@ -27,6 +28,7 @@ from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
 STATES = {ArmStatus.HOLDING: "holding", ArmStatus.PLAYING: "playing", ArmStatus.MOVING: "moving"}
 FIND_S = 4.0  # until everything that is awaited has been heard once
 KEPT = 200  # pictures of one camera
+KINDS = {Image: "sensor_msgs/Image", CompressedImage: "sensor_msgs/CompressedImage"}
 
 
 @dataclass
@@ -41,9 +43,10 @@ def listen(
     namespace: str,
     cameras: Mapping[str, CameraSpec],
     controllers: Mapping[str, tuple[str, str]],
+    actions: Mapping[str, str],
     seconds: float,
 ) -> tuple[list[PicturesFact], ArmFact]:
-    """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there."""
+    """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there; `actions`: -> type."""
     prepare_environment()
     context = rclpy.Context()
     rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
@@ -51,7 +54,8 @@ def listen(
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
     try:
-        return _Listener(node, executor, f"/{namespace.strip('/')}", cameras).listen(controllers, seconds)
+        listener = _Listener(node, executor, f"/{namespace.strip('/')}", cameras)
+        return listener.listen(controllers, actions, seconds)
     finally:
         executor.shutdown()
         node.destroy_node()
@@ -67,14 +71,13 @@ class _Listener:
         for name, spec in cameras.items():
             camera = _Camera(name, spec, resolve(prefix, picture_topic(name, spec)))
             self._cameras.append(camera)
-            kind = Image if spec.encoding == "rgb8" else CompressedImage
-            node.create_subscription(kind, camera.topic, _keeping(camera.pictures), asked(spec))
+            node.create_subscription(_kind(spec), camera.topic, _keeping(camera.pictures), asked(spec))
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_status, QoSProfile(depth=10))
         joints = f"{prefix}/joint_states"
         node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
 
     def listen(
-        self, controllers: Mapping[str, tuple[str, str]], seconds: float
+        self, controllers: Mapping[str, tuple[str, str]], actions: Mapping[str, str], seconds: float
     ) -> tuple[list[PicturesFact], ArmFact]:
         """Until all are heard, or `FIND_S`; then `seconds` that count."""
         self._spin(
@@ -95,6 +98,7 @@ class _Listener:
             joints=list(joints[-1][1].name) if joints else [],
             joints_hz=len(joints) / took_s,
             controllers=there,
+            actions={name: (kind, action_types(self._node, name)) for name, kind in actions.items()},
         )
         return [self._pictures(camera, took_s) for camera in self._cameras], arm
 
@@ -107,8 +111,15 @@ class _Listener:
                 decoded.append((at_s, image, decode_image(image)))
             except CodecError as error:
                 problem = str(error)
-        publishers = self._node.count_publishers(camera.topic)
-        return pictures_fact(camera.name, publishers, decoded, took_s, problem)
+        wanted = KINDS[_kind(camera.spec)]
+        offers = [
+            (one.topic_type.replace("/msg/", "/"), one.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
+            for one in self._node.get_publishers_info_by_topic(camera.topic)
+        ]
+        nothing = PicturesFact(
+            camera.name, len(offers), camera.topic, why_unmatched(offers, wanted, camera.spec), seconds=took_s
+        )
+        return pictures_fact(nothing, decoded, _stamps(camera.pictures), problem)
 
     def _spin(self, seconds: float, enough: Callable[[], bool]) -> None:
         until_s = time.monotonic() + seconds
@@ -117,6 +128,21 @@ class _Listener:
 
     def _on_status(self, message: Any) -> None:
         self._status = message
+
+
+def _kind(spec: CameraSpec) -> Any:
+    return Image if spec.encoding == "rgb8" else CompressedImage
+
+
+def _stamps(pictures: list[tuple[float, Any]]) -> list[tuple[float, float]]:
+    """(arrival, age by the header) of each picture whose header says when it was taken, s."""
+    wall_s = time.time() - time.monotonic()
+    found = []
+    for at_s, message in pictures:
+        stamp = message.header.stamp
+        if stamp.sec or stamp.nanosec:
+            found.append((at_s, wall_s + at_s - stamp.sec - stamp.nanosec / 1e9))
+    return found
 
 
 def _encoded(message: Any, spec: CameraSpec) -> EncodedImage:

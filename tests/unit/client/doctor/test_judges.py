@@ -14,7 +14,13 @@ from rosa_client.doctor.judges.finding import FAIL, OK, SKIPPED, WARN, Finding, 
 from rosa_client.doctor.judges.gateway import GatewayFact, KeysFact, judge_gateway, judge_keys
 from rosa_client.doctor.judges.host import UNLIMITED, HostFact, judge_host
 from rosa_client.doctor.judges.needs import NeedsFact, judge_needs
-from rosa_client.doctor.judges.pictures import PicturesFact, judge_pictures, pictures_fact, sharpness_of
+from rosa_client.doctor.judges.pictures import (
+    PicturesFact,
+    judge_pictures,
+    pictures_fact,
+    sharpness_of,
+    why_unmatched,
+)
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.images import encode_image
 
@@ -51,6 +57,7 @@ PICTURES = PicturesFact(
     changed=1.5,
 )
 JOINTS = ("j1", "j2")
+COMMAND, PARALLEL = "control_msgs/action/GripperCommand", "control_msgs/action/ParallelGripperCommand"
 ARM = ArmFact(state="holding", joints=JOINTS, joints_hz=50.0)
 FCI = AddressFact("172.16.0.2", 1337, True, pings_ms=[0.2] * 25, sent=25)
 
@@ -158,6 +165,10 @@ def test_keys(keys: KeysFact, gateway: GatewayFact | None, expected: tuple[str, 
         ({}, (OK, "fine")),
         ({"count": 0, "publishers": 0}, (FAIL, "no_publisher")),
         ({"count": 0}, (FAIL, "no_picture")),
+        ({"count": 0, "unmatched": "are sensor_msgs/Image"}, (FAIL, "unmatched")),
+        ({"stamps": [(0.05 * i, 3.2) for i in range(5)]}, (FAIL, "clock_difference")),
+        ({"stamps": [(0.05 * i, -3.2) for i in range(5)]}, (WARN, "clock_difference")),
+        ({"stamps": [(0.05 * i, 0.02) for i in range(5)]}, (OK, "fine")),
         ({"count": 0, "problem": "no jpeg"}, (FAIL, "unreadable")),
         ({"problem": "no jpeg"}, (FAIL, "unreadable")),
         ({"size": (640, 480)}, (FAIL, "wrong_size")),
@@ -170,7 +181,7 @@ def test_keys(keys: KeysFact, gateway: GatewayFact | None, expected: tuple[str, 
     ],
 )
 def test_cameras(change: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert verdict(judge_pictures(replace(PICTURES, **change), SPEC)) == expected
+    assert verdict(judge_pictures(replace(PICTURES, **change), SPEC, 0.5)) == expected
 
 
 def scene(seed: int = 0, noise: float = 3.0) -> np.ndarray:
@@ -184,13 +195,13 @@ def scene(seed: int = 0, noise: float = 3.0) -> np.ndarray:
 
 def measured(pictures: list[np.ndarray]) -> PicturesFact:
     timed = [(0.05 * i, encode_image(rgb), rgb) for i, rgb in enumerate(pictures)]
-    return pictures_fact("front", 1, timed, 0.05 * len(timed))
+    return pictures_fact(PicturesFact("front", 1, seconds=0.05 * len(timed)), timed, [])
 
 
 def test_pictures_are_measured_as_they_are() -> None:
     live = measured([scene(seed) for seed in range(20)])
     assert (live.count, live.size, live.distinct) == (20, (96, 96), 20)
-    assert judge_pictures(live, SPEC).level == OK
+    assert judge_pictures(live, SPEC, 0.5).level == OK
     assert live.changed > 0.5
     assert live.largest_gap_s == pytest.approx(0.05)
 
@@ -199,7 +210,7 @@ def test_a_frozen_a_blurred_and_a_covered_camera_are_told_apart() -> None:
     frozen = measured([scene()] * 20)
     blurred = measured([cv2.GaussianBlur(scene(seed), (0, 0), 5) for seed in range(20)])
     covered = measured([(scene(seed) // 30).astype(np.uint8) for seed in range(20)])
-    causes = [judge_pictures(fact, SPEC).cause for fact in (frozen, blurred, covered)]
+    causes = [judge_pictures(fact, SPEC, 0.5).cause for fact in (frozen, blurred, covered)]
     assert causes == ["frozen", "blurred", "dark"]
 
 
@@ -226,6 +237,9 @@ def test_sharpness_does_not_depend_on_the_resolution() -> None:
             (FAIL, "no_controller"),
         ),
         ({"controllers": {"arm": ("/arm/joint_trajectory", True)}}, "controller.arm", (OK, "fine")),
+        ({"actions": {"/hand/cmd": (COMMAND, [COMMAND])}}, "gripper", (OK, "fine")),
+        ({"actions": {"/hand/cmd": (COMMAND, [])}}, "gripper", (FAIL, "no_action_server")),
+        ({"actions": {"/hand/cmd": (COMMAND, [PARALLEL])}}, "gripper", (FAIL, "wrong_action_type")),
     ],
 )
 def test_arms(change: dict[str, Any], check: str, expected: tuple[str, str]) -> None:
@@ -280,3 +294,33 @@ def test_only_a_failure_makes_the_status_1() -> None:
 def test_a_line_says_level_check_finding_and_remedy() -> None:
     line = Finding("disk", FAIL, "disk_full", "0.1 GiB free", "free some").line(8)
     assert line == "fail    disk      0.1 GiB free; free some"
+
+
+def test_a_gripper_of_the_other_kind_is_told_what_to_write() -> None:
+    fact = replace(ARM, actions={"/hand/cmd": (COMMAND, [PARALLEL])})
+    found = of(judge_arm("ros2_control", JOINTS, fact), "gripper").found
+    assert found == (
+        "the gripper's action /hand/cmd is a control_msgs/ParallelGripperCommand, expected a"
+        " control_msgs/GripperCommand; set arm.gripper.kind: parallel_gripper_command"
+    )
+
+
+@pytest.mark.parametrize(
+    ("offers", "reliability", "says"),
+    [
+        ([], "reliable", ""),
+        ([("sensor_msgs/CompressedImage", False)], "rep_2003", ""),
+        ([("sensor_msgs/CompressedImage", True)], "reliable", ""),
+        ([("sensor_msgs/CompressedImage", False)], "reliable", "are published best effort"),
+        (
+            [("sensor_msgs/Image", True)],
+            "rep_2003",
+            "are sensor_msgs/Image, expected sensor_msgs/CompressedImage",
+        ),
+    ],
+)
+def test_a_publisher_that_cannot_be_heard_is_explained(
+    offers: list[tuple[str, bool]], reliability: str, says: str
+) -> None:
+    said = why_unmatched(offers, "sensor_msgs/CompressedImage", replace(SPEC, reliability=reliability))
+    assert said.startswith(says) and bool(said) == bool(says)

@@ -15,7 +15,7 @@ import zmq
 
 from rosa_client.commands.doctor import tightest_call
 from rosa_client.doctor.probes.address import address_fact
-from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of
+from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of, gripper_actions_of
 from rosa_client.doctor.probes.driver import driver_problem
 from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
 from rosa_client.doctor.probes.host import ClockWatch, host_fact
@@ -190,3 +190,25 @@ def test_the_controllers_of_a_robot_file(arm: dict[str, str], expected: str) -> 
 def test_an_arm_without_controllers() -> None:
     spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
     assert controllers_of("robot.yaml", spec, "panda3") == {}
+    assert gripper_actions_of("robot.yaml", spec, "panda3") == {}
+
+
+@pytest.mark.parametrize(
+    ("gripper", "expected"),
+    [
+        ({"action": "hand/cmd"}, {"/hand/cmd": "control_msgs/action/GripperCommand"}),
+        (
+            {"kind": "parallel_gripper_command", "action": "hand/cmd"},
+            {"/hand/cmd": "control_msgs/action/ParallelGripperCommand"},
+        ),
+        (
+            {"kind": "franka", "action": "hand"},
+            {"/hand/grasp": "franka_msgs/action/Grasp", "/hand/move": "franka_msgs/action/Move"},
+        ),
+        ({"kind": "none"}, {}),
+    ],
+)
+def test_the_actions_of_a_gripper(gripper: dict[str, str], expected: dict[str, str]) -> None:
+    panda = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
+    spec = replace(panda, arm_driver="ros2_control", arm={"gripper": gripper})
+    assert gripper_actions_of("robot.yaml", spec, "panda3") == expected
