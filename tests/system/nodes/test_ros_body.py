@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -17,6 +18,7 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
 from rosa_interfaces.srv import OperatorDecision
+from sensor_msgs.msg import CompressedImage
 
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
@@ -24,6 +26,7 @@ from rosa_client.nodes.status_messages import diagnostics
 from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config import load_factory
+from rosa_contract.images import encode_image
 from rosa_contract.robot import load_robot
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -148,6 +151,27 @@ def test_what_the_arm_says_is_felt(bench: Bench) -> None:
     bench.until(lambda: bench.body.sense().arm_sequence == 1)
     felt = bench.body.sense()
     assert (felt.arm_cut_short, felt.emergency_stop, felt.arm_fault) == ("no sign of life", True, "")
+
+
+def test_a_camera_of_another_size_is_an_alert_with_both_sizes_not_a_missed_deadline(bench: Bench) -> None:
+    """The server would refuse each request, and the robot would report that it missed its deadlines."""
+    picture = encode_image(np.zeros((720, 1280, 3), np.uint8))
+    camera = bench.ear.create_publisher(CompressedImage, "front/image_raw/compressed", 5)
+    message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+
+    def felt() -> bool:
+        camera.publish(message)
+        return bool(bench.body.sense().sensor_faults)
+
+    bench.until(felt)
+    core = RobotRuntime("bench", TASK, ROBOT)
+    core.start(0.0)
+    core.tick(0.1, bench.body.sense())
+    [alarm] = [one for one in core.tick(3.2, bench.body.sense()) if isinstance(one, Alert)]
+    bench.body.publish(alarm)
+    alert = bench.next("operator_alert")
+    assert alert.cause == "sensor_fault"
+    assert alert.reason == "front cannot be used: pictures are 1280x720 px, the robot file says 96x96"
 
 
 def test_of_an_order_of_another_sender_only_the_emergency_stop_concerns_the_robot(bench: Bench) -> None:

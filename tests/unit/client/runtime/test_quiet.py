@@ -51,6 +51,8 @@ def something_happens(stage: Stage, rng: random.Random) -> None:
         stage.link_ready = not stage.link_ready
     elif what < 0.17:
         stage.rates_hz = {"system1": rng.choice((0.5, 1.0, 2.0, 50.0))}
+    elif what < 0.173 or (stage.sensor_faults and what < 0.175):
+        stage.sensor_faults = {} if stage.sensor_faults else {"front": "pictures are 2x2 px"}
     elif stage.core.state is State.WAITING_FOR_HUMAN and what < 0.25:
         stage.decide(rng.choice(("resume", "retry", "return_to_safe_state")))
 
