@@ -77,13 +77,15 @@ class RobotLoop:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
         self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
         self._stopping = threading.Event()
+        self._why = "", ""  # cause and reason of the stop
         self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Cancel a running task, say goodbye, and wait for the thread."""
+    def stop(self, cause: str = "node_ends", reason: str = "the runtime stops") -> None:
+        """Abort a running task with this cause and reason, say goodbye to the server, and wait for the thread."""
+        self._why = cause, reason
         self._stopping.set()
         self._thread.join(timeout=5)
 
@@ -116,7 +118,7 @@ class RobotLoop:
                 next_s = max(next_s + self.period_s, self._clock.now_s())
                 self._period(next_s)
             now_s = self._clock.now_s()
-            self._carry(self.core.cancel(now_s, "the runtime stops"), now_s)
+            self._carry(self.core.abort(now_s, *self._why), now_s)
         except Exception as error:  # a robot without its core must stop, and say so
             log.exception("the robot's core failed; the arm is told to hold")
             self.failure = error

@@ -12,7 +12,7 @@ from pathlib import Path
 from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, run
 
 INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
-# Interfaces of ros2_control, Franka and TF that exist as packages of a ROS 2 installation, but not as wheels.
+# Interfaces of ros2_control, Franka, nav2 and TF that exist as packages of a ROS 2 installation, but not as wheels.
 STAND_INS = ROOT / "ros_ws" / "stand_ins"
 
 
@@ -39,7 +39,7 @@ def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
 
 
 def build_stand_ins(venv: Path, python: Path) -> None:
-    """The same for the interfaces of ros2_control, Franka and TF, as far as the tests and the demo need them."""
+    """The same for the interfaces of ros2_control, Franka, nav2 and TF, as far as the tests and the demo need them."""
     correct_wheel_paths(venv, python)
     for package in sorted(path.parent for path in STAND_INS.glob("*/package.xml")):
         build_package_for_wheels(package, venv, python)

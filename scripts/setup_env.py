@@ -184,7 +184,7 @@ def main() -> int:
             steps.step(
                 "stand-ins",
                 digest(STAND_INS, REQUIREMENTS / "ros.txt", REQUIREMENTS / "build.txt", here),
-                "building stand-ins for the interfaces of ros2_control, Franka and TF",
+                "building stand-ins for the interfaces of ros2_control, Franka, nav2 and TF",
                 lambda: build_stand_ins(venv, python),
             )
         steps.step(

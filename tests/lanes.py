@@ -51,6 +51,7 @@ LANES = {
     "tests/system/engines/": Lane.SERVERS,
     "tests/system/examples/": Lane.SERVERS,
     "tests/system/keys/": Lane.SERVERS,
+    "tests/system/managed/": Lane.SERVERS,
     "tests/system/nodes/": Lane.SERVERS,
     "tests/system/recorder/": Lane.SERVERS,
     "tests/system/schedule/": Lane.SERVERS,

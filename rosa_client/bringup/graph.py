@@ -29,7 +29,7 @@ class NodeSpec:
     name: str
     namespace: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    managed: bool = False  # a lifecycle node, to be configured and activated
+    managed: bool = False  # a lifecycle node that whoever starts it configures and activates
     # the node's name of a topic or service -> the name in use
     remap: dict[str, str] = field(default_factory=dict)
     package: str = PACKAGE
@@ -80,6 +80,10 @@ class Robot:
         metadata={
             "doc": "where its base stands in the frame `world`: 'x y z yaw' in m and rad; empty: not known"
         },
+    )
+    autostart: bool = field(
+        default=True,
+        metadata={"doc": "make the nodes active; false: a lifecycle manager, such as nav2's, does it"},
     )
     description: str = field(
         default="",
@@ -159,9 +163,11 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
         raise ValueError(f"driver: expected one of {', '.join(sorted(DRIVERS))}, got {given.driver!r}")
     arm, camera = DRIVERS[given.driver]
     common = {"robot": given.robot, "use_sim_time": given.use_sim_time}
-    wanted = {"arm_node": {**common, "driver": arm, "seed": given.seed}}
+    # The runtime is activated when it is up, so that whoever starts it knows why it cannot be.
+    own = {**common, "autostart": given.autostart}
+    wanted = {"arm_node": {**own, "driver": arm, "seed": given.seed}}
     if by_driver(load_robot(given.robot), camera):
-        wanted["camera_node"] = {**common, "driver": camera, "source": given.source}
+        wanted["camera_node"] = {**own, "driver": camera, "source": given.source}
     wanted["runtime_node"] = {
         **common,
         "config": given.config,
@@ -173,7 +179,8 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
     }
     namespace = "/" + given.namespace.strip("/")
     return [
-        NodeSpec(name, name, namespace, values, name == "runtime_node") for name, values in wanted.items()
+        NodeSpec(name, name, namespace, values, given.autostart and name == "runtime_node")
+        for name, values in wanted.items()
     ]
 
 

@@ -37,6 +37,7 @@ Array = npt.NDArray[np.float64]
 ALIVE_WITHIN_S = 0.1  # an arm that moves holds when its sender was silent for this long
 SILENT = f"no sign of life from the runtime for {ALIVE_WITHIN_S:g} s"
 GUARD_M = 0.002  # the path is checked in steps beforehand; between them it may leave the box by this much
+OFF_DUTY = "off_duty"
 OFF_RAD = 0.02  # an arm that recovers from a fault this far from its setpoint holds where it is
 
 
@@ -44,16 +45,24 @@ class ChunkPlayer:
     """Plays one order at a time: a newer one replaces it at once, an older one changes nothing, an impossible one is
     refused and the arm holds."""
 
-    def __init__(self, limits: MotionLimits, rate_hz: float, velocity_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        limits: MotionLimits,
+        rate_hz: float,
+        velocity_scale: float = 1.0,
+        emergency_stop: EmergencyStop | None = None,
+    ) -> None:
+        """`emergency_stop`: a latch that outlives this player; none: its own."""
         self._filter = SetpointFilter(limits.joints, rate_hz)
         self._filter.scale = velocity_scale
         self._limits = limits
-        self.emergency_stop = EmergencyStop()
+        self.emergency_stop = emergency_stop if emergency_stop is not None else EmergencyStop()
         self.state = PlayerState.HOLDING
         self.last = OrderId(0, 0)
         self.cut_short = ""  # why the last order did not run to its end
         self._refused: Refusal | None = None  # why the last order was refused
         self._driver_fault = ""
+        self._off_duty = ""  # why it takes no orders although the arm could; empty: it takes them
         self._gripper_m = limits.gripper.max_m
         self._target = Setpoint(np.zeros(limits.joints.dof), self._gripper_m)
         self._stopping = True  # holding where the ramp was frozen, rather than at _target
@@ -81,7 +90,11 @@ class ChunkPlayer:
     @property
     def fault(self) -> str:
         """Why the arm cannot move, or why it refused the last order; empty when all is well."""
-        return self._driver_fault or (self._refused.reason if self._refused is not None else "")
+        return (
+            self._driver_fault
+            or self._off_duty
+            or (self._refused.reason if self._refused is not None else "")
+        )
 
     @property
     def velocity_scale(self) -> float:
@@ -104,7 +117,7 @@ class ChunkPlayer:
 
         An order that is not newer than the last one changes nothing. A new one that is refused makes the arm hold,
         since its sender meant it to leave what it did before. Causes: those of `MotionLimits.refusal`, and old_order,
-        unreadable, emergency_stop, arm_fault, chunk_time.
+        unreadable, emergency_stop, off_duty, arm_fault, chunk_time.
         """
         if not number.newer_than(self.last):
             last = f"{self.last.epoch}:{self.last.seq}"
@@ -130,6 +143,17 @@ class ChunkPlayer:
     def come_to_rest(self, why: str) -> None:
         """Stop what is under way and hold; `why` is reported as the reason for which it was cut short."""
         self._cut(why)
+
+    def go_off_duty(self, why: str) -> None:
+        """Come to rest, hold, and refuse every order that moves until `go_on_duty`."""
+        self._cut(why)
+        self._off_duty = why
+
+    def go_on_duty(self) -> None:
+        """Take orders again. Nothing moves by this, and what was under way or refused before is over."""
+        self._off_duty = ""
+        if self._refused is not None and self._refused.cause == OFF_DUTY:
+            self._refused = None
 
     def press_emergency_stop(self, source: str) -> bool:
         """Hold and refuse every order that moves until a person releases; returns whether it was not latched before."""
@@ -187,6 +211,8 @@ class ChunkPlayer:
             return None
         if self.emergency_stop.latched:
             return STOPPED
+        if self._off_duty:
+            return Refusal(OFF_DUTY, self._off_duty)
         if self._driver_fault:
             return Refusal("arm_fault", f"the arm cannot move: {self._driver_fault}")
         start = self._filter.goes_to

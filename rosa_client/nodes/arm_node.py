@@ -4,6 +4,12 @@ Takes `arm_command` and the emergency stop (`emergency_stop.py`); publishes `joi
 `/diagnostics`. A driver with a simulated scene adds the topics and services of `scene_port.py`. The control loop has
 its own thread, so that no callback can delay a setpoint. What the arm refuses and when it stops by itself:
 docs/local_safety.md.
+
+It is a managed node (`managed.py`), and no transition moves the arm:
+
+- unconfigured: no arm is connected. The emergency stop is taken all the same; it stays latched through all transitions.
+- inactive: the control loop holds the arm where it was found, or has come to rest. Orders that move are refused.
+- active: orders are obeyed; one from before does not go on.
 """
 
 from __future__ import annotations
@@ -26,21 +32,21 @@ from std_srvs.srv import Trigger
 
 from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
-from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, connecting, create_arm, recovering, scene_of
 from rosa_client.motion.arm_orders import OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.emergency_stop import EmergencyStop
 from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
 from rosa_client.nodes.emergency_stop import EmergencyStopPort, InLoop
-from rosa_client.nodes.identity import announce
+from rosa_client.nodes.managed import ManagedNode
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import run_node
 from rosa_client.refusal import Refusal
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import load_robot
+from rosa_contract.robot import RobotSpec, load_robot
 
 LEAST_RATE_HZ, MOST_RATE_HZ = 0.1, 1000.0
 PARAMETERS = {
@@ -60,64 +66,113 @@ DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 REST_WITHIN_S = 1.0  # stopping from the working speed takes about 0.2 s
 
 
-class ArmNode(Node):
-    """Hands messages to the control loop and publishes what the loop reports."""
+OFF_DUTY = "the arm node is inactive"
+
+
+class ArmNode(ManagedNode):
+    """One robot's arm."""
 
     def __init__(self) -> None:
-        super().__init__("arm_node")
-        declare(self, PARAMETERS)
-        announce(self)
+        super().__init__("arm_node", PARAMETERS)
+        self._latch = EmergencyStop()
+        self._stop = EmergencyStopPort(self, self._latch)
+        self._arm: ConnectedArm | None = None
+        self.start()
+
+    def configure(self) -> None:
         path = self.get_parameter("robot").value
-        self._spec = load_robot(path)
-        if problems := pose_problems(self._spec):
+        spec = load_robot(path)
+        if problems := pose_problems(spec):
             raise ConfigError(path, problems)
-        driver = self.get_parameter("driver").value or self._spec.arm_driver
-        self._hardware = f"{self._spec.name} ({driver})"
-        self._arm = create_arm(driver, self._spec, self.get_parameter("seed").value)
-        if (arm := connecting(self._arm)) is not None:
-            arm.connect(self.get_namespace())
-        self._player = ChunkPlayer(
-            MotionLimits.of(self._spec), self._spec.control_rate_hz, self._declare_scale()
-        )
-        self._names = [*self._spec.joints, *self._spec.finger_joints]
+        driver = self.get_parameter("driver").value or spec.arm_driver
+        self._arm = ConnectedArm(self, spec, driver, self._latch)
+        self._arm.start(self._stop)
+        self.get_logger().info(f"arm driver {driver}, {spec.control_rate_hz:g} Hz, holding")
+
+    def activate(self) -> None:
+        assert self._arm is not None
+        self._arm.go_on_duty()
+
+    def deactivate(self, cause: str, reason: str) -> None:
+        if self._arm is not None:
+            self._arm.go_off_duty(reason)
+
+    def clean_up(self) -> None:
+        self._stop.disconnect()
+        if self._arm is not None:
+            self._arm.close()
+            self._arm = None
+
+
+class ConnectedArm:
+    """A configured arm: hands messages to the control loop and publishes what the loop reports."""
+
+    def __init__(self, node: Node, spec: RobotSpec, driver: str, latch: EmergencyStop) -> None:
+        """Raises `DriverError` for an arm that cannot be reached."""
+        self._node = node
+        self._spec = spec
+        self._hardware = f"{spec.name} ({driver})"
+        self._arm = create_arm(driver, spec, node.get_parameter("seed").value)
+        try:
+            if (arm := connecting(self._arm)) is not None:
+                arm.connect(node.get_namespace())
+            self._player = ChunkPlayer(
+                MotionLimits.of(spec), spec.control_rate_hz, self._declare_scale(), latch
+            )
+            self._loop = ControlLoop(self._arm, self._player, spec.control_rate_hz, self._after_period)
+        except BaseException:
+            self._arm.close()
+            raise
+        self._player.go_off_duty(OFF_DUTY)
+        self._names = [*spec.joints, *spec.finger_joints]
         self._refused = 0
         self._joint_rate = self._rate("joint_state_rate_hz")
-        world_rate = self._rate("world_state_rate_hz")
-        self._status_rate = Rate(STATUS_RATE_HZ, 1 / self._spec.control_rate_hz)
+        self._status_rate = Rate(STATUS_RATE_HZ, 1 / spec.control_rate_hz)
         self._scene: ScenePort | None = None
         self._shown: tuple[Any, ...] = ()
-        self._joints = self.create_publisher(JointState, "joint_states", QoSProfile(depth=10))
-        self._status = self.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
-        self.create_timer(1.0, self._diagnose)
-        self.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
-        self._loop = ControlLoop(self._arm, self._player, self._spec.control_rate_hz, self._after_period)
-        robot = self.get_namespace().strip("/") or self._spec.name
-        self._stop = EmergencyStopPort(self, robot, self._player, self._loop.submit, self._in_loop)
+        self._joints = node.create_publisher(JointState, "joint_states", QoSProfile(depth=10))
+        self._status = node.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
+        self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
+        node.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
+        node.create_timer(1.0, self._diagnose)
+        node.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
         if (scene := scene_of(self._arm)) is not None:
-            self._scene = ScenePort(self, scene, world_rate, self._in_loop, self._loop.reset)
+            world_rate = self._rate("world_state_rate_hz")
+            self._scene = ScenePort(node, scene, world_rate, self._in_loop, self._loop.reset)
         if (ill := recovering(self._arm)) is not None:
-            offer_recovery(self, ill.recover, self._in_loop)
-        self.add_post_set_parameters_callback(self._on_parameters)
+            offer_recovery(node, ill.recover, self._in_loop)
+        node.add_post_set_parameters_callback(self._on_parameters)
+
+    def start(self, stop: EmergencyStopPort) -> None:
+        """Hold, and take the emergency stop."""
+        robot = self._node.get_namespace().strip("/") or self._spec.name
+        stop.connect(robot, self._player, self._loop.submit, self._in_loop)
         self._loop.start()
-        self.get_logger().info(f"arm driver {driver}, {self._spec.control_rate_hz:g} Hz, holding")
+
+    def go_on_duty(self) -> None:
+        """Take orders."""
+        self._loop.submit(self._player.go_on_duty)
+
+    def go_off_duty(self, why: str) -> None:
+        """Come to rest within the limits, and hold."""
+        self._wait_for_rest(self._loop.submit(lambda: self._player.go_off_duty(why)))
 
     def close(self) -> None:
-        self._come_to_rest()
+        """End the setpoints of an arm at rest, and release it."""
+        self._node.remove_post_set_parameters_callback(self._on_parameters)
+        self._wait_for_rest(self._loop.submit(lambda: self._player.come_to_rest("the arm node ends")))
         self._loop.stop()
         self._arm.close()
         pace = self._loop.pace()
-        self.get_logger().info(
+        self._node.get_logger().info(
             f"control loop: {pace.periods} periods, jitter p50 {pace.jitter_p50_ms:.2f} ms, "
             f"p99 {pace.jitter_p99_ms:.2f} ms, work p99 {pace.work_p99_ms:.2f} ms, {pace.restarts} restarts"
         )
 
-    def _come_to_rest(self) -> None:
-        """Bring the arm to rest before the setpoints end: the node may be stopped in the middle of a motion."""
-        rest = self._loop.submit(lambda: self._player.come_to_rest("the arm node ends"))
+    def _wait_for_rest(self, asked: Future[Any]) -> None:
+        """Until an arm that was told to rest does: setpoints must not end in the middle of a motion."""
         end_s = time.monotonic() + REST_WITHIN_S
-        while self._loop.running and time.monotonic() < end_s and not (rest.done() and self._player.settled):
+        while self._loop.running and time.monotonic() < end_s and not (asked.done() and self._player.settled):
             time.sleep(0.01)
 
     # -- commands ---------------------------------------------------------------------------------------------------
@@ -136,16 +191,17 @@ class ArmNode(Node):
         refusal = future.result()
         if refusal is not None:
             self._refused += 1
-            self.get_logger().error(f"arm command {number.seq} refused ({refusal.cause}): {refusal}")
+            self._node.get_logger().error(f"arm command {number.seq} refused ({refusal.cause}): {refusal}")
 
     def _declare_scale(self) -> float:
         text = "share of the working speed that everything moves with; may be set at any time"
         scale = Parameter(self._spec.velocity_scale, text, LEAST_SHARE, 1.0, fixed=False)
-        declare(self, {SLOWER: scale})
-        return float(self.get_parameter(SLOWER).value)
+        if not self._node.has_parameter(SLOWER):  # it stays when the arm is configured again
+            declare(self._node, {SLOWER: scale})
+        return float(self._node.get_parameter(SLOWER).value)
 
     def _rate(self, name: str) -> Rate:
-        return Rate(float(self.get_parameter(name).value), 1 / self._spec.control_rate_hz)
+        return Rate(float(self._node.get_parameter(name).value), 1 / self._spec.control_rate_hz)
 
     def _on_parameters(self, parameters: list[Any]) -> None:
         """After ROS has checked type and range."""
@@ -159,13 +215,13 @@ class ArmNode(Node):
         try:
             self._publish(now_s, state)
         except Exception as error:
-            if self.context.ok():  # a publishing error must not stop the control loop
+            if self._node.context.ok():  # a publishing error must not stop the control loop
                 text = f"the arm's state cannot be published: {error!r}"
-                self.get_logger().error(text, throttle_duration_sec=1.0)
+                self._node.get_logger().error(text, throttle_duration_sec=1.0)
 
     def _publish(self, now_s: float, state: ArmState) -> None:
         if self._joint_rate.due(now_s):
-            measured = self.get_clock().now() - Duration(seconds=state.age_s)
+            measured = self._node.get_clock().now() - Duration(seconds=state.age_s)
             self._joints.publish(joint_state(self._names, state, measured.to_msg()))
         player = self._player
         latched = player.emergency_stop.latched
@@ -182,18 +238,18 @@ class ArmNode(Node):
             self._publish_status(time.monotonic(), trouble)
 
     def _publish_status(self, now_s: float, trouble: str = "") -> None:
-        stamp = self.get_clock().now().to_msg()
+        stamp = self._node.get_clock().now().to_msg()
         self._status.publish(arm_status(self._player, now_s, self._refused, trouble, stamp))
 
     def _diagnose(self) -> None:
         if trouble := self._loop.trouble():
-            self.get_logger().fatal(trouble)
-        name, rate_hz = self.get_fully_qualified_name(), self._spec.control_rate_hz
+            self._node.get_logger().fatal(trouble)
+        name, rate_hz = self._node.get_fully_qualified_name(), self._spec.control_rate_hz
         pace = self._loop.pace()
         status = control_diagnostics(name, self._player, pace, rate_hz, self._refused, trouble)
         status.hardware_id = self._hardware
         array = DiagnosticArray(status=[status])
-        array.header.stamp = self.get_clock().now().to_msg()
+        array.header.stamp = self._node.get_clock().now().to_msg()
         self._diagnostics.publish(array)
 
     def _in_loop(self, call: Callable[[], Any]) -> tuple[Any, str]:
@@ -236,7 +292,7 @@ def main() -> None:
     # The control thread must get the GIL soon after it wakes; the default switch interval is 5 ms.
     sys.setswitchinterval(0.0005)
     keep_apart()
-    run_node(ArmNode, (ConfigError, DriverError))
+    run_node(ArmNode, ArmNode.expected)
 
 
 if __name__ == "__main__":

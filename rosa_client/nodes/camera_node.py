@@ -18,13 +18,12 @@ from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import AllCameras, Frame
 from rosa_client.frames import optical_frame
 from rosa_client.nodes.camera_messages import camera_info, lens_of
-from rosa_client.nodes.identity import announce
-from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.managed import ManagedNode
+from rosa_client.nodes.parameters import Parameter
 from rosa_client.nodes.qos import offered
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.shell import run_node
 from rosa_contract.cameras import CameraSpec, Intrinsics, info_topic, picture_topic, raw_topic
-from rosa_contract.errors import ConfigError
 from rosa_contract.images import encode_image
 from rosa_contract.robot import load_robot
 
@@ -40,13 +39,18 @@ PARAMETERS = {
 }
 
 
-class CameraNode(Node):
-    """Publishes the frames of the drivers, each camera at its own rate."""
+class CameraNode(ManagedNode):
+    """Publishes the frames of the drivers, each camera at its own rate; while it is inactive, none."""
+
+    expected = (*ManagedNode.expected, RuntimeError)  # where nothing can be rendered
 
     def __init__(self) -> None:
-        super().__init__("camera_node")
-        declare(self, PARAMETERS)
-        announce(self)
+        super().__init__("camera_node", PARAMETERS)
+        self._driver: AllCameras | None = None
+        self._cameras: list[Camera] = []
+        self.start()
+
+    def configure(self) -> None:
         spec = load_robot(self.get_parameter("robot").value)
         driver = self.get_parameter("driver").value
         self._driver = AllCameras(spec, self, driver, self.get_parameter("source").value)
@@ -82,18 +86,23 @@ class CameraNode(Node):
         )
         self.get_logger().info(f"cameras {names}")
 
-    def close(self) -> None:
-        self._driver.close()
+    def clean_up(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+        self._cameras = []
 
     def _tick(self) -> None:
         """Publish the new frames of the cameras whose turn it is; a frame in between is dropped."""
+        if self._driver is None or not self.active:
+            return
         frames, now_s = self._driver.frames(), time.monotonic()
         for camera in self._cameras:
             if camera.name in frames and self._rates[camera.name].due(now_s):
                 camera.publish(frames[camera.name])
 
     def _diagnose(self) -> None:
-        array = DiagnosticArray(status=[camera.diagnose() for camera in self._cameras])
+        array = DiagnosticArray(status=[camera.diagnose(self.active) for camera in self._cameras])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
 
@@ -144,7 +153,7 @@ class Camera:
         self._infos.publish(self._info)
         self._count += 1
 
-    def diagnose(self) -> DiagnosticStatus:
+    def diagnose(self, active: bool) -> DiagnosticStatus:
         """The frame rate since the last call, compared with the robot file's."""
         now_s = time.monotonic()
         rate_hz = self._count / (now_s - self._since_s)
@@ -152,7 +161,9 @@ class Camera:
         wanted_hz = self._spec.rate_hz
         status = DiagnosticStatus(name=f"{self._node.get_fully_qualified_name()}: {self.name}")
         status.hardware_id = self._hardware
-        if rate_hz == 0:
+        if not active:
+            status.level, status.message = DiagnosticStatus.WARN, "the camera node is inactive"
+        elif rate_hz == 0:
             status.level, status.message = DiagnosticStatus.ERROR, "no new picture"
         elif rate_hz < 0.7 * wanted_hz:
             status.level, status.message = DiagnosticStatus.WARN, f"slow: {rate_hz:.1f} of {wanted_hz:g} Hz"
@@ -166,7 +177,7 @@ class Camera:
 
 
 def main() -> None:
-    run_node(CameraNode, (ConfigError, DriverError, RuntimeError))
+    run_node(CameraNode, CameraNode.expected)
 
 
 if __name__ == "__main__":

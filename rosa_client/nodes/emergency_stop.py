@@ -17,6 +17,7 @@ from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
 from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.emergency_stop import EmergencyStop
 from rosa_client.nodes.qos import AUDITS
 
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
@@ -28,27 +29,17 @@ BUTTONS = tuple(
 RELEASE = "release_emergency_stop"  # OperatorAudit.choice
 
 InLoop = Callable[[Callable[[], Any]], tuple[Any, str]]
+Submit = Callable[[Callable[[], Any]], Any]
 
 
 class EmergencyStopPort:
-    """Connects the player's latch with ROS.
+    """Connects the latch with ROS for as long as the node lives, whether or not an arm is connected meanwhile."""
 
-    `in_loop` runs a call between two control periods and returns its result or what went wrong; `submit` does not wait.
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        robot: str,
-        player: ChunkPlayer,
-        submit: Callable[[Callable[[], Any]], Any],
-        in_loop: InLoop,
-    ) -> None:
+    def __init__(self, node: Node, latch: EmergencyStop) -> None:
         self._node = node
-        self._robot = robot
-        self._player = player
-        self._submit = submit
-        self._in_loop = in_loop
+        self._robot = node.get_namespace().strip("/")
+        self._latch = latch
+        self._arm: tuple[ChunkPlayer, Submit, InLoop] | None = None
         self._audits = node.create_publisher(OperatorAudit, "operator_audit", AUDITS)
         for topic in TOPICS:
             for qos in BUTTONS:
@@ -56,24 +47,39 @@ class EmergencyStopPort:
         node.create_service(Trigger, "~/emergency_stop", self._on_press)
         node.create_service(ReleaseEmergencyStop, "~/release_emergency_stop", self._on_release)
 
+    def connect(self, robot: str, player: ChunkPlayer, submit: Submit, in_loop: InLoop) -> None:
+        """From now on a press stops `player`, which has the same latch.
+
+        `in_loop` runs a call between two control periods and returns its result or what went wrong; `submit` does not
+        wait.
+        """
+        self._robot = robot
+        self._arm = player, submit, in_loop
+
+    def disconnect(self) -> None:
+        """The arm is gone; the latch stays as it is."""
+        self._arm = None
+
     def _on_button(self, topic: str) -> Callable[[Bool], None]:
         def pressed(message: Bool) -> None:
             if message.data:  # false releases nothing
-                self._submit(lambda: self._press(f"topic {topic}"))
+                self._press(f"topic {topic}")
 
         return pressed
 
     def _press(self, source: str) -> None:
-        """Runs in the control thread."""
-        if self._player.press_emergency_stop(source):
+        """Latched at once and never withdrawn; an arm that is blocked in its driver stops as soon as it can."""
+        if self._latch.press(source):
             self._node.get_logger().error(
                 f"emergency stop pressed by {source}; the arm holds until it is released"
             )
+        if self._arm is not None:
+            player, submit, _ = self._arm
+            submit(lambda: player.press_emergency_stop(source))
 
     def _on_press(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        # Never withdrawn: an arm that is blocked stops as soon as it can.
-        self._submit(lambda: self._press("service"))
-        problem = self._in_loop(lambda: None)[1]
+        self._press("service")
+        problem = self._arm[2](lambda: None)[1] if self._arm is not None else ""
         response.success = not problem
         response.message = problem or "latched; release it with release_emergency_stop"
         return response
@@ -82,7 +88,11 @@ class EmergencyStopPort:
         self, request: ReleaseEmergencyStop.Request, response: ReleaseEmergencyStop.Response
     ) -> ReleaseEmergencyStop.Response:
         who, why = request.decided_by, request.why
-        refused, problem = self._in_loop(lambda: self._player.release_emergency_stop(who, why))
+        if self._arm is None:
+            refused, problem = self._latch.release(who, why), ""
+        else:
+            player, _, in_loop = self._arm
+            refused, problem = in_loop(lambda: player.release_emergency_stop(who, why))
         response.reason = problem or (refused.reason if refused is not None else "")
         response.accepted = not response.reason
         outcome = f"refused: {response.reason}" if response.reason else "released"

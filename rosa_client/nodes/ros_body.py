@@ -92,21 +92,9 @@ class RosBody:
         self.alerts = node.create_publisher(OperatorAlert, "operator_alert", LATEST)
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._publishers = (
-            self.arm_command,
-            self.decisions,
-            self.calls,
-            self.audits,
-            self.alerts,
-            self.status,
-            self.diagnostics,
-        )
         # Only an arm node whose driver can recover has it.
         self._recover = node.create_client(Trigger, "arm_node/recover")
-        self._subscriptions = [
-            *self._sensors.subscriptions,
-            node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10)),
-        ]
+        node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10))
 
     def begin(self) -> None:
         """A new core counts its orders from 1; a greater epoch makes the arm prefer them to its predecessor's."""
@@ -117,13 +105,6 @@ class RosBody:
     def when_ended(self, call: Callable[[str, str], None]) -> None:
         """`call(outcome, reason)` when the task ends, from the loop's thread."""
         self._ended = call
-
-    def destroy(self) -> None:
-        for publisher in self._publishers:
-            self._node.destroy_publisher(publisher)
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._node.destroy_client(self._recover)
 
     # -- Body -------------------------------------------------------------------------------------------------------
 
@@ -242,6 +223,11 @@ class RosBody:
             self._publish(self.diagnostics, array)
             if text := self._watch.news(now_s, link.endpoint, link.ready, link.reason):
                 self._node.get_logger().warning(text)
+
+    def farewell(self, core: RobotRuntime, link: GatewayLink) -> None:
+        """The loop has ended: the state in which it left the task, for whoever hears or asks later."""
+        self._next_status_s = self._next_diagnostics_s = -math.inf
+        self.report(core, self._clock.now_s(), link)
 
     def _publish(self, publisher: Any, message: Any) -> None:
         """Publish, unless a signal has shut ROS down while the loop still ends its task."""

@@ -1,19 +1,20 @@
 """The runtime node: a managed (lifecycle) node around the robot's pure core.
 
 configure loads and checks every file; activate greets the server; a task is the action `run_task`; an escalation is
-answered through `~/operator_decision`. Deadlines and holding do not depend on the ROS executor: the core has its own
+answered through `~/operator_decision`; deactivate, shutdown and the end of the process abort a running task, and tell
+its client, `robot_status` and the log. Deadlines and holding do not depend on the ROS executor: the core has its own
 thread (`rosa_client/loop.py`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
 from rosa_interfaces.srv import OperatorDecision
@@ -23,10 +24,10 @@ from rosa_client.frames import StaticTransform, static_transforms, without_pose
 from rosa_client.greeting import robot_id_of
 from rosa_client.link import GatewayLink
 from rosa_client.loop import RobotLoop
-from rosa_client.nodes.identity import announce
-from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.managed import ManagedNode, StartError
+from rosa_client.nodes.parameters import Parameter
 from rosa_client.nodes.ros_body import RosBody
-from rosa_client.nodes.shell import StartError, run_node
+from rosa_client.nodes.shell import run_node
 from rosa_client.nodes.static_frames import publish_static
 from rosa_client.operator.bases import parse_bases
 from rosa_client.runtime.choices import first_alert
@@ -35,8 +36,7 @@ from rosa_client.runtime.task_machine import State
 from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.config import load_factory
 from rosa_contract.endpoint import endpoint_problem
-from rosa_contract.errors import ConfigError
-from rosa_contract.keyfile import KeyFileError, load_robot_keys
+from rosa_contract.keyfile import load_robot_keys
 from rosa_contract.robot import hello_of, load_robot
 
 # They are read when the node is configured: until then, and again after a clean-up, they may be set.
@@ -57,49 +57,27 @@ PARAMETERS = {
         ),
     )
 }
-AUTOSTART = "autostart"
 FEEDBACK_EVERY_S = 0.2
+RESULT_WITHIN_S = 1.0  # after a deactivation
 DECIDE_WITHIN_S = 5.0
 CLOCK_WITHIN_S = 5.0
 
 
-class RuntimeNode(LifecycleNode):
+class RuntimeNode(ManagedNode):
     """One robot's runtime. Nothing moves before it is active."""
 
     def __init__(self) -> None:
-        super().__init__("runtime_node")
-        declare(self, PARAMETERS)
-        announce(self)
+        super().__init__("runtime_node", PARAMETERS)
         self.add_on_set_parameters_callback(self._on_parameters)
-        self._refusal = ""
         self._body: RosBody | None = None
-        self._frames: Any = None
         self._loop: RobotLoop | None = None
         self._ended: Future | None = None
         self._goal: Any = None
-        self._interfaces: list[Any] = []
-        declare(self, {AUTOSTART: Parameter(False, "configure and activate at once, or end with the reason")})
-        if self.get_parameter(AUTOSTART).value:
-            self.start()
+        self._server: Any = None
+        self._retirement: Any = None
+        self.start()
 
-    def start(self) -> None:
-        """Configure and activate, as a lifecycle manager would. Raises `StartError`."""
-        done = TransitionCallbackReturn.SUCCESS
-        if self.trigger_configure() != done or self.trigger_activate() != done:
-            raise StartError(self._refusal or "cannot be configured and activated")
-
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        try:
-            self._configure()
-        except (ConfigError, KeyFileError, StartError) as error:
-            self._refusal = str(error)
-            self.get_logger().error(self._refusal)
-            return TransitionCallbackReturn.FAILURE
-        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
-        return TransitionCallbackReturn.SUCCESS
-
-    def _configure(self) -> None:
-        """Raises `ConfigError`, `KeyFileError` or `StartError` naming what cannot be used."""
+    def configure(self) -> None:
         factory = load_factory(self._text("config"))
         self._robot = load_robot(self._text("robot"))
         self._task_name = self._text("task") or factory.robot_fleet[0].task
@@ -118,7 +96,8 @@ class RuntimeNode(LifecycleNode):
         transforms = self._transforms()
         self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
         self._body.when_ended(self._on_ended)
-        self._frames = publish_static(self, transforms)
+        publish_static(self, transforms)
+        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
 
     def _hears_clock(self) -> bool:
         """Whether somebody publishes /clock; the discovery of a node that is up takes a moment."""
@@ -138,7 +117,7 @@ class RuntimeNode(LifecycleNode):
         base = parse_bases(f"{name}: {text}")[name] if text else None
         return static_transforms(name, self._robot, base, self._text("frame_prefix"))
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def activate(self) -> None:
         assert self._body is not None
         gateway = self._text("gateway")
         token = SessionToken(default_folder(), gateway, self._robot_id)
@@ -146,45 +125,52 @@ class RuntimeNode(LifecycleNode):
         link = GatewayLink(gateway, hello, self._text("keys"), token)
         self._body.begin()
         core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
+        self._end_server()
+        self._server = ActionServer(
+            self,
+            RunTask,
+            "run_task",
+            execute_callback=self._on_run,
+            goal_callback=self._on_goal,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+        )
+        self._decisions = self.create_service(OperatorDecision, "~/operator_decision", self._on_decision)
+        self._feedback = self._steady_timer(FEEDBACK_EVERY_S, self._on_feedback)
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
         self._loop.start()
-        self._interfaces = [
-            self.create_service(OperatorDecision, "~/operator_decision", self._on_decision),
-            ActionServer(
-                self,
-                RunTask,
-                "run_task",
-                execute_callback=self._on_run,
-                goal_callback=self._on_goal,
-                cancel_callback=lambda _: CancelResponse.ACCEPT,
-            ),
-            # On steady time: a jump of ROS time must not keep a cancelled task from ending.
-            self.create_timer(
-                FEEDBACK_EVERY_S, self._on_feedback, clock=Clock(clock_type=ClockType.STEADY_TIME)
-            ),
-        ]
-        return super().on_activate(state)
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._stop_loop()
-        return super().on_deactivate(state)
+    def deactivate(self, cause: str, reason: str) -> None:
+        if self._loop is None or self._body is None:
+            return
+        loop, self._loop = self._loop, None
+        if loop.core.state is not State.IDLE:
+            self.get_logger().error(f"the task {self._task_name!r} is aborted: {reason}")
+        loop.stop(cause, reason)
+        self._on_ended(RunTask.Result.ABORTED, reason)  # also when the core can no longer say it
+        self._body.farewell(loop.core, loop.link)
+        self.destroy_service(self._decisions)
+        self.destroy_timer(self._feedback)
+        # The executor sends the task's result after this transition; until then the server rejects every goal.
+        self._retirement = self._steady_timer(RESULT_WITHIN_S, self._end_server)
 
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        if self._body is not None:
-            self._body.destroy()
-            self._body = None
-        if self._frames is not None:
-            self.destroy_publisher(self._frames)
-            self._frames = None
-        return TransitionCallbackReturn.SUCCESS
+    def _end_server(self) -> None:
+        if self._retirement is not None:
+            self.destroy_timer(self._retirement)
+            self._retirement = None
+        if self._server is not None:
+            self._server.destroy()
+            self._server = None
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._stop_loop()
-        return TransitionCallbackReturn.SUCCESS
+    def _steady_timer(self, period_s: float, call: Callable[[], None]) -> Any:
+        """On steady time: a jump of ROS time must not keep a task that was cancelled from ending."""
+        return self.create_timer(period_s, call, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
-    def close(self) -> None:
-        """Stop the loop, whatever the lifecycle state; the arm is told to hold."""
-        self._stop_loop()
+    @property
+    def settled(self) -> bool:
+        return self._goal is None
+
+    def clean_up(self) -> None:
+        self._body = None
 
     def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
         """Refuse what could not take effect."""
@@ -198,7 +184,9 @@ class RuntimeNode(LifecycleNode):
 
     def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
         problem = ""
-        if goal.task not in ("", self._task_name):  # no name means the configured task
+        if self._loop is None:
+            problem = "the runtime node is not active"
+        elif goal.task not in ("", self._task_name):  # no name means the configured task
             problem = f"this robot is configured for the task {self._task_name!r}, not {goal.task!r}"
         elif self._goal is not None:
             problem = "a task is already running"
@@ -211,7 +199,9 @@ class RuntimeNode(LifecycleNode):
 
     async def _on_run(self, goal: Any) -> RunTask.Result:
         loop = self._loop
-        assert loop is not None
+        if loop is None:  # deactivated since it was accepted
+            goal.abort()
+            return RunTask.Result(outcome=RunTask.Result.ABORTED, reason="the runtime node is not active")
         self._goal = goal
         self._ended = Future(executor=self.executor)
         try:
@@ -296,22 +286,9 @@ class RuntimeNode(LifecycleNode):
     def _text(self, name: str) -> str:
         return str(self.get_parameter(name).value)
 
-    def _stop_loop(self) -> None:
-        if self._loop is not None:
-            self._loop.stop()
-            self._loop = None
-        for interface in self._interfaces:
-            if isinstance(interface, ActionServer):
-                interface.destroy()
-            elif hasattr(interface, "is_ready"):
-                self.destroy_timer(interface)
-            else:
-                self.destroy_service(interface)
-        self._interfaces = []
-
 
 def main() -> None:
-    run_node(RuntimeNode, ())
+    run_node(RuntimeNode, RuntimeNode.expected)
 
 
 if __name__ == "__main__":

@@ -55,9 +55,7 @@ class Sensors:
         self._width_m: float | None = None
         self._log = node.get_logger()
         self._warn = self._log.warning
-        self.subscriptions: list[Any] = [
-            node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
-        ]
+        node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
         for name, camera in robot.cameras.items():
             raw = camera.encoding == "rgb8"
             kind, keep = (
@@ -65,9 +63,7 @@ class Sensors:
             )
             topic = picture_topic(name, camera)
             weak = SubscriptionEventCallbacks(incompatible_qos=self._unmatched(name, topic))
-            self.subscriptions.append(
-                node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=weak)
-            )
+            node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=weak)
 
     def stamps(self) -> dict[str, float]:
         """Sensor -> when its newest sample was taken, s."""

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,20 +29,18 @@ LOOK_EVERY_S = 0.05
 # After this long the clean-up is stuck for good. A supervisor kills after 5 s, and could not say where it was stuck.
 END_WITHIN_S = 4.5
 # A signal waits this long for a node that is being made, so that it can be closed in order.
-START_WITHIN_S = 1.0
+START_WITHIN_S = 1.0  # and for one that is being configured
+SETTLE_S = 0.5  # for the executor to send the result of a task that has just ended
 FAILED = 2  # exit status of a node that cannot start
 
 
-class StartError(Exception):
-    """A node cannot start; the text says why."""
-
-
 class Stop:
-    """Whether SIGINT or SIGTERM has come. `made`: the node exists, so that it must be closed before the end."""
+    """Whether SIGINT or SIGTERM has come."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self.made = False
+        # Whether there is nothing that must be closed before the end.
+        self.may_leave: Callable[[], bool] = lambda: True
         for number in SIGNALS:
             signal.signal(number, self._ask)
 
@@ -49,7 +48,7 @@ class Stop:
         return self._asked.is_set()
 
     def _ask(self, *_: object) -> None:
-        if not self and not self.made:
+        if not self:
             patience = threading.Timer(START_WITHIN_S, self._leave)
             patience.daemon = True
             patience.start()
@@ -57,7 +56,7 @@ class Stop:
 
     def _leave(self) -> None:
         """A driver is still trying to connect, and nothing has moved: there is nothing to clean up that could wait."""
-        if not self.made:
+        if self.may_leave():
             os._exit(0)
 
 
@@ -71,20 +70,24 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
     try:
         node = make()
         log_to_ros(node.get_logger().name)
-        stop.made = True
+        stop.may_leave = lambda: getattr(node, "holds_nothing", False)
         executor.add_node(node)
         while not stop:
             executor.spin_once(timeout_sec=LOOK_EVERY_S)
     except ExternalShutdownException:
         pass
-    except (*expected, StartError, ParameterException) as error:
+    except (*expected, ParameterException) as error:
         get_logger(os.path.basename(sys.argv[0])).fatal(str(error))
         sys.exit(FAILED)
     finally:
-        stop.made = True
+        stop.may_leave = lambda: False
         faulthandler.dump_traceback_later(END_WITHIN_S, exit=True)
         if node is not None:
             node.close()
+            if not getattr(node, "settled", True):
+                end_s = time.monotonic() + SETTLE_S
+                while time.monotonic() < end_s:
+                    executor.spin_once(timeout_sec=LOOK_EVERY_S)
         executor.shutdown(timeout_sec=1.0)
         if node is not None:
             node.destroy_node()

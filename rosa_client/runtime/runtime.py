@@ -45,6 +45,12 @@ class RobotRuntime(Mission):
             finish(self, "canceled", "cancelled", reason, now_s)
         return self.take()
 
+    def abort(self, now_s: float, cause: str, reason: str) -> list[Command]:
+        """End the task because the runtime itself must end it; the arm holds."""
+        if self.state is not State.IDLE:
+            finish(self, "aborted", cause, reason, now_s)
+        return self.take()
+
     def tick(self, now_s: float, inputs: Inputs) -> list[Command]:
         """One control period: arm, deadlines and sensors first, then whatever is due."""
         self.take_inputs(inputs, now_s)

@@ -16,7 +16,10 @@ def behind_ros2_control(robot: Robot) -> list[NodeSpec]:
     parameters = {"robot": robot.robot, "seed": robot.seed}
     cell = NodeSpec("rosa_sim.controller.node", CELL, namespace, parameters)
     seen = NodeSpec(
-        "camera_node", "camera_node", namespace, {"robot": robot.robot, "driver": "mujoco", "source": ""}
+        "camera_node",
+        "camera_node",
+        namespace,
+        {"robot": robot.robot, "driver": "mujoco", "source": "", "autostart": robot.autostart},
     )
     others = [node for node in nodes if node.executable != "camera_node"]
     seen = next((node for node in nodes if node.executable == "camera_node"), seen)

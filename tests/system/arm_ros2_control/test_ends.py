@@ -48,7 +48,7 @@ def test_an_arm_that_cannot_be_reached_ends_the_node_with_the_reason(
     settings: dict[str, object], words: str, tmp_path: Path
 ) -> None:
     robot = robot_file(tmp_path, **settings)
-    arguments = ["-r", "__ns:=/robot", "-p", f"robot:={robot}"]
+    arguments = ["-r", "__ns:=/robot", "-p", "autostart:=true", "-p", f"robot:={robot}"]
     command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

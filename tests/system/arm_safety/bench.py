@@ -127,13 +127,12 @@ class Bench:
 def arm(driver: str = "echo", robot: Path = ROBOT) -> Iterator[Bench]:
     """A running arm node with `driver` and a bench beside it."""
     prepare_environment()
-    arguments = ["-r", "__ns:=/robot", "-p", f"robot:={robot}", "-p", f"driver:={driver}"]
+    given = (f"robot:={robot}", f"driver:={driver}", "autostart:=true", "joint_state_rate_hz:=100.0")
+    arguments = ["-r", "__ns:=/robot", *(word for one in given for word in ("-p", one))]
     command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]
     rclpy.init()
     bench = Bench()
-    process = subprocess.Popen(
-        [*command, "-p", "joint_state_rate_hz:=100.0"], env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         bench.until(lambda: bench.status or process.poll() is not None, "the arm node")
         assert process.poll() is None, f"the arm node ended with {process.poll()}"

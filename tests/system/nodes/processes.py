@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PANDA = f"robot:={ROOT / 'configs' / 'robots' / 'panda.yaml'}"
 CONFIG = f"config:={ROOT / 'configs' / 'pick_place.yaml'}"
+MANAGED = ("arm_node", "camera_node", "runtime_node")
 PATIENCE_S = 40.0
 
 Process = subprocess.Popen[str]
@@ -21,9 +22,10 @@ Process = subprocess.Popen[str]
 
 @contextmanager
 def running(node: str, namespace: str, *parameters: str, **environment: str) -> Iterator[Process]:
-    """A node with its output in `stdout`."""
+    """A node with its output in `stdout`; it makes itself active unless it is told not to."""
     command = [sys.executable, "-m", "rosa_client.executables", f"rosa_client.nodes.{node}", "--ros-args"]
-    command += ["-r", f"__ns:=/{namespace}", *(word for one in parameters for word in ("-p", one))]
+    given = ("autostart:=true", *parameters) if node in MANAGED else parameters
+    command += ["-r", f"__ns:=/{namespace}", *(word for one in given for word in ("-p", one))]
     process = subprocess.Popen(
         command,
         cwd=ROOT,

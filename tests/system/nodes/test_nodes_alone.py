@@ -128,7 +128,7 @@ def test_an_unreachable_gateway_is_named_soon_and_no_component_is_fine_before_it
     ear: Ear,
 ) -> None:
     diagnosed = ear.hear(DiagnosticArray, "/diagnostics")
-    with running("runtime_node", "far", PANDA, CONFIG, NOBODY, "autostart:=true") as process:
+    with running("runtime_node", "far", PANDA, CONFIG, NOBODY) as process:
         wait_for(process, "on tcp://127.0.0.1:1")
         begun_s = time.monotonic()
         wait_for(process, "no server at tcp://127.0.0.1:1")
@@ -143,7 +143,7 @@ def test_an_unreachable_gateway_is_named_soon_and_no_component_is_fine_before_it
 
 
 def test_a_configured_runtime_refuses_settings_that_come_too_late(ear: Ear) -> None:
-    with running("runtime_node", "late", PANDA, CONFIG, NOBODY, "autostart:=true") as process:
+    with running("runtime_node", "late", PANDA, CONFIG, NOBODY) as process:
         wait_for(process, "on tcp://127.0.0.1:1")
         answer = ear.set("/late/runtime_node", "task", text("other"))
         assert not answer.successful
@@ -161,7 +161,7 @@ def test_a_configured_runtime_refuses_settings_that_come_too_late(ear: Ear) -> N
     ],
 )
 def test_a_runtime_that_cannot_start_ends_and_says_why(parameters: tuple[str, ...], says: str) -> None:
-    with running("runtime_node", "wrong", *parameters, "autostart:=true") as process:
+    with running("runtime_node", "wrong", *parameters) as process:
         said, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 2
         assert says in said.rstrip().split("[FATAL]")[-1]
@@ -175,7 +175,6 @@ def test_the_cameras_frames_are_in_tf_also_for_whoever_comes_later(ear: Ear) -> 
         PANDA,
         CONFIG,
         NOBODY,
-        "autostart:=true",
         "frame_prefix:=framed/",
         "base:='1 0 0 0'",
     ) as process:

@@ -76,7 +76,7 @@ def test_a_node_whose_driver_still_tries_to_connect_ends_too() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        f"rosa_client.executables rosa_client.nodes.arm_node --ros-args -r __ns:=/orphan -p {PANDA}",
+        f"rosa_client.executables rosa_client.nodes.arm_node --ros-args -r __ns:=/orphan -p {PANDA} -p autostart:=true",
         "rosa_client.bringup.tied sleep 600",
     ],
     ids=["a node", "another program"],

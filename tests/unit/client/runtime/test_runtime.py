@@ -288,6 +288,18 @@ def test_cancelling_holds_and_ends() -> None:
     assert stage.core.state is State.IDLE
 
 
+def test_a_runtime_that_is_taken_out_of_work_holds_and_aborts_with_the_cause() -> None:
+    stage = Stage()
+    assert stage.core.abort(stage.now_s, "deactivated", "no task") == []
+    stage.start()
+    stage.answer(stage.send_of("system1"))
+    stage._note(stage.core.abort(stage.now_s, "deactivated", "the node was deactivated"))
+    assert stage.of(Hold)[-1].sequence > stage.of(Play)[-1].sequence
+    assert stage.of(TaskEnded)[-1] == TaskEnded("aborted", "the node was deactivated")
+    assert stage.core.last_decision is not None and stage.core.last_decision.cause == "deactivated"
+    assert stage.core.state is State.IDLE
+
+
 def test_a_second_start_is_illegal_and_changes_nothing() -> None:
     stage = Stage()
     stage.start()
