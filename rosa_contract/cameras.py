@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_contract.images import ENCODINGS
-from rosa_contract.strict import Reader, setting, shown
+from rosa_contract.strict import Reader, name_problem, setting, shown
 
 EXTERNAL = "external"
 # OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.
@@ -136,6 +136,8 @@ def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_dri
         reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
     _check_topics(reader, cameras)
     for name, camera in cameras.items():
+        if problem := name_problem(name):
+            reader.fail(f"cameras.{name}", problem, "out_of_range")
         if not camera.driver and not default_driver:
             words = "is missing; expected a camera driver here or as `camera_driver` of the robot"
             reader.fail(f"cameras.{name}.driver", words, "missing")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +21,7 @@ SYSTEM1 = "system1"
 SYSTEM2 = "system2"
 SAFETY = "safety"
 MONITOR = "monitor"
+KNOWN = (SYSTEM1, SYSTEM2, SAFETY, MONITOR)  # components whose answers a robot acts on
 STOP_AND_CALL_HUMAN = "stop_and_call_human"
 RETURN_TO_SAFE_STATE = "return_to_safe_state"
 ABORT = "abort"
@@ -292,6 +295,11 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
         hint = misspelt(SYSTEM1, task.components)
         reader.fail(where, f"needs a component system1, the action model{hint}; got {got}", "missing")
     for key, component in task.components.items():
+        if meant := _meant(key, task.components):
+            words = (
+                f"a component of this name is called and nothing acts on its answer (did you mean {meant!r}?)"
+            )
+            reader.fail(f"{where}.{key}", words, "unknown_name")
         if key in GOAL_COUPLED and component.freq_hz is not None:
             words = "is set by pipeline.action_period_ms for this component; remove it"
             reader.fail(f"{where}.{key}.freq_hz", words, "conflict")
@@ -327,6 +335,16 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
         )
 
 
+def _meant(name: str, components: Mapping[str, Component]) -> str:
+    """The component that a name is meant to be, or an empty string: for a name of your own, or a second monitor."""
+    if name in KNOWN:
+        return ""
+    absent = [known for known in KNOWN if known not in components]
+    close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
+    numbered = bool(close) and re.sub("[0-9]+$", "", name) == re.sub("[0-9]+$", "", close[0])
+    return close[0] if close and not numbered else ""
+
+
 def _periods(pipeline: Pipeline) -> str:
     settles = f" and settle_ms of {pipeline.settle_ms:g}" if pipeline.settle_ms else ""
     return f"action_period_ms of {pipeline.action_period_ms:g}{settles}"
@@ -336,9 +354,18 @@ def _check_placement(
     reader: Reader, cluster: ServerCluster, tasks: Mapping[str, Task], models: Mapping[str, Model]
 ) -> None:
     used = {component.model for task in tasks.values() for component in task.components.values()}
-    for name in models:
-        if name not in used:
-            reader.fail(f"models.{name}", f"is used by no component{nearest(name, used)}", "unknown_name")
+    unused = [name for name in models if name not in used]
+    for task_name, task in tasks.items():
+        for key, component in task.components.items():
+            hint = "" if component.model in models else nearest(component.model, unused)
+            if (
+                hint
+            ):  # a model without an entry can be planned for; this one has an entry that nothing else uses
+                words = f"no model {shown(component.model)} in `models`{hint}"
+                reader.fail(f"{task_name}.components.{key}.model", words, "unknown_name")
+                unused = [name for name in unused if repr(name) not in hint]
+    for name in unused:
+        reader.fail(f"models.{name}", "is used by no component", "unknown_name")
     needed = sum(models[name].workers if name in models else 1 for name in used)
     if needed > cluster.num_servers:
         reader.fail(

@@ -11,7 +11,7 @@ from rosa_contract.arms import NO_GRIPPER, moves_gripper, read_arm
 from rosa_contract.cameras import CameraSpec, check_cameras
 from rosa_contract.kinds import ROBOT, mistaken
 from rosa_contract.messages import CameraInfo, Hello
-from rosa_contract.strict import Reader, read_yaml, setting
+from rosa_contract.strict import Reader, name_problem, read_yaml, setting
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,14 @@ def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
 def _check(reader: Reader, spec: RobotSpec) -> Any:
     """Note what is wrong between the values; returns the settings of the arm's driver."""
     count = len(spec.joints)
+    if not count:
+        reader.fail("joints", "is empty; expected the names of the joints", "missing")
+    for index, name in enumerate(spec.joints):
+        if problem := name_problem(name):
+            reader.fail(f"joints[{index}]", problem, "out_of_range")
+        elif name in spec.joints[:index]:
+            words = f"{name} is already joint {spec.joints.index(name)}"
+            reader.fail(f"joints[{index}]", words, "duplicate_key")
     limits = spec.limits
     lists = {f"limits.{name}": getattr(limits, name) for name in JointLimits.__dataclass_fields__}
     poses = ("home_rad", "safe_rad", "clear_rad", "drop_rad")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -18,12 +19,28 @@ from typing import Any
 import yaml
 
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.yaml_loader import DuplicateKey, Loader
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_DEPTH = 24
 MAX_NAME_CHARS = 256
 REQUIRED = dataclasses.MISSING
+WORDS_OF_1_1 = (
+    "yes",
+    "no",
+    "on",
+    "off",
+    "Yes",
+    "No",
+    "On",
+    "Off",
+    "YES",
+    "NO",
+    "ON",
+    "OFF",
+)  # booleans of YAML 1.1
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a joint or a camera: also a part of a topic's name
 
 
 def setting(
@@ -53,7 +70,7 @@ def setting(
 
 
 def read_yaml(path: str | Path) -> Any:
-    """The content of a YAML file as plain Python values.
+    """The content of a YAML file as plain Python values, by the rules of YAML 1.2 (`yaml_loader.py`).
 
     Raises `ConfigError` for a missing, huge or malformed file, duplicate keys, and alias bombs.
     """
@@ -73,7 +90,7 @@ def read_yaml(path: str | Path) -> Any:
 def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
     """As `read_yaml`, for text that is already in memory."""
     try:
-        loader = _Loader(raw)
+        loader = Loader(raw)
         try:
             node = loader.get_single_node()
             if node is None:
@@ -83,7 +100,7 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        cause = "duplicate_key" if isinstance(error, _DuplicateKey) else "syntax"
+        cause = "duplicate_key" if isinstance(error, DuplicateKey) else "syntax"
         raise ConfigError(source, [ConfigProblem("", cause, _syntax(error))]) from None
     except (ValueError, RecursionError, OverflowError) as error:
         if isinstance(error, ConfigError):
@@ -91,25 +108,6 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         raise ConfigError(
             source, [ConfigProblem("", "syntax", f"not valid YAML: {_one_line(error)}")]
         ) from None
-
-
-class _DuplicateKey(yaml.constructor.ConstructorError):
-    """One mapping, one key, two values."""
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, but it refuses duplicate keys: YAML forbids them, PyYAML silently keeps the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = str(key_node.value)
-            if key in seen:
-                raise _DuplicateKey(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def _bound(root: yaml.Node, source: str) -> None:
@@ -158,6 +156,11 @@ def misspelt(name: str, given: typing.Iterable[str]) -> str:
     """A hint for a missing `name`, such as ` (is 'sytem1' meant to be it?)`, or the empty string."""
     match = difflib.get_close_matches(name, list(given), n=1, cutoff=0.6)
     return f" (is {match[0]!r} meant to be it?)" if match else ""
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with the name of a joint or a camera, or an empty string."""
+    return "" if NAME.fullmatch(name) else f"expected letters, digits, '_', '-' and '.', got {shown(name)}"
 
 
 def shown(value: Any) -> str:
@@ -254,7 +257,8 @@ class Reader:
     def _scalar(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
         if hint is bool:
             if not isinstance(value, bool):
-                self.fail(path, f"expected true or false, got {shown(value)}", "wrong_type")
+                hint = f" (in YAML 1.2 {value} is text)" if value in WORDS_OF_1_1 else ""
+                self.fail(path, f"expected true or false, got {shown(value)}{hint}", "wrong_type")
             return value
         if hint is str:
             if not isinstance(value, str) or not value.isprintable():
@@ -270,7 +274,7 @@ class Reader:
                 return value
         elif hint is float:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                hint = " (YAML reads 1e3 as text: write 1.0e+3 or 1000)" if _looks_numeric(value) else ""
+                hint = " (YAML 1.2 has no base 60)" if _in_base_60(value) else ""
                 self.fail(path, f"expected a number, got {shown(value)}{hint}", "wrong_type")
                 return value
             try:
@@ -299,11 +303,11 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _looks_numeric(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and math.isfinite(float(value))
-    except ValueError:
-        return False
+def _in_base_60(value: Any) -> bool:
+    """Whether YAML 1.1 would read a number, as in 6:40."""
+    return (
+        isinstance(value, str) and value.count(":") > 0 and value.replace(":", "").replace(".", "").isdigit()
+    )
 
 
 def _expected(hint: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from rosa_contract.config import SYSTEM1, Factory, Model
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.strict import nearest, shown
 from rosa_server.models import horizon, registry
 from rosa_server.models.options import option_problems
 from rosa_server.serving.access import AccessError, KeyRing, check_bind
@@ -20,6 +20,9 @@ def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -
         if name in factory.models:
             found = model_problems(factory.models[name])
             problems += [replace(one, path=f"models.{name}.{one.path}") for one in found]
+        elif hint := nearest(name, factory.models):
+            words = f"no model {shown(name)} in `models`{hint}"
+            problems += [ConfigProblem(path, "unknown_name", words) for path in _uses(factory, name)]
         else:
             known = ", ".join(registry.BACKENDS)
             entry = f"models: {{{name}: {{backend: NAME}}}}"
@@ -40,13 +43,18 @@ def models_used(factory: Factory) -> set[str]:
     return {component.model for task in factory.tasks.values() for component in task.components.values()}
 
 
+def _uses(factory: Factory, model: str) -> list[str]:
+    """Where the file names this model."""
+    return [
+        f"{task}.components.{name}.model"
+        for task, described in factory.tasks.items()
+        for name, component in described.components.items()
+        if component.model == model
+    ]
+
+
 def model_problems(model: Model) -> list[ConfigProblem]:
     """Why no worker can run this entry of `models`, as far as that shows before one is started."""
-    try:
-        json.dumps(dict(model.options))  # how a worker is told of them
-    except (TypeError, ValueError) as error:
-        words = f"expected text, numbers, lists and mappings: {error}"
-        return [ConfigProblem("options", "wrong_type", words)]
     return option_problems(model.backend, model.options)
 
 

@@ -33,7 +33,7 @@ class Found:
     runs: int
     features: int  # of the code that its inputs reach: edges and how often, as libFuzzer counts them
     broken: str  # the file with an input that breaks the promise; empty where none was found
-    report: str  # the last lines of libFuzzer
+    report: str  # what was raised, or the last lines of libFuzzer
 
 
 def search(parser: str, seconds: int) -> Found:
@@ -56,7 +56,11 @@ def search(parser: str, seconds: int) -> Found:
     features = re.findall(r"\bft: (\d+)", told)
     new = sorted(set(found.glob(f"{parser}-*")) - before)
     broken = str(new[0]) if new else "" if runs else "it did not run"
-    report = "\n".join(told.splitlines()[-25:])
+    lines = told.splitlines()
+    raised = next(
+        (at for at, line in enumerate(lines) if "Uncaught Python exception" in line), len(lines) - 12
+    )
+    report = "\n".join(lines[raised : raised + 40])
     return Found(parser, int(runs[-1]) if runs else 0, int(features[-1]) if features else 0, broken, report)
 
 

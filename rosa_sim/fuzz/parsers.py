@@ -84,7 +84,8 @@ def robot_message(data: bytes) -> None:
         images, sums = header.get("m"), header.get("h")
         if isinstance(images, list) and isinstance(sums, list):  # as if its checksums were right
             known = [image_sum("png", frame) for frame in frames[1:]]
-            header["h"] = [0 if "rgb8" in entry else one for entry, one in zip(images, known, strict=False)]
+            raw = [isinstance(entry, list) and "rgb8" in entry for entry in images]
+            header["h"] = [0 if plain else one for plain, one in zip(raw, known, strict=False)]
             codec.decode([_summed(msgpack.packb(header)), *frames[1:]])
 
 

@@ -18,6 +18,7 @@ import yaml
 from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
+from rosa_contract.yaml_loader import Loader
 from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create, with_engine
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
@@ -235,7 +236,7 @@ def _backend(args: argparse.Namespace) -> Backend:
         if not separator or not key.isidentifier():
             raise ConfigError("--option", [f"expected NAME=VALUE, got {text!r}"])
         try:
-            options[key] = yaml.safe_load(value)
+            options[key] = yaml.load(value, Loader)  # as in a factory file
         except yaml.YAMLError:
             raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
     return create(name, **options)

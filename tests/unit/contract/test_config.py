@@ -86,9 +86,9 @@ def test_every_shipped_robot_loads(path: Path) -> None:
         ),
         (
             "slo_ms: 200",
-            "slo_ms: 2e2",
+            "slo_ms: 2:00",
             "wrong_type",
-            "pick.components.system1.slo_ms: expected a number, got '2e2'",
+            "pick.components.system1.slo_ms: expected a number, got '2:00' (YAML 1.2 has no base 60)",
         ),
         (
             "num_servers: 2",
