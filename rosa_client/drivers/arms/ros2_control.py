@@ -86,6 +86,8 @@ class Ros2ControlArm:
             self._wait_for(lambda: not self._gripper.missing(), FIRST_ANSWER_S)
             if missing := self._gripper.missing():
                 self._node.get_logger().error(f"the arm takes no order: {missing}")
+            if unheard := self._link.unheard_fingers():
+                self._node.get_logger().error(unheard)
         except BaseException:
             self.close()
             raise

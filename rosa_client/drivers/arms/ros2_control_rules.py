@@ -18,6 +18,9 @@ from rosa_contract.robot import RobotSpec
 
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
+IMPOSSIBLE_SHARE = (
+    0.25  # of the opening, beyond either end: worn fingers are off by less, another unit by more
+)
 GRIPPER_SILENT_S = 2.0  # an action server that was there may be invisible for a moment
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
 BEHIND_FOR_S = 0.2  # a fault that came and went between two looks of the robot's core would call nobody
@@ -74,6 +77,8 @@ class Ros2ControlLink:
         self._fingers = finger_joints(spec, settings)
         self._width_m = spec.gripper.max_m
         self._finger_scale = joint_scale(spec.gripper, settings.gripper, max(1, len(self._fingers)))
+        self._opens = spec.gripper
+        self._fingers_heard = False
         self._gripper_missing, self._gripper_s = "", now_s  # why it cannot be moved, and when it last could
         self._sample: Sample | None = None
         self._refused = ""  # why the newest joint state was not used
@@ -117,6 +122,7 @@ class Ros2ControlLink:
         if heard and all(math.isfinite(value) for value in heard):
             # One finger alone stands for both.
             self._width_m = self._finger_scale.width_m(float(sum(heard)) / len(heard))
+            self._fingers_heard = True
 
     def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
         """The controllers of the controller_manager: name -> state."""
@@ -187,8 +193,24 @@ class Ros2ControlLink:
         )
 
     def gripper_fault(self, now_s: float) -> str:
-        """Why the gripper cannot take a goal; an arm that could not grasp or let go does not begin to move."""
-        return self._gripper_missing if now_s - self._gripper_s > GRIPPER_SILENT_S else ""
+        """Why the gripper cannot be used; an arm that could not grasp or let go does not begin to move."""
+        if now_s - self._gripper_s > GRIPPER_SILENT_S:
+            return self._gripper_missing
+        least_m, most_m = self._opens.min_m, self._opens.max_m
+        beyond_m = max(least_m - self._width_m, self._width_m - most_m)
+        if self._fingers_heard and beyond_m > IMPOSSIBLE_SHARE * (most_m - least_m):
+            return (
+                f"{', '.join(self._fingers)} tells a gripper that is open by {self._width_m:.3f} m, expected"
+                f" {least_m:g}..{most_m:g}: see open_position, closed_position and joint_... in arm.gripper"
+            )
+        return ""
+
+    def unheard_fingers(self) -> str:
+        """Why the gripper's width is not known, in words; empty when it is, or when there is no gripper."""
+        if self._fingers_heard or not self._fingers:
+            return ""
+        topic = self._settings.gripper.joint_states or self._topic
+        return f"no position of {', '.join(self._fingers)} on {topic}: how far the gripper is open is unknown"
 
     def _robot_fault(self, now_s: float) -> str:
         if not self._settings.robot_state:

@@ -71,6 +71,25 @@ def test_a_knuckle_that_turns_to_close_tells_the_width() -> None:
         assert made.width_m == pytest.approx(width_m)
 
 
+def test_a_width_that_cannot_be_is_a_fault_that_names_the_settings() -> None:
+    """The angle of a closed Robotiq, read as metres."""
+    made = Ros2ControlLink(
+        replace(SPEC, gripper=GripperSpec(0.0, 0.085)),
+        replace(SETTINGS, gripper=GripperActions(joints=("knuckle",))),
+        "/ur",
+        0.0,
+    )
+    assert "no position of knuckle on /joint_states" in made.unheard_fingers()
+    for position, is_fault in ((0.0, False), (0.8, True), (0.087, False), (-0.002, False), (-0.8, True)):
+        made.hear_joints(0.0, ["knuckle"], [position], [], [])
+        assert bool(made.gripper_fault(0.0)) is is_fault, position
+    assert made.unheard_fingers() == ""
+    assert made.gripper_fault(0.0) == (
+        "knuckle tells a gripper that is open by -0.800 m, expected 0..0.085: see open_position, closed_position and"
+        " joint_... in arm.gripper"
+    )
+
+
 def test_an_arm_without_a_gripper_reads_no_fingers_and_misses_none() -> None:
     made = Ros2ControlLink(
         replace(SPEC, gripper=WITHOUT_GRIPPER),
@@ -80,6 +99,7 @@ def test_an_arm_without_a_gripper_reads_no_fingers_and_misses_none() -> None:
     )
     made.hear_joints(0.0, [*SPEC.joints, *FINGERS], [*Q, 0.02, 0.02], [], [])
     assert made.state(0.0, "").gripper_m == 0.0
+    assert made.unheard_fingers() == made.gripper_fault(5.0) == ""
 
 
 def test_a_gripper_without_its_action_server_is_a_fault_before_the_first_grasp() -> None:
