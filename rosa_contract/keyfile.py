@@ -10,7 +10,9 @@ The format is ZeroMQ's for certificates (ZPL, RFC 4): `public-key = "..."`, `sec
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,19 +48,38 @@ def load_robot_keys(folder: str | Path, robot: str) -> RobotKeys:
     return RobotKeys(own["public"], own["secret"], server["public"])
 
 
+def check_folder(folder: Path) -> None:
+    """Raise `KeyFileError` for a folder in which anybody may put keys, or exchange them. None is no mistake here."""
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return
+    if mode & stat.S_IWOTH:
+        raise KeyFileError(
+            f"{folder}: anybody may change what is in it (mode {mode & 0o7777:o}); run chmod o-w {folder}"
+        )
+
+
 def read_keys(path: Path, remedy: str = "") -> dict[str, bytes]:
     """The keys of one file by kind: "public", and of a `.key_secret` file "secret" too. Raises `KeyFileError`.
 
     `remedy`: what to do when there is no such file.
     """
+    check_folder(path.parent)
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES).decode(errors="replace")
-        mode = path.stat().st_mode
+        # Not to wait for a writer, where somebody has put a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as file:
+            mode = os.fstat(descriptor).st_mode
+            text = (file.read(MAX_BYTES) or b"").decode(errors="replace") if stat.S_ISREG(mode) else ""
     except FileNotFoundError:
         raise KeyFileError(f"{path}: there is no such file" + (f"; {remedy}" if remedy else "")) from None
     except OSError as error:
         raise KeyFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not stat.S_ISREG(mode):
+        raise KeyFileError(f"{path}: is no file, but a folder, a pipe or a device")
+    if mode & stat.S_IWOTH:
+        raise KeyFileError(f"{path}: anybody may change it (mode {mode & 0o777:o}); run chmod o-w {path}")
     secret = path.suffix == ".key_secret"
     if secret and mode & OTHERS:
         raise KeyFileError(

@@ -18,7 +18,7 @@ import zmq.auth
 from zmq.utils import z85
 
 from rosa_contract.errors import CausedError
-from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, read_keys
+from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, check_folder, read_keys
 from rosa_server.serving import log
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
@@ -108,6 +108,7 @@ class KeyRing:
         secret_file = self.folder / f"{SERVER}.key_secret"
         try:
             keys = read_keys(secret_file, f"make keys with `rosa keys {folder}`")
+            check_folder(self.folder / ROBOTS)
         except KeyFileError as error:
             raise AccessError("bad_key_folder", f"gateway.curve_keys: {error}") from None
         self._public, self._secret = keys["public"], keys["secret"]

@@ -8,18 +8,43 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
+from typing import ClassVar
+
+from rosa_contract.endpoint import MAX_PATH_BYTES, endpoint_problem
+from rosa_contract.errors import CausedError
 
 PREFIX = "rosa-server-"
 SOCKET = "workers"
 
 
+class RundirError(CausedError):
+    """There is no place for the socket of the workers."""
+
+    CAUSES: ClassVar = {
+        "cannot_write": "the folder of temporary files cannot be written",
+        "path_too_long": "its path is too long for a socket",
+    }
+
+
 def make_rundir() -> Path:
-    """A new folder that only this user can enter. Those of servers that were killed are removed first."""
+    """A new folder that only this user can enter. Those of servers that were killed are removed first.
+
+    Raises `RundirError`.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # another server may be removing it
             if folder.stat().st_uid == os.getuid() and _abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    except OSError as error:
+        words = f"no folder can be made in {tempfile.gettempdir()}: {error.strerror or error}; set TMPDIR to another"
+        raise RundirError("cannot_write", words) from None
+    if endpoint_problem(f"ipc://{made / SOCKET}", binds=True):
+        made.rmdir()
+        words = f"{made / SOCKET}: a socket's path has at most {MAX_PATH_BYTES} bytes; set TMPDIR to a shorter one"
+        raise RundirError("path_too_long", words)
+    return made
 
 
 def _abandoned(folder: Path) -> bool:
