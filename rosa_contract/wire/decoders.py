@@ -271,7 +271,11 @@ def _executed(header: Header, frames: Sequence[Frame]) -> m.Executed:
     inference_ms = fields.number(header, "n", 0.0, MAX_DURATION_MS)
     counted = fields.mapping(header, "u", MAX_COUNTS)
     counts = {name: fields.whole(count, f"counts: {name}", 0, MAX_ID) for name, count in counted.items()}
-    return m.Executed(batch_id, tickets, inference_ms, errors, list(frames[1:]), counts)
+    times = fields.sequence({"d": [], **header}, "d", MAX_BATCH)
+    if times and len(times) != len(tickets):
+        raise CodecError("bad_field", f"executed: {len(tickets)} tickets but {len(times)} times of decoding")
+    spent = [fields.number({"ms": ms}, "ms", 0.0, MAX_DURATION_MS, "executed: decode_ms") for ms in times]
+    return m.Executed(batch_id, tickets, inference_ms, errors, list(frames[1:]), counts, spent)
 
 
 def _cancel_tickets(header: Header, frames: Sequence[Frame]) -> m.CancelTickets:

@@ -179,6 +179,8 @@ def _executed(message: m.Executed) -> Parts:
     }
     if message.counts:
         header["u"] = dict(message.counts)
+    if message.decode_ms:
+        header["d"] = list(message.decode_ms)
     return header, list(message.outputs)
 
 

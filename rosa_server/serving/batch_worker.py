@@ -22,7 +22,8 @@ from rosa_server.serving.shared_memory import ShmReader
 from rosa_server.serving.worker_spec import WorkerSpec
 
 POLL_MS = 500
-Done = tuple[m.Execute, float, Sequence[Outcome]]  # a batch, its time in ms, and the outcome of each request
+# A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
+Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
 
 
 class BatchWorker:
@@ -70,13 +71,16 @@ class BatchWorker:
         now_s = time.monotonic()
         senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
         cancellations = cancellations or [Cancellation() for _ in batch.frames]
-        decoded = [
-            CANCELLED if cancellation.cancelled else self._decode(frames, sender, cancellation, now_s)
-            for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True)
-        ]
+        decoded: list[ModelInput | tuple[str, str]] = []
+        decode_ms = []
+        for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True):
+            began_s = time.thread_time()
+            cancelled = cancellation.cancelled
+            decoded.append(CANCELLED if cancelled else self._decode(frames, sender, cancellation, now_s))
+            decode_ms.append((time.thread_time() - began_s) * 1000)
         started_s = time.perf_counter()
         outcomes = self._infer(decoded)
-        return batch, (time.perf_counter() - started_s) * 1000, outcomes
+        return batch, (time.perf_counter() - started_s) * 1000, outcomes, decode_ms
 
     def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
         come = self._poller.poll(POLL_MS)
@@ -170,10 +174,14 @@ class BatchWorker:
         except Exception as error:
             return failure(error, one)
 
-    def _reply(self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome]) -> None:
+    def _reply(
+        self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome], decode_ms: Sequence[float]
+    ) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
-        done = m.Executed(batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read())
+        done = m.Executed(
+            batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read(), decode_ms
+        )
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)

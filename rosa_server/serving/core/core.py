@@ -22,6 +22,7 @@ from rosa_server.serving.core.check import (
     progress_of,
     request_fields,
 )
+from rosa_server.serving.core.decoding import DecodeBudget
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
 from rosa_server.serving.core.lengths import TaskLengths
@@ -64,6 +65,7 @@ class ServingCore:
         self._out: list[Action] = []
         self._paces = TaskPaces(self.router)
         self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
+        self._decoding = DecodeBudget()
         self._sweep_s = 0.0
 
     def rank_by(self, order: Order) -> None:
@@ -176,6 +178,7 @@ class ServingCore:
             session.meter.permitted(now_s, component, rates_hz, pace)
         else:
             call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)
+        call.over_rate |= self._decoding.over(now_s, session.robot_id)
         wrong = misfit(header, frames, self.router.needs_of(model))
         if wrong is not None:
             self._dispatcher.end(now_s, call, *wrong)
@@ -262,10 +265,16 @@ class ServingCore:
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back."""
+        worker = self.pool.get(worker_id)
+        batch = worker.batches.get(done.batch_id) if worker is not None else None
         if not self._dispatcher.executed(now_s, worker_id, done):
             self.on_protocol_error(
                 now_s, worker_id, f"answered batch {done.batch_id}, which it was not given"
             )
+            return
+        for call, decode_ms in zip(batch.calls if batch is not None else (), done.decode_ms, strict=False):
+            if self._decoding.charge(now_s, call.robot_id, decode_ms / 1000):
+                self._do(Note("decoding_over_share", {"robot": call.robot_id, "model": call.model}))
 
     def on_protocol_error(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker broke the protocol: it cannot be trusted with another batch."""
@@ -297,6 +306,7 @@ class ServingCore:
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""
+        self._decoding.sweep(now_s)
         if silent := self.sessions.silent(now_s):
             self._forget(now_s, [session.connection for session in silent], "the robot fell silent")
         for worker in self._dispatcher.hung(now_s):

@@ -70,6 +70,7 @@ MESSAGES: list[m.Message] = [
     m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25, "4:17")]),
     m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),
     m.Executed(3, [1], 12.5, [("", "")], [b""], {"prefills": 3, "held_bytes": 1 << 40}),
+    m.Executed(3, [1], 12.5, [("", "")], [b""], decode_ms=[7.25]),
     m.CancelTickets([3, 4]),
     m.Drain(),
 ]

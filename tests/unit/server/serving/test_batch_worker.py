@@ -52,6 +52,12 @@ def test_a_batch_is_answered_in_order_with_encoded_outputs() -> None:
     assert codec.decode_output(done.outputs[1]).arrays["actions"].tolist() == [[1, 1], [1, 1]]
 
 
+def test_what_each_picture_took_to_decode_is_told_by_request() -> None:
+    done = run("", "", "")
+    assert len(done.decode_ms) == 3 and all(0 < ms < 1000 for ms in done.decode_ms)
+    assert len(run("", spoil=True).decode_ms) == 1, "also of one that cannot be read"
+
+
 def test_the_horizon_that_the_request_asks_for_comes_with_its_reason() -> None:
     [frame] = run("", horizon=Horizon("threshold", t=0.4)).outputs
     answered = codec.decode_output(frame)
