@@ -64,8 +64,8 @@ class Backend(Protocol):
     One that batches continuously by itself, as vLLM does, may have an attribute `at_once` above 1: so many calls of
     `infer` it takes at a time, from different threads. `shares`: requests about one observation cost it less, so the
     gateway brings them to one worker. `counts()`: what its engine has done since it started, by name.
-    `batch_sizes`: the only batch sizes that it has, as with CUDA graphs; `warm_up` captures them, and any other batch is
-    padded to the next of them. Without it every size up to `max_batch` runs as it is.
+    `batch_sizes`: the only batch sizes that it has, as with CUDA graphs; `warm_up` captures them, and any other batch
+    is padded to the next of them. Without it every size up to `max_batch` runs as it is.
     `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
     """
 

@@ -22,8 +22,8 @@ class EmulatedBackend:
     """Sleeps and answers.
 
     The time of a batch is, in this order of preference, that of `profile` (a YAML or JSON file with
-    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated; a profile of `rosa profile` is padded to its sizes, unless it says
-    `every_size`), or `latency_ms + per_item_ms * batch`. In such a file
+    `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated; a profile of `rosa profile` is padded to its sizes, unless it
+    says `every_size`), or `latency_ms + per_item_ms * batch`. In such a file
     `component_latency_ms: {monitor: {1: 20.0}}` has other times for the calls of a component that run beside others.
     `jitter_ms` is the
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`

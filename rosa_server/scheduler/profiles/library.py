@@ -31,7 +31,7 @@ class ProfileLibrary:
     def __init__(
         self, root: str | Path = DEFAULT_ROOT, profiles: Iterable[Profile] = (), every_size: bool = False
     ) -> None:
-        """`every_size`: as if batches of every size ran unpadded, whatever the profiles say: one graph for each size."""
+        """`every_size`: as if batches of every size ran unpadded, whatever the profiles say: a graph for each."""
         self.root = Path(root)
         self._every_size = every_size
         self._loaded = {(p.model, hardware_folder(p.hardware)): p for p in profiles}

@@ -1,4 +1,4 @@
-"""How long a batch of each size runs: the one model of service times, for planner, gateway, simulator and emulated worker.
+"""How long a batch of each size runs: the one model, for planner, gateway, simulator and emulated worker.
 
 A backend whose batches have fixed shapes (CUDA graphs, compiled models) runs the sizes that it has and pads any other
 one to the next. One that runs every size takes a time between those of the neighbouring sizes that were measured.
