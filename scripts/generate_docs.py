@@ -71,7 +71,7 @@ def configuration() -> str:
         "`cameras.py`, `arms.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
-        "Files are YAML 1.2 (core schema): `true` and `false` are the only booleans, so `yes`, `no`, `on`, `off` are text;",
+        "Files are YAML 1.2 (core schema): only `true` and `false` are booleans; `yes`, `no`, `on` and `off` are text;",
         "`6:40` is text, not 400; `010` is ten; `1e3` is a number. A key that stands twice is an error.",
         "",
         "## The factory file",
