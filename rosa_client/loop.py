@@ -55,7 +55,7 @@ class Body(Protocol):
         ...
 
     def publish(self, message: Command) -> None:
-        """Publish a decision, an alert, the end of a call or of the task."""
+        """Publish a decision, an alert, a call that was sent, the end of a call or of the task."""
         ...
 
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
@@ -163,6 +163,7 @@ class RobotLoop:
                 if self._seen is None or self._seen[0] != command.observation:
                     self._seen = command.observation, self.body.observe()
                 self._send(command, self._seen[1], now_s)
+                self.body.publish(command)
             elif isinstance(command, Ask):
                 self.link.ask(command.component, now_s)
             elif isinstance(command, Play | Hold | MoveTo):

@@ -8,6 +8,7 @@ from rosa_contract.cameras import BEST_EFFORT, RELIABLE, CameraSpec
 
 # A subscriber that starts late still gets the last state, and the last decisions of people.
 LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+PROMPTS = QoSProfile(depth=20, durability=DurabilityPolicy.TRANSIENT_LOCAL)  # of every component
 AUDITS = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 PICTURES_DEPTH = 5  # as that of sensor data in ROS 2
 

@@ -1,6 +1,7 @@
 """Records every topic of one robot to an MCAP bag, for machines without rosbag2; in namespace `/`, of every robot.
 
-Messages are taken as they come over the wire and written with the time of their arrival. New topics are found
+Messages are taken as they come over the wire and written with the time of their arrival; each topic with the QoS that
+it was offered with, so that `ros2 bag play` latches what was latched. New topics are found
 meanwhile. A recorder that is killed loses what came within the last `FLUSH_EVERY_S`, and no more.
 """
 
@@ -24,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.recording.bag import BagWriter, message_class
+from rosa_client.recording.offered import offered_qos
 
 PARAMETERS = {
     "path": Parameter("", "the MCAP file to write"),
@@ -88,7 +90,7 @@ class Recorder(Node):
         if not profiles:
             return
         if topic not in self._channels:
-            self._channels[topic] = self._channel(topic, name)
+            self._channels[topic] = self._channel(topic, name, offered_qos(profiles))
         channel = self._channels[topic]
         if channel is None:
             return
@@ -112,10 +114,10 @@ class Recorder(Node):
             event_callbacks=SubscriptionEventCallbacks(incompatible_qos=lambda _: self._weaker.add(topic)),
         )
 
-    def _channel(self, topic: str, name: str) -> int | None:
+    def _channel(self, topic: str, name: str, offered: str) -> int | None:
         try:
             message_class(name)
-            return self._bag.channel(topic, name)
+            return self._bag.channel(topic, name, offered)
         except (ImportError, AttributeError, FileNotFoundError) as error:
             self.get_logger().warning(f"{topic} is not recorded: {error}")
             return None

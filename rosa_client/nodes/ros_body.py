@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, KeyValue
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import (
@@ -22,12 +22,12 @@ from rosa_interfaces.msg import (
 )
 from rosa_interfaces.msg import Decision as DecisionMessage
 from rosa_interfaces.srv import OperatorDecision
-from std_msgs.msg import Header
+from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
 
 from rosa_client.link import GatewayLink
 from rosa_client.nodes.link_watch import LinkWatch
-from rosa_client.nodes.qos import AUDITS, LATEST
+from rosa_client.nodes.qos import AUDITS, LATEST, PROMPTS
 from rosa_client.nodes.sensors import Sensors
 from rosa_client.nodes.status_messages import decision_message, diagnostics, robot_status
 from rosa_client.runtime.commands import (
@@ -45,6 +45,7 @@ from rosa_client.runtime.commands import (
     Order,
     Play,
     RecoverArm,
+    Send,
     TaskEnded,
 )
 from rosa_client.runtime.runtime import RobotRuntime
@@ -85,11 +86,14 @@ class RosBody:
         self._next_status_s = 0.0
         self._next_diagnostics_s = 0.0
         self._last_state = ""
+        self._said: dict[str, str] = {}  # the last prompt of each component, and the last plan, as published
         self.arm_command = node.create_publisher(ArmCommand, "arm_command", COMMANDS)
         self.decisions = node.create_publisher(DecisionMessage, "decisions", COMMANDS)
         self.calls = node.create_publisher(Call, "calls", COMMANDS)
         self.audits = node.create_publisher(OperatorAudit, "operator_audit", AUDITS)
         self.alerts = node.create_publisher(OperatorAlert, "operator_alert", LATEST)
+        self.prompts = node.create_publisher(KeyValue, "prompts", PROMPTS)
+        self.plan = node.create_publisher(String, "plan", LATEST)
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         # Only an arm node whose driver can recover has it.
@@ -185,6 +189,9 @@ class RosBody:
                     slo_ms=message.slo_ms,
                 ),
             )
+        elif isinstance(message, Send):
+            if self._is_new(f"prompt of {message.component}", message.prompt):
+                self._publish(self.prompts, KeyValue(key=message.component, value=message.prompt))
         elif isinstance(message, TaskEnded):
             self._ended(message.outcome, message.reason)
 
@@ -210,6 +217,8 @@ class RosBody:
             self._publish(
                 self.arm_command, ArmCommand(kind=ArmCommand.ALIVE, epoch=self._epoch, seq=self._last_seq)
             )
+        if self._is_new("plan", core.plan or ""):
+            self._publish(self.plan, String(data=core.plan or ""))
         changed = core.state.value != self._last_state
         if changed or now_s >= self._next_status_s:
             self._last_state = core.state.value
@@ -223,6 +232,11 @@ class RosBody:
             self._publish(self.diagnostics, array)
             if text := self._watch.news(now_s, link.endpoint, link.ready, link.reason):
                 self._node.get_logger().warning(text)
+
+    def _is_new(self, name: str, text: str) -> bool:
+        """Whether a text is another than the one before; texts are published when they change."""
+        before, self._said[name] = self._said.get(name), text
+        return text != before
 
     def farewell(self, core: RobotRuntime, link: GatewayLink) -> None:
         """The loop has ended: the state in which it left the task, for whoever hears or asks later."""

@@ -48,13 +48,16 @@ class BagWriter:
         self._schemas: dict[str, int] = {}
         self.flush()
 
-    def channel(self, topic: str, kind: str) -> int:
-        """Register `topic` with messages of `kind`, "package/msg/Name"; `FileNotFoundError` when not installed."""
+    def channel(self, topic: str, kind: str, offered: str = "") -> int:
+        """Register `topic` with messages of `kind`, "package/msg/Name"; `FileNotFoundError` when not installed.
+
+        `offered`: the QoS of its publishers (`offered.py`); empty: not known.
+        """
         if kind not in self._schemas:
             text = schema_text(kind).encode()
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text)
-        offered = {"offered_qos_profiles": ""}
-        return self._writer.register_channel(topic, "cdr", self._schemas[kind], metadata=offered)
+        metadata = {"offered_qos_profiles": offered}
+        return self._writer.register_channel(topic, "cdr", self._schemas[kind], metadata=metadata)
 
     def add(self, channel: int, time_ns: int, data: bytes) -> None:
         """A serialised message that arrived at `time_ns` since 1970."""

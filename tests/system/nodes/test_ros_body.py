@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
 from rosa_interfaces.srv import OperatorDecision
 from sensor_msgs.msg import CompressedImage
+from std_msgs.msg import String
 
 from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.qos import PROMPTS
 from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
 from rosa_client.nodes.status_messages import diagnostics
-from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo
+from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config import load_factory
 from rosa_contract.images import encode_image
@@ -110,7 +112,7 @@ def test_while_the_core_lets_the_arm_move_it_gets_a_sign_of_life(bench: Bench) -
 
 
 def _shown(core: RobotRuntime) -> dict[str, Any]:
-    names = ("name", "state", "alert", "last_decision", "counters", "attempt", "calls")
+    names = ("name", "state", "alert", "last_decision", "counters", "attempt", "calls", "plan")
     return {name: getattr(core, name) for name in names}
 
 
@@ -119,6 +121,32 @@ def test_the_end_of_a_call_is_told(bench: Bench) -> None:
     call = bench.next("calls")
     assert (call.component, call.request_id, call.ending) == ("system1", 12, Call.MISSED)
     assert (call.duration_ms, call.slo_ms) == (501.5, 500.0)
+
+
+def test_each_component_s_prompt_and_the_plan_are_told_when_they_change(bench: Bench) -> None:
+    """For the recording; whoever comes late gets them too."""
+    core = RobotRuntime("bench", TASK, ROBOT)
+    core.plan = "push the red block"
+    for request, (component, prompt) in enumerate(
+        [("system2", "sort"), ("system1", "push"), ("system1", "push"), ("system1", "lift")]
+    ):
+        bench.body.publish(Send(request, component, 100.0, prompt))
+    shown = SimpleNamespace(lets_move=False, **_shown(core))
+    for period in range(3):
+        bench.body.report(shown, 100.0 + period, LINK)
+    shown.plan = None
+    bench.body.report(shown, 103.0, LINK)
+    prompts: list[KeyValue] = []
+    plans: list[String] = []
+    bench.ear.create_subscription(KeyValue, "prompts", prompts.append, PROMPTS)
+    bench.ear.create_subscription(String, "plan", plans.append, LATEST)
+    bench.until(lambda: len(prompts) == 3 and bool(plans))
+    assert [(one.key, one.value) for one in prompts] == [
+        ("system2", "sort"),
+        ("system1", "push"),
+        ("system1", "lift"),
+    ]
+    assert [one.data for one in plans] == [""], "it was forgotten"
 
 
 def test_an_alert_names_its_robot(bench: Bench) -> None:

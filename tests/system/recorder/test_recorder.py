@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import rclpy
+import yaml
 from mcap.reader import make_reader
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -23,6 +24,7 @@ from rosa_client.recording.bag import finish, mend, read
 
 LATEST = QoSProfile(depth=50, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 WAIT_S = 20.0
+TOLD = ("plan", "news", "noise")
 
 
 @pytest.fixture
@@ -147,6 +149,35 @@ def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
     assert finish(tmp_path / "run.mcap"), "in place too"
     assert (tmp_path / "run.mcap").read_bytes() == whole.read_bytes()
     assert not finish(tmp_path / "run.mcap"), "it is whole now"
+
+
+def test_a_bag_says_which_topics_were_latched(
+    robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """So that `ros2 bag play` latches them again."""
+    weak = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    said = [
+        robots.create_publisher(String, "/robot/plan", LATEST),
+        robots.create_publisher(String, "/robot/news", 10),
+        robots.create_publisher(String, "/robot/noise", weak),
+    ]
+    process = recorder("/robot")
+    until_heard(*said)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(WAIT_S) == 0
+    with (tmp_path / "run.mcap").open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    offered = {
+        channel.topic: yaml.safe_load(channel.metadata["offered_qos_profiles"])
+        for channel in summary.channels.values()
+    }
+    found = {
+        topic: [(one["reliability"], one["durability"]) for one in offered[f"/robot/{topic}"]]
+        for topic in TOLD
+    }
+    # Numbers of rmw_qos_profile_t.
+    assert found == {"plan": [(1, 1)], "news": [(1, 2)], "noise": [(2, 2)]}
 
 
 def test_a_publisher_that_comes_later_and_promises_less_is_recorded_too(
