@@ -10,7 +10,7 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
-from rosa_client.bringup.arguments import ENTRIES
+from rosa_client.bringup.arguments import ENTRIES, choices_of
 
 SHARE = Path(get_package_share_directory("rosa_client"))
 DEFAULTS = {
@@ -26,7 +26,9 @@ def generate_launch_description() -> LaunchDescription:
     one = PythonLaunchDescriptionSource(str(SHARE / "launch" / "pick_place.launch.py"))
     # The first declaration of an argument sets its default.
     declared = [
-        DeclareLaunchArgument(name, default_value=value, description=ENTRIES[name].metadata["doc"])
+        DeclareLaunchArgument(
+            name, default_value=value, description=ENTRIES[name].metadata["doc"], choices=choices_of(name)
+        )
         for name, value in DEFAULTS.items()
     ]
     return LaunchDescription([*declared, IncludeLaunchDescription(one)])

@@ -31,8 +31,16 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rosa_client.bringup.arguments import ENTRIES, ArgumentError, misspelt, robot_and_cell, truth_of
-from rosa_client.bringup.description import description_nodes, description_note
+from rosa_client.bringup.arguments import (
+    ENTRIES,
+    TRUTHS,
+    ArgumentError,
+    choices_of,
+    misspelt,
+    robot_and_cell,
+    truth_of,
+)
+from rosa_client.bringup.description import description_nodes, description_note, prefix
 from rosa_client.bringup.graph import (
     PACKAGE,
     Cell,
@@ -59,6 +67,7 @@ DEFAULTS = {
     "robot": str(SHARE / "configs" / "robots" / "panda.yaml"),
 }
 RVIZ = "also run rviz2 with the panel, the cameras and the models of these robots"
+NO_RVIZ = "rviz:=true, but rviz2 is not installed: robots and panel run without it (apt install ros-$ROS_DISTRO-rviz2)"
 FRAME = "world"
 FILES = ("pick_place.launch.py", "fleet.launch.py")
 DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
@@ -73,7 +82,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             *[declare(name, entry) for name, entry in ENTRIES.items()],
-            DeclareLaunchArgument("rviz", default_value="false", description=f"{RVIZ}: true or false"),
+            DeclareLaunchArgument("rviz", default_value="false", description=RVIZ, choices=TRUTHS),
             # A profile of the user's stays.
             SetEnvironmentVariable(
                 DDS_PROFILE, os.environ.get(DDS_PROFILE) or str(SHARE / "configs/dds/fastdds.xml")
@@ -89,8 +98,9 @@ def declare(name: str, entry) -> DeclareLaunchArgument:
     """One argument of the bring-up; its text is what `--show-args` prints."""
     truth = isinstance(entry.default, bool)
     default = DEFAULTS.get(name, str(entry.default).lower() if truth else str(entry.default))
-    text = entry.metadata["doc"] + (": true or false" if truth else "")
-    return DeclareLaunchArgument(name, default_value=default, description=text)
+    return DeclareLaunchArgument(
+        name, default_value=default, description=entry.metadata["doc"], choices=choices_of(name)
+    )
 
 
 def arguments(context: LaunchContext) -> tuple[Robot, Cell, bool]:
@@ -123,7 +133,9 @@ def cell_actions(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     if cell.panel or rviz:
         # Robots work without it, so its end is not theirs: it is started again.
         actions.append(Node(**node_arguments(panel(robots, cell)), respawn=True, respawn_delay=2.0))
-    if rviz:
+    if rviz and prefix("rviz2") is None:
+        get_logger("rosa").warning(NO_RVIZ)
+    elif rviz:
         actions.append(rviz_action(robots))
     return actions
 

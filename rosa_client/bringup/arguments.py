@@ -18,7 +18,7 @@ from rosa_contract.strict import nearest
 ENTRIES: dict[str, Field[Any]] = {entry.name: entry for entry in (*fields(Robot), *fields(Cell))}
 CHOICES = {"driver": tuple(sorted(DRIVERS))}
 FILES = ("config", "robot")
-TRUTHS = {"true": True, "false": False}
+TRUTHS = ("true", "false", "True", "False")
 NAMESPACE = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*/?")
 
 
@@ -61,7 +61,12 @@ def truth_of(name: str, text: str) -> bool:
     """true or false, in capitals or not. Raises `ArgumentError`."""
     if text.lower() not in TRUTHS:
         raise ArgumentError(f"{name}: expected true or false, got {text!r}")
-    return TRUTHS[text.lower()]
+    return text.lower() == "true"
+
+
+def choices_of(name: str) -> tuple[str, ...] | None:
+    """The texts that an argument may have; None: any."""
+    return TRUTHS if isinstance(ENTRIES[name].default, bool) else CHOICES.get(name)
 
 
 def file_of(name: str, text: str, share: Path) -> str:

@@ -145,7 +145,6 @@ def bases_of(robots: Sequence[Robot]) -> dict[str, Base]:
 def panel(robots: Sequence[Robot], cell: Cell) -> NodeSpec:
     """The operator panel. It places these robots, and shows any other that it finds."""
     values = {
-        "robot": robots[0].robot,
         "operator": cell.operator,
         "bases": format_bases(bases_of(robots)),
         "use_sim_time": robots[0].use_sim_time,

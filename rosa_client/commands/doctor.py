@@ -20,7 +20,6 @@ from rosa_contract.robot import RobotSpec, load_robot
 from rosa_contract.say import say
 
 HARD_REAL_TIME = ("franka",)  # arm drivers whose 1 kHz loop runs on this machine
-ADDRESSES = ("address", "host", "hostname", "robot_ip")  # how an arm's settings may name its machine
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -44,7 +43,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--name", default="panda0", help="its namespace and name at the server; default: panda0"
     )
     parser.add_argument(
-        "--arm", default="", metavar="HOST[:PORT]", help="the arm's address; default: the robot file's"
+        "--arm",
+        default="",
+        metavar="HOST[:PORT]",
+        help="the arm's own computer; without it none is connected to",
     )
     parser.add_argument("--recordings", default=".", metavar="FOLDER", help="whose disk is looked at")
     parser.add_argument(
@@ -88,7 +90,7 @@ def check(
     yield judge_needs(needs_fact(arguments.config, arguments.robot) if arguments.config else None)
     yield from _server(arguments, tightest)
     yield judge_driver(spec.arm_driver, driver_problem(spec))
-    yield from _address(arguments.arm or _address_of(spec.arm), hard)
+    yield from _address(arguments.arm, hard, is_franka(spec))
     controllers = controllers_of(arguments.robot, spec, arguments.name)
     yield from _robot(arguments, spec, controllers, gripper_actions_of(arguments.robot, spec, arguments.name))
     yield from judge_host(host_fact(arguments.recordings, watch), hard)
@@ -110,13 +112,15 @@ def _server(arguments: argparse.Namespace, tightest: tuple[str, float] | None) -
     yield judge_keys(kept, asked, name)
 
 
-def _address(address: str, hard: bool) -> list[Finding]:
+def _address(address: str, hard: bool, franka: bool) -> list[Finding]:
+    """Only an address that was passed is connected to: a robot file may name another's."""
     if not address:
-        return judge_address(None, hard)
+        return judge_address(None, hard, franka)
     from rosa_client.doctor.probes.address import FCI_PORT, address_fact
 
     host, colon, port = address.partition(":")
-    return judge_address(address_fact(host, int(port) if colon and port.isdigit() else FCI_PORT), hard)
+    known = FCI_PORT if franka else None
+    return judge_address(address_fact(host, int(port) if colon and port.isdigit() else known), hard, franka)
 
 
 def _robot(
@@ -133,7 +137,7 @@ def _robot(
         yield from (not_asked(name, why) for name in spec.cameras)
         return
     pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds)
-    yield from judge_arm(spec.arm_driver, spec.joints, arm)
+    yield from judge_arm(spec.arm_driver, spec.joints, arm, is_franka(spec))
     for fact in pictures:
         yield judge_pictures(fact, spec.cameras[fact.camera], spec.max_sensor_age_ms / 1000)
 
@@ -149,8 +153,11 @@ def tightest_call(config: str) -> tuple[str, float]:
     return call, deadline_ms
 
 
-def _address_of(settings: Mapping[str, Any]) -> str:
-    return next((str(settings[key]) for key in ADDRESSES if settings.get(key)), "")
+def is_franka(spec: RobotSpec) -> bool:
+    """Whether the arm is one of Franka's, as its driver or what it uses of franka_ros2 says."""
+    gripper = spec.arm.get("gripper")
+    kind = gripper.get("kind") if isinstance(gripper, Mapping) else None
+    return "franka" in (spec.arm_driver, kind) or bool(spec.arm.get("robot_state"))
 
 
 def _seconds(text: str) -> float:

@@ -28,6 +28,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from rosa_client.ask import answer_within
@@ -41,9 +42,11 @@ from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, join
 from rosa_client.nodes.emergency_stop import EmergencyStopPort, InLoop
 from rosa_client.nodes.managed import ManagedNode
 from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.qos import LATEST
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import run_node
+from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_client.refusal import Refusal
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
@@ -132,6 +135,8 @@ class ConnectedArm:
         self._shown: tuple[Any, ...] = ()
         self._joints = node.create_publisher(JointState, "joint_states", QoSProfile(depth=10))
         self._status = node.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
+        self._shape = node.create_publisher(String, TOPIC, LATEST)  # for whoever draws this robot
+        self._shape.publish(String(data=shape_text(spec)))
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         node.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
         node.create_timer(1.0, self._diagnose)

@@ -1,8 +1,8 @@
 """The operator panel for RViz 2: interactive markers above every robot it finds, and markers of what each one does.
 
-One node for any number of robots. RViz shows `/operator` with its InteractiveMarkers display and `/operator/markers`
-with its MarkerArray display (`configs/rviz/operator.rviz`). Nothing here can move a robot: a click is a question to
-the robot's own services, and the robot checks it.
+One node for any number of robots, each of which says itself what it looks like. RViz shows `/operator` with its
+InteractiveMarkers display and `/operator/markers` with its MarkerArray display (`configs/rviz/operator.rviz`). Nothing
+here can move a robot: a click is a question to the robot's own services, and the robot checks it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from std_msgs.msg import Bool
 from visualization_msgs.msg import InteractiveMarkerFeedback, InteractiveMarkerUpdate, MarkerArray
 from visualization_msgs.srv import GetInteractiveMarkers
 
-from rosa_client.motion.kinematics import Chain
 from rosa_client.nodes.panel_messages import deletion, interactive_marker, marker
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.qos import LATEST
@@ -27,10 +26,8 @@ from rosa_client.operator.choices import RELEASE, STOP, Click, parse_click
 from rosa_client.operator.layout import Board, board, plain, scene, stop_all_board
 from rosa_client.operator.marker_book import MarkerBook, MenuEntries
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import load_robot
 
 PARAMETERS = {
-    "robot": Parameter("", "robot file, for the path of the tool and the workspace; empty: neither is drawn"),
     "operator": Parameter(
         "", "who sits here, for the audit; empty: the name of the RViz node that clicked", fixed=False
     ),
@@ -58,11 +55,6 @@ class OperatorNode(Node):
         declare(self, PARAMETERS)
         self._frame = str(self.get_parameter("frame").value)
         self._bases = Bases(parse_bases(str(self.get_parameter("bases").value)))
-        robot_file = str(self.get_parameter("robot").value)
-        spec = load_robot(robot_file) if robot_file else None
-        self._chain = Chain(spec.chain) if spec is not None and spec.chain is not None else None
-        box = spec.workspace if spec is not None else None
-        self._zone = (box.min_m, box.max_m) if box is not None else None
         self._feeds: dict[str, RobotFeed] = {}
         self._book: MarkerBook[Board] = MarkerBook()
         self._entries = MenuEntries(fixed=(STOP, RELEASE))
@@ -96,7 +88,7 @@ class OperatorNode(Node):
         present = robots_seen(self)
         for namespace in present:
             if namespace not in self._feeds:
-                self._feeds[namespace] = RobotFeed(self, namespace, self._chain, commands=True)
+                self._feeds[namespace] = RobotFeed(self, namespace, drawn=True)
                 self._bases.of(namespace)  # reserves its place
                 self.get_logger().info(f"found {namespace}")
         forget_s = float(self.get_parameter("forget_s").value)
@@ -113,7 +105,7 @@ class OperatorNode(Node):
         shapes = [
             shape
             for namespace, feed in self._feeds.items()
-            for shape in scene(feed.view, self._bases.of(namespace), now_s, self._zone)
+            for shape in scene(feed.view, self._bases.of(namespace), now_s, feed.zone)
         ]
         drawn = {(shape.group, shape.number) for shape in shapes}
         gone = [deletion(group, number, self._frame) for group, number in sorted(self._drawn - drawn)]

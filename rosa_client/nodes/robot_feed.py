@@ -20,12 +20,14 @@ from rosa_interfaces.msg import (
     RobotStatus,
 )
 from rosa_interfaces.srv import OperatorDecision, ReleaseEmergencyStop
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from rosa_client.nodes.qos import AUDITS, LATEST
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
 from rosa_client.operator.robot_view import Chain, RobotView, natural
+from rosa_client.operator.shape import TOPIC, Zone, read_shape
+from rosa_contract.errors import ConfigError
 
 STATUS = "robot_status"
 # Either topic reveals a robot: one whose runtime is down still has an arm to stop.
@@ -50,13 +52,12 @@ def robots_seen(node: Node) -> list[str]:
 class RobotFeed:
     """Subscriptions and clients of one robot. All callbacks run in the node's executor."""
 
-    def __init__(
-        self, node: Node, namespace: str, chain: Chain | None = None, commands: bool = False
-    ) -> None:
-        """`commands`: also subscribe to the arm's orders, to draw the path of the chunk that plays."""
+    def __init__(self, node: Node, namespace: str, drawn: bool = False) -> None:
+        """`drawn`: also listen to what is drawn: the robot's own shape, and the path of the chunk that plays."""
         self.view = RobotView(namespace, time.monotonic())
         self._node = node
-        self._chain = chain
+        self._chain: Chain | None = None
+        self.zone: Zone | None = None  # corners of its workspace
         self._waiting: list[tuple[float, Any, Answered]] = []
         view = self.view
         listened: list[tuple[Any, str, Callable[[float, Any], None], QoSProfile]] = [
@@ -66,8 +67,9 @@ class RobotFeed:
             (ArmStatus, "arm_status", view.hear_arm, QoSProfile(depth=10)),
             (Decision, "decisions", view.hear_decision, QoSProfile(depth=50)),
         ]
-        if commands:
+        if drawn:
             listened.append((ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50)))
+            listened.append((String, TOPIC, self._on_shape, LATEST))
         self._subscriptions = [
             node.create_subscription(kind, f"{namespace}/{topic}", _timed(hear), qos)
             for kind, topic, hear, qos in listened
@@ -132,6 +134,12 @@ class RobotFeed:
                 answered(answer.accepted, answer.reason)
 
         future.add_done_callback(done)
+
+    def _on_shape(self, now_s: float, message: String) -> None:
+        try:
+            self._chain, self.zone = read_shape(message.data, f"{self.view.namespace}/{TOPIC}")
+        except ConfigError as error:
+            self._node.get_logger().warning(f"{self.view.label} cannot be drawn: {error}")
 
     def _on_command(self, now_s: float, message: ArmCommand) -> None:
         if message.kind == ArmCommand.PLAY:

@@ -93,8 +93,10 @@ class Sensors:
         positions = dict(zip(message.name, message.position, strict=False))
         missing = [name for name in self._robot.joints if not math.isfinite(positions.get(name, math.nan))]
         if missing:  # not stored, so it grows stale and the arm stops, as for a silent sensor
+            heard = ", ".join(positions) or "no joints"
             self._warn(
-                f"joint_states: no finite position for {', '.join(missing)}", throttle_duration_sec=1.0
+                f"joint_states: no finite position for {', '.join(missing)}; they hold {heard}",
+                throttle_duration_sec=1.0,
             )
             return
         state = {"joint_position": np.array([positions[name] for name in self._robot.joints], np.float32)}

@@ -19,7 +19,7 @@ class AddressFact:
     """A machine on the network: whether its port takes connections, and how fast it answers a ping."""
 
     host: str
-    port: int
+    port: int | None  # None: only pinged
     connected: bool
     problem: str = ""
     pings_ms: Sequence[float] = ()
@@ -41,7 +41,7 @@ class ArmFact:
     actions: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
 
 
-def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding]:
+def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact, franka: bool) -> list[Finding]:
     """Mode and errors, and joint states, as far as the topics tell. `joints`: the names in the robot file."""
     findings = []
     for name, (topic, there) in fact.controllers.items():
@@ -51,7 +51,7 @@ def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact) -> list[Finding
         findings.append(fine(check, f"is at {topic}") if there else missing)
     if fact.actions:
         findings.append(_gripper(fact))
-    return [*findings, _state(driver, fact), _joints(joints, fact)]
+    return [*findings, _state(driver, fact, franka), _joints(joints, fact)]
 
 
 def _gripper(fact: ArmFact) -> Finding:
@@ -66,13 +66,14 @@ def _gripper(fact: ArmFact) -> Finding:
     return fine(check, f"is served: {names}")
 
 
-def _state(driver: str, fact: ArmFact) -> Finding:
+def _state(driver: str, fact: ArmFact, franka: bool) -> Finding:
     check = "arm"
     if fact.emergency_stop:
         do = 'release it: rosa operator release ROBOT --why "..."'
         return Finding(check, FAIL, "emergency_stop", "its emergency stop is latched", do)
     if fact.fault:
-        do = "recover it as docs/franka.md says; an arm with a fault takes no order"
+        how = "as docs/franka.md says" if franka else "on its own controller, as its maker says"
+        do = f"recover it {how}; an arm with a fault takes no order"
         return Finding(check, FAIL, "arm_fault", f"it cannot move: {fact.fault}", do)
     if fact.state:
         return fine(check, f"driver {driver}: {fact.state}, no fault")
@@ -107,14 +108,22 @@ def judge_driver(driver: str, problem: str) -> Finding:
     return Finding("arm_driver", FAIL, "cannot_load", problem.removeprefix("arm_driver: "), do)
 
 
-def judge_address(fact: AddressFact | None, hard_real_time: bool) -> list[Finding]:
-    """The arm's own address, where it has one."""
+def judge_address(fact: AddressFact | None, hard_real_time: bool, franka: bool) -> list[Finding]:
+    """The arm's own computer, where its address was passed."""
     if fact is None:
-        return [skipped("arm_address", "no_address", "this arm's driver uses none")]
+        return [skipped("arm_address", "no_address", "no --arm given")]
+    if fact.port is None:
+        do = "pass it with its port to have that looked at: --arm HOST:PORT"
+        return [
+            skipped("arm_address", "no_port", f"{fact.host} is only pinged", do),
+            _ping(fact, hard_real_time),
+        ]
     place = f"{fact.host}:{fact.port}"
     if not fact.connected:
         words = f"{place} takes no connection: {fact.problem}"
-        do = "check cable and address; in Desk unlock the brakes and activate FCI"
+        do = "check cable and address" + (
+            "; in Desk unlock the brakes and activate FCI" if franka else " and port"
+        )
         return [Finding("arm_address", FAIL, "unreachable", words, do)]
     return [fine("arm_address", f"{place} takes connections"), _ping(fact, hard_real_time)]
 

@@ -15,13 +15,14 @@ PINGS, PING_EVERY_S, PING_BYTES = 25, 0.05, 1200  # the size of a robot state, a
 TIME = re.compile(r"time=([\d.]+) ms")
 
 
-def address_fact(host: str, port: int = FCI_PORT) -> AddressFact:
-    """One connection, closed at once, then `PINGS` pings."""
+def address_fact(host: str, port: int | None) -> AddressFact:
+    """One connection, closed at once, then `PINGS` pings; without a port only the pings."""
     problem = ""
-    try:
-        socket.create_connection((host, port), CONNECT_S).close()
-    except OSError as error:
-        problem = error.strerror or str(error)
+    if port is not None:
+        try:
+            socket.create_connection((host, port), CONNECT_S).close()
+        except OSError as error:
+            problem = error.strerror or str(error)
     times_ms, sent = pings(host) if not problem else ((), 0)
     return AddressFact(host, port, not problem, problem, times_ms, sent)
 

@@ -71,6 +71,20 @@ def test_joints_come_in_the_robots_order_and_the_fingers_make_the_width(bench: B
     assert np.allclose(state["gripper_width"], [0.04])
 
 
+def test_joint_states_of_other_names_are_answered_with_the_names_that_came(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = JointState(name=["ur_pan", "ur_lift"], position=[0.1, 0.2])
+    said = ""
+
+    def heard() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "panda_joint7; they hold ur_pan, ur_lift" in said
+
+    bench.until(heard, lambda: bench.joints.publish(other))
+
+
 def test_how_far_a_gripper_without_finger_joints_is_open_is_unknown(bench: Bench) -> None:
     assert bench.sensors.gripper_width_m() is None, "nothing was heard"
     bare = bench.joint_state()

@@ -127,7 +127,28 @@ def test_a_fleet_is_every_robot_of_the_file(launch: Launch) -> None:
     assert started[-1] == "operator_node"
 
 
+def test_rviz_that_is_not_installed_keeps_no_robot_from_starting(launch: Launch) -> None:
+    started = launch.processes("rviz:=true")
+    assert "panda0/arm_node" in started and "operator_node" in " ".join(started)
+    assert "/rviz2" not in " ".join(started) and "rviz2" not in started
+    assert [line for line in launch.said if "apt install ros-$ROS_DISTRO-rviz2" in line]
+
+
+def test_arguments_with_fixed_choices_declare_them(launch: Launch) -> None:
+    """`ros2 launch` refuses another value before anything starts, and `--show-args` lists them."""
+    declared = launch.declared()
+    assert set(declared["driver"]["choices"]) == {"robot", "sim", "replay"}
+    truths = [name for name, entry in declared.items() if entry["default_value"] in ("true", "false")]
+    assert {"rviz", "panel", "fleet", "start_server", "use_sim_time", "autostart"} <= set(truths)
+    assert all({"true", "false", "True", "False"} == set(declared[name]["choices"]) for name in truths)
+    assert declared["namespace"]["choices"] is None
+    fleet = load(ROOT / "launch" / "fleet.launch.py").generate_launch_description().args[0]
+    declared = {one.args[0]: one.kwargs for one in fleet if type(one).__name__ == "DeclareLaunchArgument"}
+    assert "true" in declared["panel"]["choices"] and declared["config"]["choices"] is None
+
+
 def test_rviz_reads_its_configuration_from_the_folder_of_the_logs(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "share" / "ament_index" / "resource_index" / "packages" / "rviz2").touch()
     [rviz] = [a for a in launch.actions("rviz:=true") if a.kwargs.get("executable") == "rviz2"]
     assert rviz.kwargs["arguments"] == ["-d", str(tmp_path / "operator.rviz")]
     assert "/panda0" in (tmp_path / "operator.rviz").read_text()

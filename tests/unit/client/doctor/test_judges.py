@@ -243,7 +243,10 @@ def test_sharpness_does_not_depend_on_the_resolution() -> None:
     ],
 )
 def test_arms(change: dict[str, Any], check: str, expected: tuple[str, str]) -> None:
-    assert verdict(of(judge_arm("ros2_control", JOINTS, replace(ARM, **change)), check)) == expected
+    assert (
+        verdict(of(judge_arm("ros2_control", JOINTS, replace(ARM, **change), franka=False), check))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,8 +262,33 @@ def test_arms(change: dict[str, Any], check: str, expected: tuple[str, str]) -> 
     ],
 )
 def test_the_arms_address(change: dict[str, Any], hard: bool, expected: dict[str, str]) -> None:
-    found = judge_address(replace(FCI, **change), hard)
+    found = judge_address(replace(FCI, **change), hard, franka=True)
     assert {one.check: verdict(one)[0] for one in found} == expected
+
+
+def advice(franka: bool) -> str:
+    """Everything that is said about an arm with whatever can be wrong with it."""
+    facts = [
+        replace(ARM, **change) for change in ({"fault": "brake"}, {"joints": ("x",)}, {"joints_hz": 5.0})
+    ]
+    found = [one for fact in facts for one in judge_arm("ros2_control", JOINTS, fact, franka)]
+    for change in (
+        {"connected": False, "problem": "refused"},
+        {"pings_ms": [0.2]},
+        {"sent": 0, "pings_ms": []},
+    ):
+        found += judge_address(replace(FCI, **change), False, franka)
+    return " ".join(f"{one.found} {one.do}" for one in found).lower()
+
+
+def test_only_a_franka_gets_franka_s_advice() -> None:
+    assert all(word in advice(franka=True) for word in ("desk", "fci", "franka"))
+    assert not any(word in advice(franka=False) for word in ("desk", "fci", "franka"))
+
+
+def test_an_arm_whose_port_nobody_knows_is_only_pinged() -> None:
+    found = judge_address(replace(FCI, port=None), False, franka=False)
+    assert {one.check: one.cause for one in found} == {"arm_address": "no_port", "arm_network": "fine"}
 
 
 def test_the_packages_of_the_arms_driver() -> None:
@@ -298,7 +326,7 @@ def test_a_line_says_level_check_finding_and_remedy() -> None:
 
 def test_a_gripper_of_the_other_kind_is_told_what_to_write() -> None:
     fact = replace(ARM, actions={"/hand/cmd": (COMMAND, [PARALLEL])})
-    found = of(judge_arm("ros2_control", JOINTS, fact), "gripper").found
+    found = of(judge_arm("ros2_control", JOINTS, fact, franka=False), "gripper").found
     assert found == (
         "the gripper's action /hand/cmd is a control_msgs/ParallelGripperCommand, expected a"
         " control_msgs/GripperCommand; set arm.gripper.kind: parallel_gripper_command"

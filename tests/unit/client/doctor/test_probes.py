@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import zmq
 
+from rosa_client.commands import doctor
 from rosa_client.commands.doctor import tightest_call
+from rosa_client.doctor.probes import address
 from rosa_client.doctor.probes.address import address_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of, gripper_actions_of
 from rosa_client.doctor.probes.driver import driver_problem
@@ -52,6 +54,35 @@ def test_an_open_port_connects_and_a_closed_one_does_not() -> None:
     closed = address_fact("127.0.0.1", port)
     assert not closed.connected and closed.problem
     assert closed.sent == 0, "who is not there is not pinged"
+
+
+def test_without_a_port_nothing_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_connection", lambda *_: pytest.fail("connected"))
+    assert address_fact("127.0.0.1", None).connected
+
+
+def test_no_address_is_connected_to_that_was_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A robot file may have the address of a robot that somebody else works with."""
+    monkeypatch.setattr(address, "address_fact", lambda *_: pytest.fail("connected"))
+    spec = load_robot(ROOT / "configs" / "robots" / "fr3_franka.yaml")
+    assert any("." in str(value) for value in spec.arm.values()), "it names one"
+    [finding] = doctor._address("", True, doctor.is_franka(spec))
+    assert finding.cause == "no_address"
+
+
+@pytest.mark.parametrize(
+    ("driver", "arm", "franka"),
+    [
+        ("franka", {"address": "172.16.0.2"}, True),
+        ("ros2_control", {"robot_state": "franka_robot_state_broadcaster/robot_state"}, True),
+        ("ros2_control", {"gripper": {"kind": "franka"}}, True),
+        ("ros2_control", {"gripper": {"kind": "none"}}, False),
+        ("ros2_control", {}, False),
+    ],
+)
+def test_a_franka_is_known_by_what_it_uses(driver: str, arm: dict[str, object], franka: bool) -> None:
+    spec = replace(load_robot(ROOT / "configs" / "robots" / "panda.yaml"), arm_driver=driver, arm=arm)
+    assert doctor.is_franka(spec) is franka
 
 
 def test_a_driver_without_its_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
