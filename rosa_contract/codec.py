@@ -1,7 +1,8 @@
 """Messages <-> ZeroMQ frames. Frame 0 is a msgpack header; every image, and every model output, is a frame of its own.
 
 The header is a map with `v` (schema version, checked before anything else) and `t` (message type). Headers, outputs and
-compressed images have a checksum. Whatever the bytes, decoding raises nothing but `CodecError`. What each message
+compressed images have a checksum. What a gateway sends to a robot is a single frame: `joined` makes one of several, and
+`decode` parts it again. Whatever the bytes, decoding raises nothing but `CodecError`. What each message
 consists of is in `wire/encoders.py` and `wire/decoders.py`; how fields and arrays are read, in `wire/fields.py` and
 `wire/packing.py`.
 """
@@ -15,7 +16,7 @@ from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire.decoders import DECODERS, decode_output
 from rosa_contract.wire.encoders import ENCODERS, encode_output, response_header
 from rosa_contract.wire.fields import MAX_IMAGES, Header
-from rosa_contract.wire.packing import MAX_HEADER_BYTES, SUM, Frame, check_sum, pack, short, unpack
+from rosa_contract.wire.packing import MAX_HEADER_BYTES, SUM, Frame, buffer, check_sum, pack, short, unpack
 
 MAX_ROBOT_HEADER_BYTES = 64 << 10  # of what robots send: names, joint states and a prompt
 MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
@@ -29,6 +30,9 @@ _ROBOT_KEYS = {
     }.items()
 }  # fmt: skip
 
+JOINED = 0xC1  # the first byte of several frames in one; no msgpack value begins with it
+_SIZE_BYTES = 4
+
 __all__ = [
     "MAX_HEADER_BYTES",
     "MAX_IMAGES",
@@ -40,6 +44,7 @@ __all__ = [
     "decode_robot",
     "encode",
     "encode_output",
+    "joined",
     "read_header",
     "read_robot_header",
     "response_header",
@@ -57,8 +62,29 @@ def encode(message: m.Message) -> list[Frame]:
     return [pack({"v": m.SCHEMA_VERSION, "t": name, **header}), *frames]
 
 
+def joined(frames: Sequence[Frame]) -> Frame:
+    """One frame for a message of one or two: [0xC1, size of the header in 4 bytes, header, the other frame]."""
+    if len(frames) == 1:
+        return frames[0]
+    header, rest = frames
+    return b"".join((bytes((JOINED,)), len(header).to_bytes(_SIZE_BYTES, "big"), header, rest))
+
+
+def _parted(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames that `joined` got; others as they are."""
+    if len(frames) != 1:
+        return frames
+    view = buffer(frames[0])
+    begin = 1 + _SIZE_BYTES
+    if len(view) < begin or view[0] != JOINED:
+        return frames
+    end = begin + int.from_bytes(view[1:begin], "big")
+    return [view[begin:end], view[end:]]
+
+
 def decode(frames: Sequence[Frame]) -> m.Message:
     """The message in `frames`. Raises `CodecError` (`VersionError` for another schema) and nothing else."""
+    frames = _parted(frames)
     header = read_header(frames)
     decoder = DECODERS.get(header["t"])
     if decoder is None:

@@ -20,7 +20,7 @@ from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import Overlap
 from rosa_contract.progress import Progress
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # How a request ends. Every accepted request gets exactly one of these.
 OK = "ok"
@@ -243,12 +243,16 @@ class HealthQuery:
 
 @dataclass(frozen=True)
 class HealthReport:
-    """`ready`: every model has a warm worker. `workers`: worker id -> state. `queues`: replica -> waiting requests."""
+    """`ready`: every model has a warm worker. `workers`: worker id -> state. `queues`: replica -> waiting requests.
+
+    `robots`: names of the first of them by name. `connected`: how many there are.
+    """
 
     ready: bool
     workers: Mapping[str, str]
     queues: Mapping[str, int]
     robots: Sequence[str]
+    connected: int = 0
 
 
 @dataclass(frozen=True)

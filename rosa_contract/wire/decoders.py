@@ -204,7 +204,8 @@ def _health_report(header: Header, frames: Sequence[Frame]) -> m.HealthReport:
     robots = fields.sequence(header, "r", MAX_ROBOTS)
     if not all(isinstance(robot, str) for robot in robots):
         raise CodecError("bad_field", "health_report: robots: expected names")
-    return m.HealthReport(ready, fields.names(header, "w"), queues, robots)
+    connected = fields.whole(header.get("n"), "health_report: connected", 0, MAX_ID)
+    return m.HealthReport(ready, fields.names(header, "w"), queues, robots, connected)
 
 
 def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:

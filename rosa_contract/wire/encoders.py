@@ -142,7 +142,8 @@ def _response(message: m.Response) -> Parts:
 
 def _health_report(message: m.HealthReport) -> Parts:
     queues, workers = dict(message.queues), dict(message.workers)
-    return {"o": message.ready, "w": workers, "q": queues, "r": list(message.robots)}, []
+    robots = {"r": list(message.robots), "n": message.connected}
+    return {"o": message.ready, "w": workers, "q": queues, **robots}, []
 
 
 def _worker_ready(message: m.WorkerReady) -> Parts:

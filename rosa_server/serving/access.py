@@ -22,6 +22,7 @@ from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, check_folder, re
 from rosa_server.serving import log
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
+ZAP_DOMAIN = b"rosa"
 
 
 class AccessError(CausedError):
@@ -165,7 +166,7 @@ class KeyRing:
         socket.curve_server = True
         socket.curve_publickey = self._public
         socket.curve_secretkey = self._secret
-        socket.zap_domain = b"rosa"
+        socket.zap_domain = ZAP_DOMAIN
 
     def answer(self, request: list[bytes]) -> list[bytes]:
         """The ZAP reply to a ZAP request: 200 with the robot's name as user id, or 400."""

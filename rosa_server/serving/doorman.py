@@ -1,9 +1,11 @@
 """Watches the connections of the robots' socket from outside, and cuts off whoever takes too much.
 
 libzmq's ROUTER reads whole messages and bounds neither their number of frames nor their bytes before the last frame
-has come. The kernel knows what came: a socket monitor names the descriptor of every accepted connection, TCP_INFO its
-bytes, and the messages that the gateway reads say how many of them were delivered. The decisions are those of
-`core/connections.py`. It runs in the gateway's thread, a little at a time.
+has come, nor the answers that a peer does not read. The kernel knows: a socket monitor names the descriptor of every
+accepted connection, TCP_INFO its bytes in both directions, and the messages that the gateway reads and writes say how
+many of them were delivered. A connection is looked at when epoll says that something came, or when it was answered;
+an idle one costs nothing. The decisions are those of `core/connections.py`. It runs in the gateway's thread, a little
+at a time.
 """
 
 from __future__ import annotations
@@ -11,25 +13,31 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import select
 import socket
 import struct
 import sys
 import termios
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import islice
 
 import zmq
 
 from rosa_server.serving import log
-from rosa_server.serving.core.connections import Close, Connections
-from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.connections import Connections
+from rosa_server.serving.core.limits import Bucket, Limits
+from rosa_server.serving.core.peers import Close
 
-LOOK_EVERY_S = 0.02  # at strangers; at robots every LOOKS_PER_ROUND times
-LOOKS_PER_ROUND = 5
+LOOK_EVERY_S = 0.02
+STEPS_PER_ROUND = 5  # in which every robot, and who has unread answers, is looked at once
+MAX_LOOKS = 256  # at strangers in one step; the others are next
 SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
 FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
+BOX_BYTES = 33  # of a frame in CURVE's box: the command's name, its number, the authenticator and the flags
 TCP_INFO_BYTES = 136
-BYTES_RECEIVED_AT = 128  # tcpi_bytes_received of struct tcp_info, Linux 4.1 and later
+# tcpi_bytes_acked of struct tcp_info, Linux 4.1 and later; tcpi_bytes_received is next
+BYTES_ACKED_AT = 120
 # Not ACCEPT_FAILED: without a descriptor left libzmq tells that as fast as it can try again.
 EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 ACCEPTED, DISCONNECTED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_DISCONNECTED)
@@ -37,7 +45,8 @@ BROKE_RULES, LEFT = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL), int(zmq.EVENT_HAND
 # Handshakes that fail, by ZeroMQ's number of the broken rule: ..._ZMTP_MECHANISM_MISMATCH and ..._ZMTP_CRYPTOGRAPHIC.
 FAILED_FOR = {0x11000002: "no_key", 0x11000001: "wrong_server_key"}
 LEFT_EARLY = "no_handshake"  # who has no key sees first that this server demands one, and leaves
-MOST_EVENTS = 256  # at once; the rest waits for the next look
+MAX_EVENTS = 1024  # at once; the rest waits for the next look
+NUMBERS = 1 << 32  # names that libzmq gives to connections, one after the other
 
 
 @dataclass(slots=True)
@@ -75,8 +84,15 @@ class Doorman:
     _said: dict[tuple[str, str], Repeats] = field(default_factory=dict)
     _next_key: int = 0
     _next_look_s: float = float("-inf")
-    _rest: list[int] = field(default_factory=list)  # robots that this round has not looked at
-    _share: int = 0  # of them at once
+    _by_end: dict[int, int] = field(default_factory=dict)  # our descriptor -> key
+    _due: dict[int, None] = field(
+        default_factory=dict
+    )  # keys of strangers to look at, the longest waiting first
+    _next_round: dict[int, None] = field(default_factory=dict)  # of robots, and of who has unread answers
+    _round: list[int] = field(default_factory=list)  # what is left of this round
+    _share: int = 0  # of it in one step
+    # Whose end was told. What they said before is read until the next step; then nobody speaks for them any more.
+    _leaving: list[Line] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.connections = Connections(self.limits)
@@ -84,13 +100,17 @@ class Doorman:
         self._watched: zmq.Socket[bytes] | None = None
         # Why the handshake failed whose connection ends next: libzmq tells one after the other.
         self._failed = ""
+        self._keys = False
+        self._line_budget = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._seldom = log.Seldom()  # who has no key tries again every second
+        self._epoll = select.epoll() if sys.platform == "linux" else None
 
     def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes], keys: bool) -> None:
         """Watch a socket that is not yet bound. `keys`: it demands them."""
         endpoint = f"inproc://doorman-{id(self)}"
         self._watched = robots
-        robots.monitor(endpoint, EVENTS | BROKE_RULES | LEFT if keys else EVENTS)
+        self._keys = keys
+        robots.monitor(endpoint, EVENTS | BROKE_RULES | LEFT)
         self._monitor = context.socket(zmq.PAIR)
         self._monitor.setsockopt(zmq.LINGER, 0)
         self._monitor.setsockopt(zmq.RCVHWM, 0)  # a full queue of events would stop libzmq's thread
@@ -104,21 +124,19 @@ class Doorman:
             self._monitor.close()
         for line in self._lines.values():
             line.end.close()
+        if self._epoll is not None:
+            self._epoll.close()
 
     def step(self, now_s: float) -> None:
         """Take note of who came and went, and look at what the connections hold."""
         if now_s < self._next_look_s:
             return
         self._next_look_s = now_s + LOOK_EVERY_S
+        leaving, self._leaving = self._leaving, []
+        for line in leaving:
+            self._left(line, now_s)
         self.take_events(now_s)
-        for key in self.connections.keys(welcomed=False):
-            self._look(key, now_s)
-        if not self._rest:
-            self._rest = self.connections.keys(welcomed=True)
-            self._share = -(-len(self._rest) // LOOKS_PER_ROUND)
-        for key in self._rest[-self._share :] if self._share else []:
-            self._look(key, now_s)
-        del self._rest[-self._share :]
+        self._look_around(now_s)
         self._carry(self.connections.tick(now_s), now_s)
 
     def heard(
@@ -131,9 +149,40 @@ class Doorman:
             self._carry(self.connections.heard(line.key, wire, spent_s, bad, now_s), now_s)
 
     def ignores(self, now_s: float, frame: zmq.Frame) -> bool:
-        """Whether this message's connection has been cut off: what is still under way from it is not read."""
+        """Whether this message's connection has ended or was cut off: what is still under way from it is not read."""
         line = self._line_of(frame, now_s)
-        return line is not None and self.connections.is_cut(line.key)
+        return line is None or self.connections.is_cut(line.key)
+
+    def answers(self, now_s: float, identity: bytes, size: int) -> bool:
+        """Whether an answer of `size` bytes may be sent; it then counts as sent."""
+        line = self._by_identity.get(identity)
+        if line is None or not line.counted:
+            return True
+        wire = size + (BOX_BYTES if self._keys else 0) + (2 if size < 256 else 9)
+        if not self.connections.has_room(line.key, wire):
+            self._look(line.key, now_s)  # it may have read since it was looked at last
+        self._carry(self.connections.answers(line.key, wire, now_s), now_s)
+        self._next_round[line.key] = None
+        return not self.connections.is_cut(line.key)
+
+    def spent(self, now_s: float, identity: bytes, spent_s: float) -> None:
+        """What an answer took to make."""
+        line = self._by_identity.get(identity)
+        if line is not None:
+            self._carry(self.connections.spent(line.key, spent_s, now_s), now_s)
+
+    def refused(self, now_s: float, identity: bytes, cause: str, reason: str) -> None:
+        """A message of this connection was not accepted."""
+        line = self._by_identity.get(identity)
+        if line is not None:
+            fields: dict[str, object] = {"key_of": line.owner} if line.owner else {}
+            self._say(now_s, "robot_refused", line.address, cause, {**fields, "reason": reason})
+
+    def overflows(self, now_s: float, identity: bytes) -> None:
+        """An answer found no room in the queue of a connection's socket."""
+        line = self._by_identity.get(identity)
+        if line is not None:
+            self._carry(self.connections.overflows(line.key, now_s), now_s)
 
     def welcomed(self, identity: bytes, robot: str, largest_request: int) -> None:
         line = self._by_identity.get(identity)
@@ -162,7 +211,7 @@ class Doorman:
 
     def take_events(self, now_s: float) -> None:
         """Take note of who came and went."""
-        for _ in range(MOST_EVENTS):
+        for _ in range(MAX_EVENTS):
             try:
                 event, _ = self.monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -195,6 +244,10 @@ class Doorman:
         self._next_key += 1
         line = Line(key, fd, end, counted, address)
         self._lines[key] = self._by_fd[fd] = line
+        if self._epoll is not None and counted:
+            self._by_end[end.fileno()] = key
+            # Also what libzmq has read before this is asked: then it can be written to.
+            self._epoll.register(end, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
         self._carry(self.connections.accepted(key, address, port, now_s), now_s)
 
     def _turn_away(self, fd: int, error: OSError, now_s: float) -> None:
@@ -211,9 +264,10 @@ class Doorman:
         self._say(now_s, "no_descriptors_left", "", "", {"reason": str(error)})
 
     def _refused(self, fd: int) -> None:
-        """Log a handshake that failed for want of a key; `KeyRing` logs a wrong one."""
+        """Log a handshake that failed, as for want of a key; `KeyRing` logs a wrong one."""
         line = self._by_fd.get(fd)
         address = line.address if line is not None else "unknown: it left too soon"
+        self.count(self._failed)
         if self._seldom.due((address, self._failed)):
             log.warning("robot_refused", address=address, cause=self._failed)
 
@@ -221,30 +275,64 @@ class Doorman:
         line = self._by_fd.pop(fd, None)
         if line is None:
             return
+        if self._epoll is not None and self._by_end.pop(line.end.fileno(), None) is not None:
+            self._epoll.unregister(line.end)
+        line.end.close()
+        line.counted = False
+        self._leaving.append(line)
+
+    def _left(self, line: Line, now_s: float) -> None:
+        """What it said before its end was read."""
         del self._lines[line.key]
         self.connections.closed(line.key)
-        line.end.close()
         if line.identity is not None:
             del self._by_identity[line.identity]
             self.on_end(now_s, line.identity)
 
     def _line_of(self, frame: zmq.Frame, now_s: float) -> Line | None:
+        """Whose message it is; None where the connection ended before it had said anything."""
         identity = frame.bytes
         line = self._by_identity.get(identity)
         if line is not None:
             return line
         # It is new here, and its descriptor may have been another's until a moment ago.
         self.take_events(now_s)
-        line = self._by_fd.get(int(frame.get(zmq.SRCFD)))
-        if line is None or line.identity is not None:  # it ended, and its descriptor may be another's
+        try:
+            line = self._by_fd.get(int(frame.get(zmq.SRCFD)))
+        except zmq.ZMQError:
             return None
+        if line is None:
+            return None
+        if line.identity is not None:  # one of them is that of a connection that had this descriptor before
+            if not follows(identity, line.identity):
+                return None
+            del self._by_identity[line.identity]
+            self.on_end(now_s, line.identity)
         line.identity = identity
-        with contextlib.suppress(zmq.ZMQError):
-            line.owner = str(frame.get("User-Id"))
         self._by_identity[identity] = line
+        if self._keys:
+            with contextlib.suppress(zmq.ZMQError):
+                line.owner = str(frame.get("User-Id"))
         return line
 
     # -- what they hold --------------------------------------------------------------------------------------------
+
+    def _look_around(self, now_s: float) -> None:
+        """Look at those of whom something came or to whom something was sent."""
+        for fd, _ in self._epoll.poll(0, MAX_EVENTS) if self._epoll is not None else ():
+            key = self._by_end.get(fd)
+            if key is not None:
+                due = self._next_round if self.connections.is_robot(key) else self._due
+                due[key] = None
+        for key in list(islice(self._due, MAX_LOOKS)):
+            del self._due[key]
+            self._look(key, now_s)
+        if not self._round:
+            self._round, self._next_round = list(self._next_round), {}
+            self._share = -(-len(self._round) // STEPS_PER_ROUND)
+        for key in self._round[-self._share :] if self._share else []:
+            self._look(key, now_s)
+        del self._round[-self._share :]
 
     def _look(self, key: int, now_s: float) -> None:
         line = self._lines.get(key)
@@ -259,8 +347,10 @@ class Doorman:
         if len(info) < TCP_INFO_BYTES:
             line.counted = False
             return
-        (received,) = struct.unpack_from("Q", info, BYTES_RECEIVED_AT)
+        acked, received = struct.unpack_from("QQ", info, BYTES_ACKED_AT)
         self._carry(self.connections.received(key, received - waiting, now_s), now_s)
+        if self.connections.took(key, acked, now_s):
+            self._next_round[key] = None
 
     # -- cutting off -----------------------------------------------------------------------------------------------
 
@@ -277,10 +367,16 @@ class Doorman:
         if len(self._said) > 1000:
             self._said.clear()
         repeats = self._said.setdefault((address, cause or event), Repeats())
-        if now_s < repeats.next_s:
+        if now_s < repeats.next_s or not self._line_budget.take(1.0, now_s):
             repeats.unsaid += 1
             return
         more = {"unsaid": repeats.unsaid} if repeats.unsaid else {}
         who = {"address": address, "cause": cause} if cause else {}
         log.warning(event, **who, **fields, **more)
         repeats.next_s, repeats.unsaid = now_s + SAME_LINE_EVERY_S, 0
+
+
+def follows(identity: bytes, other: bytes) -> bool:
+    """Whether libzmq gave this name after the other one."""
+    ahead = int.from_bytes(identity, "big") - int.from_bytes(other, "big")
+    return 0 < ahead % NUMBERS < NUMBERS // 2

@@ -17,19 +17,16 @@ from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.limits import Bucket, Limits
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake
 from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.robots_socket import RobotsSocket
 from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
-ROBOT_BACKLOG = 4  # messages per robot that ZeroMQ holds before TCP pushes back
-UNREAD_ANSWERS = 64  # per robot; a robot that reads nothing loses the next ones
-HANDSHAKE_MS = 5000  # ZMTP's greeting and, with keys, CURVE
-LISTEN_BACKLOG = 1024  # a fleet that connects at once
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
 
 
@@ -70,27 +67,23 @@ class Gateway:
         )
         self._max_bytes = int(max_message_mb * 1e6)
         self._next_poll_s = self._next_report_s = self._next_keys_s = 0.0
+        self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
+            None  # the last one, and as it is sent
+        )
+        self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._poller = zmq.Poller()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
-        self._robots = context.socket(zmq.ROUTER)
+        self._answers = RobotsSocket(context, self._max_bytes, keys)
+        self._robots = self._answers.socket
         self._workers = WorkerLinks(context, self._poller, cluster)
         self._intake = Intake(self._robots, self._doorman)
         try:
             if keys is not None:  # before the first robot can connect
                 self._zap.bind(ZAP_ENDPOINT)
-                keys.protect(self._robots)
-            self._robots.setsockopt(zmq.RCVHWM, ROBOT_BACKLOG)
-            self._robots.setsockopt(zmq.SNDHWM, UNREAD_ANSWERS)
-            self._robots.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-            self._robots.setsockopt(zmq.BACKLOG, LISTEN_BACKLOG)
-            # A frame above the limit is still read, up to twice over, so that its sender can be told why (unless the
-            # doorman is earlier: a robot that holds more than its models take is cut off, and the log says so).
-            self._robots.setsockopt(zmq.MAXMSGSIZE, 2 * self._max_bytes)
             self._doorman.open(context, self._robots, keys is not None)
-            self._robots.setsockopt(zmq.LINGER, 500)
-            self._robots.bind(robots_endpoint)
+            self._answers.bind(robots_endpoint)
             self._workers.listen(workers_endpoint)
         except zmq.ZMQError:
             self.close()
@@ -103,7 +96,7 @@ class Gateway:
     @property
     def robots_endpoint(self) -> str:
         """Where robots connect; the real port where a wildcard was bound."""
-        return bytes(self._robots.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        return self._answers.endpoint
 
     def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
         """Decide, send, wait for messages, read them."""
@@ -135,7 +128,7 @@ class Gateway:
 
     def close(self) -> None:
         self._doorman.close()
-        self._robots.close()
+        self._answers.close()
         self._workers.close()
         self._zap.close()
 
@@ -213,8 +206,6 @@ class Gateway:
         owner = frame.get("User-Id")
         if message.robot_id == owner and self._keys.knows(owner):
             return None
-        address = str(frame.get("Peer-Address"))
-        log.warning("robot_refused", address=address, cause="wrong_key", key_of=owner, said=message.robot_id)
         words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {message.robot_id!r}"
         if message.robot_id == owner:
             words = f"robot_id: the key of {owner!r} was removed from the key folder"
@@ -250,12 +241,16 @@ class Gateway:
                 self._dispatch(action)
             elif isinstance(action, Say):
                 if isinstance(action.message, m.Refused):
-                    self._metrics.refused(action.message.cause)
+                    refusal = action.message
+                    self._metrics.refused(refusal.cause)
+                    self._doorman.refused(
+                        self._clock.now_s(), action.connection, refusal.cause, refusal.reason
+                    )
                 elif isinstance(action.message, m.Welcome):
                     known = self._core.robot_on(action.connection)
                     if known is not None:
                         self._doorman.welcomed(action.connection, *known)
-                self._robots.send_multipart([action.connection, *codec.encode(action.message)])
+                self._say(action.connection, action.message)
             elif isinstance(action, Cancel):
                 self._workers.send(action.worker_id, codec.encode(m.CancelTickets(action.tickets)))
             elif isinstance(action, Kill):
@@ -263,7 +258,8 @@ class Gateway:
                 self._cluster.kill(action.worker_id, action.reason)
             elif isinstance(action, Note):
                 self._metrics.noted(action.event)
-                log.warning(action.event, **action.fields)
+                if self._notes.take(1.0, self._clock.now_s()):
+                    log.warning(action.event, **action.fields)
 
     def _dispatch(self, batch: Dispatch) -> None:
         calls = batch.calls
@@ -294,11 +290,28 @@ class Gateway:
             answer.batch_size,
             call.pace,
         )
-        frames = (
-            [call.connection, header] if answer.output is None else [call.connection, header, answer.output]
-        )
-        self._robots.send_multipart(frames, copy=False)
+        self._send_to(call.connection, [header] if answer.output is None else [header, answer.output])
         self._metrics.answered(answer)
+
+    def _say(self, connection: bytes, message: m.ToRobot) -> None:
+        """What is not an answer to a request; its time counts as that of the robot."""
+        began_s = time.thread_time()
+        if isinstance(message, m.HealthReport):  # the core makes one per second
+            if self._health is None or self._health[0] is not message:
+                self._health = message, codec.encode(message)
+            frames = self._health[1]
+        else:
+            frames = codec.encode(message)
+        self._send_to(connection, frames)
+        self._doorman.spent(self._clock.now_s(), connection, time.thread_time() - began_s)
+
+    def _send_to(self, connection: bytes, frames: Sequence[codec.Frame]) -> None:
+        """Drops what a peer does not read, and the peer."""
+        now_s = self._clock.now_s()
+        if not self._doorman.answers(now_s, connection, sum(map(len, frames))):
+            return
+        if not self._answers.send(connection, frames):
+            self._doorman.overflows(now_s, connection)
 
     def _watch(self, now_s: float) -> None:
         for worker_id, why in self._cluster.poll(now_s):
@@ -310,4 +323,6 @@ class Gateway:
             self._next_report_s = now_s + REPORT_EVERY_S
             self._metrics.state(self._core.health(), self._core.warm_workers())
             known = self._doorman.connections
-            self._metrics.connections(len(known), known.held_bytes, self._intake.since_last())
+            self._metrics.connections(
+                len(known), known.strangers, known.held_bytes, known.unread_bytes, self._intake.since_last()
+            )

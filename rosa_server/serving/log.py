@@ -11,6 +11,10 @@ from collections.abc import Hashable
 from typing import Any
 
 from rosa_contract.say import say
+from rosa_server.serving.core.limits import Bucket
+
+LINES_PER_S = 20.0  # that peers of one kind can cause
+LINES_AT_ONCE = 20.0
 
 LOGGER = logging.getLogger("rosa.server")
 
@@ -29,18 +33,22 @@ def error(name: str, **fields: Any) -> None:
 
 
 class Seldom:
-    """Lets a line through once per `every_s`, so that a peer that tries again and again cannot fill the disk."""
+    """Lets a line through once per `every_s`, so that a peer that tries again and again cannot fill the disk.
+
+    All of them together are at most `LINES_PER_S`, however many different ones a peer makes up.
+    """
 
     MOST = 1000  # different ones that are remembered
 
     def __init__(self, every_s: float = 10.0) -> None:
         self._every_s = every_s
         self._next_s: dict[Hashable, float] = {}
+        self._budget = Bucket(LINES_PER_S, LINES_AT_ONCE)
 
     def due(self, what: Hashable) -> bool:
         """Whether to log `what` now; it then counts as logged."""
         now_s = time.monotonic()
-        if now_s < self._next_s.get(what, now_s):
+        if now_s < self._next_s.get(what, now_s) or not self._budget.take(1.0, now_s):
             return False
         if len(self._next_s) >= self.MOST:
             self._next_s.clear()

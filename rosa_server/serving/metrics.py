@@ -65,6 +65,10 @@ class Metrics:
         )
         self._messages = Counter("rosa_messages", "Messages read from the robots' socket", registry=own)
         self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
+        self._strangers = Gauge(
+            "rosa_strangers", "Open connections on which no robot is welcomed", registry=own
+        )
+        self._unread = Gauge("rosa_unread_bytes", "Bytes of answers that nobody has read", registry=own)
         self._held = Gauge("rosa_held_bytes", "Bytes received that are not a whole message yet", registry=own)
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
@@ -93,10 +97,14 @@ class Metrics:
     def cut_off(self, cause: str) -> None:
         self._cut_off.labels(cause).inc()
 
-    def connections(self, count: int, held_bytes: int, messages: int) -> None:
+    def connections(
+        self, count: int, strangers: int, held_bytes: int, unread_bytes: int, messages: int
+    ) -> None:
         """`messages`: how many were read since the last call."""
         self._messages.inc(messages)
         self._connections.set(count)
+        self._strangers.set(strangers)
+        self._unread.set(unread_bytes)
         self._held.set(held_bytes)
 
     def engine(self, worker_id: str, counts: Mapping[str, int]) -> None:
@@ -120,7 +128,7 @@ class Metrics:
             self._waiting.labels(queue).set(count)
         for replica, count in workers.items():
             self._workers.labels(replica).set(count)
-        self._robots.set(len(report.robots))
+        self._robots.set(report.connected)
 
     def health_json(self) -> tuple[int, bytes]:
         """HTTP status (200 when every stream has a warm worker, else 503) and body of /health."""

@@ -28,11 +28,12 @@ def message(frames: Sequence[bytes]) -> bytes:
     return b"".join(frame(bytes(one), MORE) for one in frames[:-1]) + frame(bytes(frames[-1]))
 
 
-def ready() -> bytes:
-    """What a DEALER says after the greetings."""
+def ready(name: bytes = b"", **more: bytes) -> bytes:
+    """What a DEALER says after the greetings. `name`: its own for this connection. `more`: properties."""
+    said = {"Socket-Type": b"DEALER", "Identity": name, **more}
     properties = b"".join(
-        bytes((len(name),)) + name + struct.pack(">I", len(value)) + value
-        for name, value in ((b"Socket-Type", b"DEALER"), (b"Identity", b""))
+        bytes((len(key),)) + key.encode() + struct.pack(">I", len(value)) + value
+        for key, value in said.items()
     )
     return frame(b"\x05READY" + properties, COMMAND)
 
@@ -60,8 +61,10 @@ class Peer:
         greet: bool = True,
         timeout_s: float = 10.0,
         receive_bytes: int = 0,
+        name: bytes = b"",
     ) -> None:
-        """`source`: address to connect from. `greet`: finish the handshake. `receive_bytes`: of the kernel's buffer."""
+        """`source`: address to connect from. `greet`: finish the handshake. `receive_bytes`: of the kernel's buffer.
+        `name`: what it calls itself, as `ZMQ_IDENTITY` says it."""
         parts = urlsplit(endpoint)
         self.socket = socket.socket()
         try:
@@ -74,7 +77,7 @@ class Peer:
             if greet:
                 self.socket.sendall(GREETING)
                 self._exactly(64)
-                self.socket.sendall(ready())
+                self.socket.sendall(ready(name))
                 self._body()
         except OSError:
             self.socket.close()

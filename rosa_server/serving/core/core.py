@@ -34,12 +34,14 @@ from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.rerouting import Rerouting
 from rosa_server.serving.core.router import Router
-from rosa_server.serving.core.session import Sessions
+from rosa_server.serving.core.session import Session, Sessions
 from rosa_server.serving.core.sharing import sharing
 from rosa_server.serving.core.task_pace import TaskPaces
 from rosa_server.serving.core.turnover import Turnover
 
 SWEEP_EVERY_S = 0.5
+REPORT_EVERY_S = 1.0  # how often a health report is made, however often it is asked for
+MAX_LISTED = 64  # names of robots in one
 
 
 class ServingCore:
@@ -67,6 +69,8 @@ class ServingCore:
         self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
         self._decoding = DecodeBudget()
         self._sweep_s = 0.0
+        self._next_report_s = float("-inf")
+        self._report = m.HealthReport(False, {}, {}, [])
 
     def rank_by(self, order: Order) -> None:
         """Take this policy instead of the factory file's; for experiments, before the first call."""
@@ -110,7 +114,9 @@ class ServingCore:
     ) -> None:
         """Everything that a robot says except requests. `proven`: its key is that of the name it says."""
         if isinstance(message, m.HealthQuery):
-            self._do(Say(connection, self.health()))
+            if now_s >= self._next_report_s:
+                self._next_report_s, self._report = now_s + REPORT_EVERY_S, self.health()
+            self._do(Say(connection, self._report))
         elif isinstance(message, m.Ready):
             self._ask(now_s, connection, message.component)
         elif isinstance(message, m.Cancel):
@@ -124,7 +130,7 @@ class ServingCore:
             else:
                 self._dispatcher.task_ends(now_s, connection, message)
         elif isinstance(message, m.Bye):
-            self._forget(now_s, [connection], "the robot said bye", bye=True)
+            self._forget(now_s, self._on(connection), "the robot said bye", bye=True)
         elif self._dispatcher.draining:
             self._do(Say(connection, m.Refused("not_ready", "the server is shutting down")))
         else:
@@ -197,7 +203,11 @@ class ServingCore:
 
     def expel(self, now_s: float, connection: bytes, why: str) -> None:
         """This connection's robot may not call any more."""
-        self._forget(now_s, [connection], why)
+        self._forget(now_s, self._on(connection), why)
+
+    def _on(self, connection: bytes) -> list[Session]:
+        session = self.sessions.get(connection)
+        return [] if session is None else [session]
 
     def robot_on(self, connection: bytes) -> tuple[str, int] | None:
         """The robot that was welcomed on a connection, and the bytes of the largest request of its models."""
@@ -224,14 +234,13 @@ class ServingCore:
         elif greeting.session is not None or greeting.left:
             self._rerouting.count_callers()
 
-    def _forget(self, now_s: float, connections: Sequence[bytes], why: str, bye: bool = False) -> None:
+    def _forget(self, now_s: float, sessions: Sequence[Session], why: str, bye: bool = False) -> None:
         """Those who leave together are all gone before the others are told what that changes."""
         placement_changed = False
-        for connection in connections:
-            session, changed = self.sessions.leave(connection, bye)
-            if session is not None:
-                self._dispatcher.leave(now_s, connection, why)
-            placement_changed |= changed
+        for session in sessions:
+            placement_changed |= self.sessions.leave(session, bye)
+            if not session.gone:
+                self._dispatcher.leave(now_s, session.connection, why)
         self._rerouting.count_callers()
         if placement_changed:
             self._rerouting.placement_changed(now_s)
@@ -308,7 +317,7 @@ class ServingCore:
         """Forget silent robots and end workers that hang."""
         self._decoding.sweep(now_s)
         if silent := self.sessions.silent(now_s):
-            self._forget(now_s, [session.connection for session in silent], "the robot fell silent")
+            self._forget(now_s, silent, "the robot fell silent")
         for worker in self._dispatcher.hung(now_s):
             self._do(Kill(worker.worker_id, "its batch hangs"))
             self.on_lost(now_s, worker.worker_id, "its batch hung")
@@ -332,4 +341,5 @@ class ServingCore:
         }
         waiting = {name: len(queue) for name, queue in self.queues.items()}
         ready = self.router.ready and not self._dispatcher.draining
-        return m.HealthReport(ready, workers, waiting, self.sessions.robots)
+        robots = self.sessions.robots
+        return m.HealthReport(ready, workers, waiting, robots[:MAX_LISTED], len(robots))

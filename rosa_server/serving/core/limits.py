@@ -1,51 +1,104 @@
-"""What connections may take of a gateway, and why one is cut off. docs/security.md shows both tables."""
+"""What connections may take of a gateway, and why one is cut off. docs/security.md shows both tables.
+
+A limit is a field of `Limits` with its row of the table; a new one needs a test that exceeds it, or
+`tests/unit/server/serving/core/test_limits.py` fails.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
 
 CAUSES = {
     "too_many_connections": "more connections than one address, or the gateway, may have; the longest silent goes",
     "no_hello": "nothing understandable was said in time",
     "held_bytes": "more bytes came than whole messages: an endless message, or one larger than its model takes",
     "held_in_all": "all connections together hold too many bytes; the largest holder goes",
+    "unread_answers": "the peer asks and does not read: its answers are dropped",
+    "not_reading": "it took none of its answers for too long, as behind a broken link",
+    "unread_in_all": "all connections together leave too many answers unread; the largest goes",
     "handling_time": "its messages took more of the gateway's time than one connection may have",
     "bad_messages": "too many messages that nobody can read",
     "address_waits": "its address was cut off before and has to wait",
     "key_revoked": "its key is no longer in the key folder",
+    "too_old": "so many connections came after it that its number is soon given again",
 }
-OFFENCES = (
-    "held_bytes",
-    "held_in_all",
-    "handling_time",
-    "bad_messages",
-)  # the address has to wait after these
+# The address has to wait after these.
+OFFENCES = ("held_bytes", "held_in_all", "unread_answers", "handling_time", "bad_messages")
+
+
+def limit(default: float, unit: str, what: str, of: str, cause: str) -> Any:
+    """A field of `Limits`: a row of the table, and the cause with which who exceeds it is cut off."""
+    return field(default=default, metadata={"unit": unit, "what": what, "of": of, "cause": cause})
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What connections may take. Bytes are those that the gateway's process holds and nobody has read."""
+    """What connections may take. A *stranger* has connected and was not welcomed, a *robot* was.
 
-    connections: int = 4096  # in all
-    connections_per_address: int = 3072
-    silent: int = 2048  # of them, that have said nothing yet
-    silent_per_address: int = 1024
-    hello_within_s: float = 10.0  # a stranger says something understandable at least this often
-    stranger_bytes: int = 256 << 10  # held by a stranger
-    strangers_bytes: int = 8 << 20  # by all strangers
-    welcomed_bytes: int = 256 << 10  # by a robot, beside two of its largest requests
-    all_bytes: int = 64 << 20  # by all connections, beside one largest request of every robot
-    robot_time: float = 0.25  # seconds of the gateway's time per second, of a robot
-    robot_burst_s: float = 0.5
-    address_time: float = 0.3  # of all strangers of one address
-    address_burst_s: float = 0.6
-    strangers_time: float = 0.4  # of all strangers
-    strangers_burst_s: float = 0.8
-    bad_per_s: float = 5.0  # unreadable messages of one connection
-    bad_burst: float = 50.0
-    first_wait_s: float = 1.0  # after the second offence of an address; doubles with each
-    longest_wait_s: float = 60.0
-    calm_after_s: float = 60.0  # an address without offence for so long starts afresh
+    Held bytes are those that the gateway's process has received and that are no whole message yet; unread ones are
+    those of answers that the peer has not taken.
+    """
+
+    connections: int = limit(4096, "", "connections", "all", "too_many_connections")
+    connections_per_address: int = limit(3072, "", "connections", "one address", "too_many_connections")
+    strangers: int = limit(
+        2048, "", "connections", "all strangers; the longest silent makes room", "too_many_connections"
+    )
+    strangers_per_address: int = limit(
+        1024, "", "connections", "strangers of one address", "too_many_connections"
+    )
+    successors: int = limit(1 << 31, "", "connections that come after it", "a connection", "too_old")
+    hello_within_s: float = limit(
+        10.0, "s", "time without an understandable message", "a stranger", "no_hello"
+    )
+    stranger_bytes: int = limit(256 << 10, "KB", "bytes held", "a stranger", "held_bytes")
+    strangers_bytes: int = limit(8 << 20, "MB", "bytes held", "all strangers", "held_in_all")
+    welcomed_bytes: int = limit(
+        256 << 10, "KB", "bytes held beside two of its largest requests", "a robot", "held_bytes"
+    )
+    all_bytes: int = limit(
+        64 << 20, "MB", "bytes held beside one largest request per robot", "all", "held_in_all"
+    )
+    stranger_unread: int = limit(64 << 10, "KB", "bytes of unread answers", "a stranger", "unread_answers")
+    robot_unread: int = limit(4 << 20, "MB", "bytes of unread answers", "a robot", "unread_answers")
+    all_unread: int = limit(64 << 20, "MB", "bytes of unread answers", "all", "unread_in_all")
+    unread_for_s: float = limit(
+        10.0, "s", "time in which none of its unread answers is read", "a connection", "not_reading"
+    )
+    robot_time: float = limit(0.25, "s/s", "handling time", "a robot", "handling_time")
+    robot_burst_s: float = limit(0.5, "s", "handling time at once", "a robot", "handling_time")
+    address_time: float = limit(0.3, "s/s", "handling time", "all strangers of an address", "handling_time")
+    address_burst_s: float = limit(
+        0.6, "s", "handling time at once", "all strangers of an address", "handling_time"
+    )
+    strangers_time: float = limit(0.4, "s/s", "handling time", "all strangers", "handling_time")
+    strangers_burst_s: float = limit(0.8, "s", "handling time at once", "all strangers", "handling_time")
+    bad_per_s: float = limit(5.0, "/s", "unreadable messages", "a connection", "bad_messages")
+    bad_burst: float = limit(50.0, "", "unreadable messages at once", "a connection", "bad_messages")
+    # Of the wait after the second offence of an address, which doubles with each further one.
+    first_wait_s: float = limit(
+        1.0, "s", "time without a new connection after its second offence", "an address", "address_waits"
+    )
+    longest_wait_s: float = limit(
+        60.0, "s", "time without a new connection after many offences", "an address", "address_waits"
+    )
+    calm_after_s: float = limit(
+        60.0, "s", "time without offence after which all are forgotten", "an address", "address_waits"
+    )
+
+
+def rows() -> list[Field[Any]]:
+    """The limits, each with its row's cells as `metadata`."""
+    return list(fields(Limits))
+
+
+def shown(value: float, unit: str) -> str:
+    """A limit as the table shows it."""
+    scale = {"KB": 1 << 10, "MB": 1 << 20}.get(unit, 1)
+    return (
+        f"{value / scale:.10g} {unit}".strip().replace(" s/s", " s per second").replace(" /s", " per second")
+    )
 
 
 def limits_for(descriptors: int, reserved: int = 256) -> Limits:
@@ -54,8 +107,8 @@ def limits_for(descriptors: int, reserved: int = 256) -> Limits:
     return Limits(
         connections=connections,
         connections_per_address=connections * 3 // 4,
-        silent=connections // 2,
-        silent_per_address=connections // 4,
+        strangers=connections // 2,
+        strangers_per_address=connections // 4,
     )
 
 

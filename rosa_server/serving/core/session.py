@@ -1,7 +1,8 @@
 """Which robots are connected: the rules of hello, welcome and refuse.
 
 A robot's name is its own while its session lasts, and for `RESERVED_FOR_S` after its last word: until then only who
-has the session's token, or the robot's key, gets it. A bye frees it at once.
+has the session's token, or the robot's key, gets it. A bye frees it at once. What a session allows is allowed to its
+connection, and ends with it: its robot keeps its place for a while, and has to say hello on another connection.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Sessions:
         """`new_token`: makes a text of at most 128 letters and digits that nobody can guess."""
         self._router, self._new_token = router, new_token
         self._reserved: dict[str, Session] = {}  # the last session of robots that left without a bye
+        self._silent: dict[bytes, Session] = {}  # those of them whose connection has not ended
         self._by_connection: dict[bytes, Session] = {}
         self._begun = 0  # sessions
         self._by_robot: dict[str, Session] = {}
@@ -72,12 +74,13 @@ class Sessions:
         return sorted(self._by_robot)
 
     def of_tasks(self, tasks: set[str]) -> list[Session]:
-        return [session for session in self._by_connection.values() if session.task in tasks]
+        return [session for session in self._by_robot.values() if session.task in tasks]
 
     def __iter__(self) -> Iterator[Session]:
-        return iter(self._by_connection.values())
+        return iter(self._by_robot.values())
 
     def get(self, connection: bytes) -> Session | None:
+        """The session of this connection, while both last."""
         return self._by_connection.get(connection)
 
     def callers(self, replica: str) -> int:
@@ -113,7 +116,7 @@ class Sessions:
     def _taken(self, connection: bytes, hello: Hello, now_s: float, proven: bool) -> str:
         """Why this connection may not speak under this name, or an empty string."""
         last = self._by_robot.get(hello.robot_id) or self._reserved.get(hello.robot_id)
-        if last is None or last.connection == connection:
+        if last is None or (last.connection == connection and not last.gone):
             return ""
         silent_s = now_s - last.heard_s
         if not last.gone and silent_s < TAKEN_FOR_S:
@@ -135,31 +138,30 @@ class Sessions:
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""
-        session = self._by_connection.get(connection)
-        if session is not None:
-            session.gone = True
+        for sessions in (self._by_connection, self._silent):
+            session = sessions.pop(connection, None)
+            if session is not None:
+                session.gone = True
 
-    def leave(self, connection: bytes, bye: bool = False) -> tuple[Session | None, bool]:
-        """Forget a connection. Returns its session, if it had one, and whether that changed the placement.
-
-        After a `bye` the robot's name is free.
-        """
-        session = self._by_connection.pop(connection, None)
-        if session is None:
-            return None, False
+    def leave(self, session: Session, bye: bool = False) -> bool:
+        """End a session. Returns whether that changed the placement. After a `bye` the robot's name is free."""
+        if not session.gone:
+            del self._by_connection[session.connection]
+            if not bye:
+                self._silent[session.connection] = session
         if not bye:
             self._reserved.pop(session.robot_id, None)
             self._reserved[session.robot_id] = session
             if len(self._reserved) > MOST_RESERVED:
                 del self._reserved[next(iter(self._reserved))]
-        self._by_robot.pop(session.robot_id, None)
+        del self._by_robot[session.robot_id]
         self._callers.subtract(session.routes.values())
-        return session, self._router.release(session.slot)
+        return self._router.release(session.slot)
 
     def update_routes(self) -> bool:
         """The placement has changed: look up every robot's routes again. True when those of some robot changed."""
         moved = False
-        for session in self._by_connection.values():
+        for session in self._by_robot.values():
             routes = self._router.routes_of(session.task, session.slot)
             if routes is not session.routes and routes != session.routes:
                 self._callers.subtract(session.routes.values())
@@ -170,15 +172,15 @@ class Sessions:
 
     def silent(self, now_s: float) -> list[Session]:
         """The sessions that were not heard from for `FORGET_AFTER_S`."""
-        return [s for s in self._by_connection.values() if now_s - s.heard_s > FORGET_AFTER_S]
+        return [s for s in self._by_robot.values() if now_s - s.heard_s > FORGET_AFTER_S]
 
     def _begin(self, connection: bytes, hello: Hello, now_s: float, holder: Session | None) -> Greeting:
         """Give a robot a slot. Its old slot is released first, so that it can come back to a full schedule."""
-        left, placement_changed = [], False
-        for old in dict.fromkeys([connection, holder.connection if holder is not None else connection]):
-            session, changed = self.leave(old)
-            left += [session] if session is not None else []
-            placement_changed |= changed
+        placement_changed = False
+        before = self._by_connection.get(connection)
+        left = [old for old in (before, None if holder is before else holder) if old is not None]
+        for old in left:
+            placement_changed |= self.leave(old)
         taken = self._router.take(hello.task)
         if isinstance(taken, Refused):
             return Greeting(taken, None, left, None, placement_changed)

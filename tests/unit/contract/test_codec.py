@@ -43,10 +43,10 @@ def test_an_image_is_a_frame_of_its_own_and_never_in_the_header() -> None:
     assert len(frames[0]) < 500
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, "2", None, True])
+@pytest.mark.parametrize("version", [0, 1, 2, 4, "3", None, True])
 def test_another_schema_version_is_named_on_both_sides(version: object) -> None:
     raw = msgpack.packb({"v": version, "t": "bye"})
-    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 2") as error:
+    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 3") as error:
         codec.decode([raw])
     assert error.value.cause == "version_mismatch"
 
@@ -94,11 +94,26 @@ def test_not_one_changed_bit_passes() -> None:
             codec.decode_output(output[:at] + bytes([output[at] ^ bit]) + output[at + 1 :])
 
 
+def test_a_message_of_two_frames_may_come_as_one() -> None:
+    response = m.Response(7, m.OK, output=m.Output({"actions": np.ones((2, 7), np.float32)}))
+    frames = codec.encode(response)
+    joined = codec.joined(frames)
+    read = codec.decode([joined])
+    assert isinstance(read, m.Response) and read.output is not None
+    assert read.output.arrays["actions"].tolist() == response.output.arrays["actions"].tolist()
+    assert codec.joined(frames[:1]) is frames[0]
+    for end in range(len(joined)):
+        with pytest.raises(CodecError):
+            codec.decode([joined[:end]])
+    with refused("not_msgpack"):
+        codec.read_robot_header([joined])
+
+
 def test_damage_is_called_damage_and_not_another_version() -> None:
     header = bytes(codec.encode(m.Bye())[0])
     at = header.index(b"\xa1v") + 2  # the version itself
     with refused("checksum_mismatch"):
-        codec.decode([header[:at] + b"\x03" + header[at + 1 :]])
+        codec.decode([header[:at] + b"\x02" + header[at + 1 :]])
     with refused("checksum_mismatch", "no checksum"):
         codec.decode([msgpack.packb({"v": m.SCHEMA_VERSION, "t": "bye"})])
 

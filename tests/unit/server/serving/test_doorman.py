@@ -99,6 +99,7 @@ def test_who_takes_over_the_descriptor_of_one_that_was_cut_off_is_heard(door: Do
         other = door.read()
         assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
         assert not doorman.ignores(0.0, other), "another connection has that descriptor now"
+        doorman.step(1.0)
         assert door.ended == [frame.bytes]
         doorman.heard(5.0, other, 1, 1, 0.0, bad=0.0)
         assert doorman.connections.tick(Limits().hello_within_s + 1.0) == [], "it was heard"

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.serving.core import connections as module
-from rosa_server.serving.core.connections import Close, Connections
-from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.connections import Connections
+from rosa_server.serving.core.limits import OFFENCES, Limits
+from rosa_server.serving.core.peers import Close
 
 LIMITS = Limits()
 
@@ -87,10 +88,10 @@ def test_a_robot_that_falls_silent_becomes_a_stranger_and_may_still_say_hello() 
     door.wait(10.5)
     assert door.causes() == []
     door.receive(key, 90_000)
-    assert door.it.keys(welcomed=True) == []
+    assert not door.it.is_robot(key)
     door.hear(key, 90_000)
     door.it.welcomed(key, "r1", 100_000)
-    assert door.it.keys(welcomed=True) == [key]
+    assert door.it.is_robot(key)
 
 
 def test_a_message_without_end_is_cut_off_and_bytes_that_are_delivered_never_are() -> None:
@@ -153,17 +154,29 @@ def test_all_robots_together_may_hold_a_largest_request_each_and_no_more_than_th
 
 def test_the_longest_silent_of_an_address_makes_room_for_the_newest() -> None:
     door = Door()
-    idle = [door.connect() for _ in range(LIMITS.silent_per_address)]
+    idle = [door.connect() for _ in range(LIMITS.strangers_per_address)]
     polite = door.connect()
     assert [(close.key, close.cause) for close in door.closes] == [(idle[0], "too_many_connections")]
     door.hear(polite)
-    for _ in range(LIMITS.silent_per_address - 1):
+    for _ in range(LIMITS.strangers_per_address - 1):
         door.connect()
     assert polite not in {close.key for close in door.closes}
 
 
+def test_strangers_that_speak_are_bounded_apart_from_robots() -> None:
+    door = Door(replace(LIMITS, connections=100, strangers=30, strangers_per_address=20))
+    robots = [door.robot(f"r{index}") for index in range(40)]
+    for index in range(60):
+        door.hear(door.connect(f"10.0.1.{index % 3}"))
+    assert set(door.causes()) == {"too_many_connections"} and len(door.closes) == 30
+    assert door.it.strangers == 30
+    assert not set(robots) & {close.key for close in door.closes}
+
+
 def test_no_address_takes_the_place_of_the_others() -> None:
-    limits = replace(LIMITS, connections=100, connections_per_address=75, silent=50, silent_per_address=25)
+    limits = replace(
+        LIMITS, connections=100, connections_per_address=75, strangers=50, strangers_per_address=25
+    )
     door = Door(limits)
     for _ in range(200):
         door.hear(door.connect("10.0.0.1"))
@@ -252,6 +265,51 @@ def test_an_address_that_was_calm_for_a_minute_begins_anew() -> None:
     assert door.causes().count("address_waits") == 0
 
 
+def test_a_robot_that_reads_what_it_asked_for_is_kept() -> None:
+    door = Door()
+    key, given = door.robot(), 0
+    for _ in range(500):
+        for _ in range(5):
+            given += 100_000
+            door.do(door.it.answers(key, 100_000, door.now_s))
+        assert door.it.took(key, given - 50_000, door.now_s), "some is still unread"
+        door.hear(key)
+        door.wait(0.1)
+    assert door.causes() == []
+    assert door.it.unread_bytes == 50_000
+    assert not door.it.took(key, given, door.now_s)
+
+
+def test_an_answer_larger_than_the_limit_is_sent_where_nothing_is_unread() -> None:
+    door = Door()
+    key = door.robot()
+    door.do(door.it.answers(key, 3 * LIMITS.robot_unread, door.now_s))
+    assert door.causes() == []
+    assert not door.it.has_room(key, 1)
+    door.do(door.it.answers(key, 1, door.now_s))
+    assert door.causes() == ["unread_answers"]
+    assert door.it.unread_bytes == 0, "what was cut off counts no more"
+
+
+def test_a_robot_behind_a_broken_link_is_no_offender() -> None:
+    door = Door()
+    for _ in range(3):
+        key = door.robot()
+        door.do(door.it.answers(key, 1000, door.now_s))
+        for _ in range(11):
+            door.hear(key)
+            door.wait(1.0)
+    assert door.causes() == ["not_reading"] * 3
+    assert not any(cause in OFFENCES for cause in door.causes())
+
+
+def test_who_is_succeeded_by_too_many_is_cut_off() -> None:
+    it = Connections(replace(LIMITS, successors=100))
+    for key in (1, 101, 102):
+        it.accepted(key, "10.0.0.1", 5, 0.0)
+    assert [(close.key, close.cause) for close in it.tick(1.0)] == [(1, "too_old")]
+
+
 def test_what_comes_from_who_was_cut_off_is_ignored_until_it_closes() -> None:
     it = Connections()
     it.accepted(1, "10.0.0.1", 5, 0.0)
@@ -287,14 +345,16 @@ def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.integers(0, 2**32))
 def test_the_books_are_right_whatever_happens(seed: int) -> None:
     chance = random.Random(seed)
-    door = Door(replace(LIMITS, connections=40, connections_per_address=30, silent=20, silent_per_address=10))
+    door = Door(
+        replace(LIMITS, connections=40, connections_per_address=30, strangers=20, strangers_per_address=10)
+    )
     alive: list[int] = []
     for _ in range(200):
         key = chance.choice(alive) if alive and chance.random() < 0.8 else 0
         if not key:
             alive.append(door.connect(f"10.0.0.{chance.randrange(4)}"))
             continue
-        what = chance.randrange(6)
+        what = chance.randrange(9)
         if what == 0:
             door.receive(key, chance.randrange(600_000))
         elif what == 1:
@@ -307,10 +367,16 @@ def test_the_books_are_right_whatever_happens(seed: int) -> None:
             door.it.left(key)
         elif what == 4:
             door.it.closed(key)
+        elif what == 5:
+            door.do(door.it.answers(key, chance.randrange(50_000), door.now_s))
+        elif what == 6:
+            door.it.took(key, chance.randrange(200_000), door.now_s)
+        elif what == 7:
+            door.do(door.it.overflows(key, door.now_s))
         else:
             door.wait(chance.random() * 3)
         door.it.check()
     for key in alive:
         door.it.closed(key)
     door.it.check()
-    assert len(door.it) == 0 and door.it.held_bytes == 0
+    assert len(door.it) == 0 == door.it.held_bytes == door.it.unread_bytes == door.it.strangers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rosa_contract import messages as m
-from rosa_server.serving.core import session
+from rosa_server.serving.core import core, session
 from tests.unit.server.serving.core.stage import Stage, hello
 
 
@@ -122,6 +122,48 @@ def test_a_robot_whose_connection_has_ended_comes_back_at_once_and_nobody_else_d
     assert isinstance(greet(stage, hello("r1", token="token0"), b"old"), m.Refused), (
         "each session has its own"
     )
+
+
+def test_what_a_session_allows_ends_with_its_connection() -> None:
+    stage = Stage().open("r1")
+    stage.core.on_gone(stage.now_s, b"r1")
+    stage.send("r1", 7)
+    assert stage.answers == [] and stage.dispatched == []
+    for message in (m.Cancel(7), m.Ready("system1"), m.Bye()):
+        stage.core.on_robot(stage.now_s, b"r1", message)
+    stage.settle()
+    assert [said.message.cause for said in stage.said[-3:] if isinstance(said.message, m.Refused)] == [
+        "hello_required"
+    ] * 3, "of the request, the cancel and the ready; the bye frees no name"
+    answer = greet(stage, hello("r1"), b"r1")
+    assert isinstance(answer, m.Refused) and answer.cause == "robot_id_taken"
+    assert stage.core.sessions.robots == ["r1"], "its place is kept"
+    assert isinstance(greet(stage, hello("r1", token=stage.tokens["r1"]), b"again"), m.Welcome)
+
+
+def test_a_silent_robot_whose_connection_ends_later_needs_its_token() -> None:
+    stage = Stage().open("r1")
+    stage.wait(60.0)
+    stage.core.on_gone(stage.now_s, b"r1")
+    assert isinstance(greet(stage, hello("r1"), b"r1"), m.Refused)
+    assert isinstance(greet(stage, hello("r1", token="token0"), b"r1"), m.Welcome)
+
+
+def test_a_health_report_is_made_once_a_second_and_lists_a_bounded_number_of_robots() -> None:
+    stage = Stage().open(*(f"r{index}" for index in range(core.MAX_LISTED + 5)))
+
+    def report(wait_s: float) -> m.HealthReport:
+        stage.now_s += wait_s
+        stage.core.on_robot(stage.now_s, b"nobody", m.HealthQuery())
+        stage.settle()
+        message = stage.said[-1].message
+        assert isinstance(message, m.HealthReport)
+        return message
+
+    first = report(0.0)
+    assert (len(first.robots), first.connected) == (core.MAX_LISTED, core.MAX_LISTED + 5)
+    assert report(0.9) is first
+    assert report(0.2) is not first
 
 
 def test_with_keys_the_key_decides() -> None:

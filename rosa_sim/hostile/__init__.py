@@ -1,0 +1,1 @@
+"""Attacks on a live server beside well-behaved robots: what was tried, what is promised, what happened."""
