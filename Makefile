@@ -23,7 +23,7 @@ MINUTES ?= 1
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka prove format train evaluate bench results faults fuzz chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check test-franka prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -66,7 +66,7 @@ train: setup  ## make the shipped models from nothing
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera
 	@$(WITH)python -m rosa_sim.training evaluate limits $(ARGS)
 
-bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="transport kairos": these; writes benchmarks/results/. Chaos, faults, hostile peers and soak have commands of their own (docs/results.md)
+bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="transport kairos": these; writes benchmarks/results/. Chaos, faults and soak have commands of their own (docs/results.md)
 	@missed=; for name in $(or $(ONLY),$(BENCHMARKS)); do \
 	  echo "[bench] $$name"; \
 	  $(WITH)python benchmarks/$$name.py $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
@@ -81,6 +81,9 @@ faults: setup  ## every fault, 20 times each, promised against happened (about a
 
 fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
+
+hostile: setup  ## every attack on a server beside well-behaved robots, one after the other and all together for ten minutes
+	@$(WITH)python -m rosa_sim.hostile $(ARGS)
 
 chaos: setup  ## random faults against simulated fleets, every promise checked: 10,000 robot-hours with compiled cores (hours), goes on where it was interrupted
 	@$(WITH)python scripts/compiled.py -m rosa_sim.chaos $(ARGS)

@@ -33,7 +33,7 @@ SLOW = {
     "fleet_policies": "20 minutes, 3 with compiled cores",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
-    "hostile": "10 minutes, beside another checkout",
+    "hostile": "20 minutes",
     "kairos": "15 minutes",
     "kv_sharing": "4 minutes",
     "policy": "3 minutes",

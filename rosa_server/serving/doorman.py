@@ -45,7 +45,7 @@ BROKE_RULES, LEFT = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL), int(zmq.EVENT_HAND
 # Handshakes that fail, by ZeroMQ's number of the broken rule: ..._ZMTP_MECHANISM_MISMATCH and ..._ZMTP_CRYPTOGRAPHIC.
 FAILED_FOR = {0x11000002: "no_key", 0x11000001: "wrong_server_key"}
 LEFT_EARLY = "no_handshake"  # who has no key sees first that this server demands one, and leaves
-MAX_EVENTS = 1024  # at once; the rest waits for the next look
+MAX_EVENTS = 256  # at once; the rest waits for the next look
 NUMBERS = 1 << 32  # names that libzmq gives to connections, one after the other
 
 
@@ -170,6 +170,11 @@ class Doorman:
         line = self._by_identity.get(identity)
         if line is not None:
             self._carry(self.connections.spent(line.key, spent_s, now_s), now_s)
+
+    def is_robot(self, identity: bytes) -> bool:
+        """Whether a robot is welcomed on this connection."""
+        line = self._by_identity.get(identity)
+        return line is not None and self.connections.is_robot(line.key)
 
     def refused(self, now_s: float, identity: bytes, cause: str, reason: str) -> None:
         """A message of this connection was not accepted."""
@@ -319,7 +324,7 @@ class Doorman:
 
     def _look_around(self, now_s: float) -> None:
         """Look at those of whom something came or to whom something was sent."""
-        for fd, _ in self._epoll.poll(0, MAX_EVENTS) if self._epoll is not None else ():
+        for fd, _ in self._epoll.poll(0, 4 * MAX_EVENTS) if self._epoll is not None else ():
             key = self._by_end.get(fd)
             if key is not None:
                 due = self._next_round if self.connections.is_robot(key) else self._due

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket, Limits
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
-from rosa_server.serving.intake import MOST_FRAMES, Intake
+from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.robots_socket import RobotsSocket
 from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
@@ -27,6 +28,8 @@ from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, Worker
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
+STRANGERS_S = 0.003  # in one step for what strangers say
+MAX_WAITING = 4096  # messages of strangers
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
 
 
@@ -71,6 +74,7 @@ class Gateway:
             None  # the last one, and as it is sent
         )
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
         self._poller = zmq.Poller()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
@@ -111,7 +115,9 @@ class Gateway:
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
-        if len(self._doorman.connections):
+        if self._strangers:
+            longest_s = 0.0
+        elif len(self._doorman.connections):
             longest_s = min(longest_s, LOOK_EVERY_S)
         wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
         for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
@@ -125,6 +131,7 @@ class Gateway:
                 self._doorman.take_events(self._clock.now_s())
             elif self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
+        self._hear_strangers()
 
     def close(self) -> None:
         self._doorman.close()
@@ -144,12 +151,28 @@ class Gateway:
             now_s = self._clock.now_s()
             message = self._intake.read(now_s)
             if message is not None:
-                began_s = time.thread_time()
-                bad = self._from_robot(now_s, *message)
-                spent_s = time.thread_time() - began_s + ANSWER_S
-                self._intake.handled(now_s, message, spent_s, bad)
+                if self._doorman.is_robot(message.frames[0].bytes):
+                    self._handle(now_s, message)
+                elif len(self._strangers) < MAX_WAITING:
+                    self._strangers.append(message)
+                else:
+                    self._metrics.refused("overloaded")
+                    self._intake.handled(now_s, message, 0.0, 0.0)
             if not int(self._robots.getsockopt(zmq.EVENTS)) & POLLIN:
                 return
+
+    def _hear_strangers(self) -> None:
+        """A crowd that speaks at once, hellos too, does not delay the robots: a few at a time."""
+        end_s = self._clock.now_s() + STRANGERS_S
+        while self._strangers and (now_s := self._clock.now_s()) < end_s:
+            message = self._strangers.popleft()
+            if not self._doorman.ignores(now_s, message.frames[0]):
+                self._handle(now_s, message)
+
+    def _handle(self, now_s: float, message: Message) -> None:
+        began_s = time.thread_time()
+        bad = self._from_robot(now_s, message.frames, message.frame_count, message.size)
+        self._intake.handled(now_s, message, time.thread_time() - began_s + ANSWER_S, bad)
 
     def _read_workers(self) -> None:
         for worker_id, frames in self._workers.received():

@@ -7,6 +7,7 @@ in between. A ROUTER gives no other message before the last frame of the one tha
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import zmq
 
@@ -18,6 +19,15 @@ MOST_FRAMES = MAX_IMAGES + 2  # ZeroMQ's name of the connection, the header, the
 FLOOD_FRAMES = 1000  # nobody sends these by mistake: its connection ends at once
 AT_ONCE = 4096  # frames thrown away before the gateway does something else, about 3 ms
 FLOOD = 1e6  # as many unreadable messages
+
+
+class Message(NamedTuple):
+    """What was read of a message."""
+
+    frames: list[zmq.Frame]  # the first ones; the very first names the connection
+    frame_count: int  # of all its frames
+    size: int  # bytes of all
+    spent_s: float  # on reading it
 
 
 class Intake:
@@ -36,26 +46,21 @@ class Intake:
         messages, self._messages = self._messages, 0
         return messages
 
-    def read(self, now_s: float) -> tuple[list[zmq.Frame], int, int] | None:
-        """(the first frames, how many there were, bytes of all) of the next message, the connection's name included.
-
-        None when it is still being thrown away, or its connection was cut off.
-        """
+    def read(self, now_s: float) -> Message | None:
+        """The next one. None when it is still being thrown away, or its connection has ended."""
         began_s = time.thread_time()
         self._spent_s = 0.0 if not self._too_many else self._spent_s
         message = self._throw_away(now_s) if self._too_many else self._take()
         self._spent_s += time.thread_time() - began_s
         self._messages += message is not None
-        if message is not None and self._doorman.ignores(now_s, message[0][0]):
+        if message is None or self._doorman.ignores(now_s, message[0][0]):
             return None
-        return message
+        return Message(*message, self._spent_s)
 
-    def handled(
-        self, now_s: float, message: tuple[list[zmq.Frame], int, int], spent_s: float, bad: float
-    ) -> None:
-        """The message that was read last has been handled in `spent_s`. `bad`: see `Connections.heard`."""
-        frames, count, size = message
-        self._doorman.heard(now_s, frames[0], size, count, self._spent_s + spent_s, bad)
+    def handled(self, now_s: float, message: Message, spent_s: float, bad: float) -> None:
+        """A message has been handled in `spent_s`. `bad`: see `Connections.heard`."""
+        frame, spent_s = message.frames[0], message.spent_s + spent_s
+        self._doorman.heard(now_s, frame, message.size, message.frame_count, spent_s, bad)
 
     def _take(self) -> tuple[list[zmq.Frame], int, int] | None:
         receive = self._socket.recv

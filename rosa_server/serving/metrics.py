@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from rosa_contract.messages import OK, HealthReport
 from rosa_server.serving.core.actions import Reply
 
+MAX_READERS = 8  # of the metrics page at once
+READ_S = 2.0  # for a request of it
 LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 # Of a worker's engine: its name for a count, the metric, what it is.
@@ -157,12 +160,34 @@ class Metrics:
         return found
 
 
+class BoundedServer(ThreadingHTTPServer):
+    """At most `MAX_READERS` threads: whoever connects and says nothing takes one for `READ_S`."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._places = threading.BoundedSemaphore(MAX_READERS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._places.acquire()  # the others wait in the listener's queue
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever leaves before it has read its answer is not worth a line."""
+
+
 class MetricsServer:
     """Serves /metrics and /health on 127.0.0.1. Port 0 picks a free one."""
 
     def __init__(self, metrics: Metrics, port: int) -> None:
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(metrics))
-        self._http.daemon_threads = True
+        self._http = BoundedServer(("127.0.0.1", port), _handler(metrics))
         self.port = self._http.server_address[1]
         self._thread = threading.Thread(target=self._http.serve_forever, name="metrics", daemon=True)
         self._thread.start()
@@ -180,6 +205,8 @@ def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
     }
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = READ_S
+
         def do_GET(self) -> None:
             page = pages.get(self.path.split("?")[0])
             status, body, kind = page() if page else (404, b"there is /metrics and /health\n", "text/plain")

@@ -158,12 +158,17 @@ def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: flo
     return outcome
 
 
+def as_lowest_priority() -> None:
+    """This thread, and those that it starts, run when nobody else wants to: hostile peers have their own machines."""
+    os.setpriority(os.PRIO_PROCESS, 0, 19)  # on Linux of the thread
+
+
 def at_low_priority(attack: Callable[[], tuple[str, str]]) -> tuple[str, str]:
-    """In a thread that runs when nobody else wants to: hostile peers have machines of their own."""
+    """Run it in a thread of the lowest priority."""
     happened: list[tuple[str, str]] = []
 
     def run() -> None:
-        os.setpriority(os.PRIO_PROCESS, 0, 19)  # on Linux of this thread, and of those that it starts
+        as_lowest_priority()
         happened.append(attack())
 
     thread = threading.Thread(target=run)

@@ -95,6 +95,7 @@ CROWDS = (
         f"{HIT_AND_RUN} connections, each with 60 kB of noise and gone before it is read",
         "robots are served",
         _hit_and_run,
+        ("not_msgpack", "no_handshake"),
     ),
     Attempt(
         "half_open",

@@ -24,7 +24,7 @@ CAUSES = {
     "too_old": "so many connections came after it that its number is soon given again",
 }
 # The address has to wait after these.
-OFFENCES = ("held_bytes", "held_in_all", "unread_answers", "handling_time", "bad_messages")
+OFFENCES = ("held_bytes", "held_in_all", "unread_answers", "unread_in_all", "handling_time", "bad_messages")
 
 
 def limit(default: float, unit: str, what: str, of: str, cause: str) -> Any:

@@ -9,9 +9,8 @@ ROOT = Path(__file__).resolve().parents[3]
 OF_THEIR_OWN = {
     "chaos",
     "faults",
-    "hostile",
     "soak",
-}  # hours, an hour, a second checkout, as long as HOURS says
+}  # hours, an hour, as long as HOURS says
 
 
 def scripts() -> set[str]:

@@ -1,4 +1,4 @@
-"""Every row of the table of limits: what is allowed is borne, and one more is cut off with the cause that the row says."""
+"""Every row of the table of limits: what is allowed is borne, and one more is cut off with the cause of the row."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""What `benchmarks/hostile.py` tries, by finding."""

@@ -1,0 +1,79 @@
+"""Every limit of what peers may take of a gateway, in one table: docs/limits.md is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rosa_contract import codec
+from rosa_contract.gateway import Gateway
+from rosa_server.serving import intake, log, metrics, robots_socket
+from rosa_server.serving.core import check, core, session
+from rosa_server.serving.core.limits import Limits, rows, shown
+
+KB = 1 << 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """One limit, and what happens beyond it: a cause of being cut off, or words."""
+
+    what: str
+    value: str
+    of: str
+    beyond: str
+
+
+def limit_rows() -> list[Row]:
+    """Those of `Limits` first, whose tests are made of them; then those of single messages, sockets and files."""
+    counted = [
+        Row(
+            row.metadata["what"],
+            shown(getattr(Limits, row.name), row.metadata["unit"]),
+            row.metadata["of"],
+            f"`{row.metadata['cause']}`",
+        )
+        for row in rows()
+    ]
+    handshake_s = f"{robots_socket.HANDSHAKE_MS / 1000:g} s"
+    send_kb = f"{robots_socket.SEND_BUFFER_BYTES // KB} KB"
+    lines = f"{log.LINES_PER_S:g} per second, {log.LINES_AT_ONCE:g} at once"
+    return [
+        *counted,
+        Row("time for ZMTP's and CURVE's handshake", handshake_s, "a connection", "it ends"),
+        Row(
+            "whole messages that wait to be read",
+            f"{robots_socket.ROBOT_BACKLOG}",
+            "a connection",
+            "TCP pushes back",
+        ),
+        Row(
+            "answers that wait in its queue",
+            f"{robots_socket.UNREAD_ANSWERS}",
+            "a connection",
+            "`unread_answers`",
+        ),
+        Row("answers that wait in the kernel", send_kb, "a connection", "they wait in its queue"),
+        Row("message", f"{Gateway.max_message_mb:g} MB (`gateway.max_message_mb`)", "a robot", "`too_large`"),
+        Row("frames", f"{intake.MOST_FRAMES - 1}", "a message", "`too_large`"),
+        Row("frames thrown away", f"{intake.FLOOD_FRAMES}", "a message", "`bad_messages`"),
+        Row("header", f"{codec.MAX_ROBOT_HEADER_BYTES // KB} KB", "a message", "`too_large`"),
+        Row("entries of a list or map", f"{codec.MAX_ROBOT_ENTRIES}", "a header", "`not_msgpack`"),
+        Row(
+            "image",
+            f"its raw pixels, a tenth and {check.SPARE_BYTES // KB} KB",
+            "a camera that the model takes",
+            "`input_rejected`",
+        ),
+        Row("health reports", f"{1 / core.REPORT_EVERY_S:g} per second", "all", "the same is sent again"),
+        Row("names in a health report", f"{core.MAX_LISTED}", "a report", "the others are counted"),
+        Row(
+            "names without their robot",
+            f"{session.MOST_RESERVED}",
+            "robots that left",
+            "the earliest is free",
+        ),
+        Row("time that a name is kept", f"{session.RESERVED_FOR_S:g} s", "a robot that left", "it is free"),
+        Row("log lines that peers can cause", lines, "a kind of line", "counted in the next one (`unsaid`)"),
+        Row("connections of the metrics page", f"{metrics.MAX_READERS}", "all", "they wait"),
+        Row("time for a request of the metrics page", f"{metrics.READ_S:g} s", "a connection", "it ends"),
+    ]
