@@ -47,6 +47,7 @@ from rosa_client.bringup.graph import (
     NodeSpec,
     Robot,
     bases_of,
+    elsewhere,
     panel,
     recorder,
     robot_graph,
@@ -169,6 +170,7 @@ def recorder_action(robot: Robot) -> ExecuteProcess:
         return Node(**node_arguments(recorder(robot)))
     get_logger("rosa").warning(f"no Python package mcap: `ros2 bag` records to a folder {robot.record}")
     inside = f"/{robot.namespace.strip('/')}/.*|/diagnostics|/rosout|/tf|/tf_static|/emergency_stop"
+    inside = "|".join([inside, *elsewhere(robot)])
     command = ["ros2", "bag", "record", "-s", "mcap", "-o", robot.record, "--regex", inside]
     return ExecuteProcess(
         cmd=[*TIED, *command, "--exclude-regex", ".*/image_raw"], name="recorder", output="screen"

@@ -11,6 +11,7 @@ from rosa_client.drivers.cameras import by_driver
 from rosa_client.frames import prefix_of
 from rosa_client.operator.bases import Bases, format_bases, parse_bases
 from rosa_client.operator.layout import Base
+from rosa_contract.cameras import info_topic, picture_topic
 from rosa_contract.config import load_factory
 from rosa_contract.robot import load_robot
 
@@ -186,4 +187,12 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
 def recorder(given: Robot) -> NodeSpec:
     """The recorder for machines without `ros2 bag`. Start it first, so that it misses nothing."""
     namespace = "/" + given.namespace.strip("/")
-    return NodeSpec("recorder_node", "recorder_node", namespace, {"path": given.record})
+    values = {"path": given.record, "also": ",".join(elsewhere(given))}
+    return NodeSpec("recorder_node", "recorder_node", namespace, values)
+
+
+def elsewhere(given: Robot) -> list[str]:
+    """The topics of its cameras that are not in its namespace, such as those of a vendor's driver."""
+    cameras = load_robot(given.robot).cameras.items()
+    topics = [topic(name, spec) for name, spec in cameras for topic in (picture_topic, info_topic)]
+    return [topic for topic in topics if topic.startswith("/")]

@@ -29,6 +29,7 @@ from rosa_client.recording.offered import offered_qos
 
 PARAMETERS = {
     "path": Parameter("", "the MCAP file to write"),
+    "also": Parameter("", "topics outside of the robot's namespace to record, with commas between them"),
     "exclude": Parameter(".*/image_raw$", "topics not to record: pictures are recorded compressed"),
 }
 # Topics that are not in a robot's namespace.
@@ -51,6 +52,7 @@ class Recorder(Node):
         declare(self, PARAMETERS)
         path = Path(self.get_parameter("path").value)
         self._exclude = re.compile(self.get_parameter("exclude").value)
+        self._also = self.get_parameter("also").value.split(",")
         if not path.name:
             raise RecorderError("parameter path: expected the MCAP file to write, got nothing")
         self._bag = BagWriter(path)
@@ -81,7 +83,8 @@ class Recorder(Node):
             self.destroy_subscription(self._topics.pop(self._weaker.pop()))
         inside = self.get_namespace().rstrip("/") + "/"
         for topic, types in self.get_topic_names_and_types():
-            wanted = (topic.startswith(inside) or topic in EVERYBODY) and "/_" not in topic
+            mine = topic.startswith(inside) or topic in EVERYBODY or topic in self._also
+            wanted = mine and "/_" not in topic
             if wanted and topic not in self._topics and not self._exclude.fullmatch(topic):
                 self._add(topic, types[0])
 

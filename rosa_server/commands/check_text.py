@@ -70,7 +70,8 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         size = f"{camera.width}x{camera.height} px, {camera.encoding}, {camera.rate_hz:g} Hz"
         lens = "calibrated" if camera.intrinsics is not None else "no intrinsics"
         place = f"on {camera.pose.parent}" if camera.pose is not None else "no pose"
-        lines.append(f"camera {name}: {size}, driver {spec.camera_driver_of(name)}, {lens}, {place}")
+        source = f"driver {spec.camera_driver_of(name)}" + (f" at {camera.topic}" if camera.topic else "")
+        lines.append(f"camera {name}: {size}, {source}, {lens}, {place}")
     limits = spec.limits
     for index, joint in enumerate(spec.joints):
         least, most = limits.position_min_rad[index], limits.position_max_rad[index]

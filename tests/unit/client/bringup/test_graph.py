@@ -146,3 +146,13 @@ def test_the_robot_file_has_the_limits_of_the_hardware() -> None:
         assert list(getattr(spec.limits, name)) == hardware["limits"][name]
     assert list(spec.home_rad) == hardware["home_rad"]
     assert list(spec.safe_rad) == hardware["safe_rad"]
+
+
+def test_a_vendors_topics_are_recorded_although_they_are_not_the_robots(tmp_path: Path) -> None:
+    assert recorder(PANDA).parameters["also"] == ""
+    document = yaml.safe_load(Path(PANDA.robot).read_text())
+    document["cameras"]["front"]["topic"] = "/camera/color/image_raw/compressed"
+    robot = tmp_path / "robot.yaml"
+    robot.write_text(yaml.safe_dump(document))
+    also = recorder(replace(PANDA, robot=str(robot))).parameters["also"]
+    assert also == "/camera/color/image_raw/compressed,/camera/color/camera_info"

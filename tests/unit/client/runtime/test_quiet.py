@@ -86,6 +86,20 @@ def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
     assert quiet > 1500, "and most of the time it is quiet"
 
 
+def test_it_is_due_when_a_sensor_that_cannot_be_used_was_waited_for_long_enough() -> None:
+    stage = Stage()
+    stage.silent.add("front")
+    stage.start()
+    stage.run(PERIOD_S)
+    entered_s, waits = stage.now_s, stage.core.timeouts
+    assert next_due_s(stage.core) == pytest.approx(entered_s + waits.connect_s, abs=2 * PERIOD_S)
+    stage.sensor_faults["front"] = "pictures are 2x2 px"
+    stage.run(PERIOD_S)
+    assert next_due_s(stage.core) == pytest.approx(entered_s + waits.sensor_s, abs=2 * PERIOD_S)
+    stage.run(waits.sensor_s)
+    assert stage.core.state is State.WAITING_FOR_HUMAN
+
+
 def test_it_is_due_when_its_call_misses_its_deadline() -> None:
     stage = Stage()
     stage.start()
