@@ -41,8 +41,8 @@ def check_chunk(
     actions = np.asarray(output.arrays["actions"], np.float64)
     if actions.ndim != 2 or actions.shape[1] != columns or not 1 <= actions.shape[0] <= MAX_HORIZON:
         what = "the joints, then the gripper's width" if limits.gripper.exists else "the joints, no gripper"
-        expected = f"(1..{MAX_HORIZON}, {columns}), {what}"
-        raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}"))
+        expected = f"(1..{MAX_HORIZON}, {columns})"
+        raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}: {what}"))
     if not limits.gripper.exists:
         actions = np.column_stack([actions, np.zeros(len(actions))])
     refusal = limits.refusal(actions, "actions")

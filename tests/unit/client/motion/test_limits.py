@@ -100,11 +100,11 @@ def test_an_arm_without_a_gripper_is_answered_with_its_joints_only() -> None:
     actions, _ = check_chunk(Output(arrays={"actions": np.array([HOME, HOME])}), bare, 0.4)
     assert actions.tolist() == [[*HOME, 0.0]] * 2, "whoever plays it gets a width that nobody reads"
     with pytest.raises(
-        BadChunk, match=r"expected \(1..1024, 7\), the joints, no gripper, got \(1, 8\)"
+        BadChunk, match=r"expected \(1..1024, 7\), got \(1, 8\): the joints, no gripper"
     ) as bad:
         check_chunk(Output(arrays={"actions": np.array([[*HOME, 0.0]])}), bare, 0.4)
     assert bad.value.refusal.cause == "wrong_shape"
-    with pytest.raises(BadChunk, match=r"\(1..1024, 8\), the joints, then the gripper's width, got \(1, 7\)"):
+    with pytest.raises(BadChunk, match=r"\(1..1024, 8\), got \(1, 7\): the joints, then the gripper's width"):
         check_chunk(Output(arrays={"actions": np.array([HOME])}), MotionLimits.of(SPEC), 0.4)
 
 
