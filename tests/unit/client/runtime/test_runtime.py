@@ -295,7 +295,7 @@ def test_a_runtime_that_is_taken_out_of_work_holds_and_aborts_with_the_cause() -
     stage.answer(stage.send_of("system1"))
     stage._note(stage.core.abort(stage.now_s, "deactivated", "the node was deactivated"))
     assert stage.of(Hold)[-1].sequence > stage.of(Play)[-1].sequence
-    assert stage.of(TaskEnded)[-1] == TaskEnded("aborted", "the node was deactivated")
+    assert stage.of(TaskEnded)[-1] == TaskEnded("aborted", "the node was deactivated", 1)
     assert stage.core.last_decision is not None and stage.core.last_decision.cause == "deactivated"
     assert stage.core.state is State.IDLE
 
