@@ -14,15 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from rosa_client.arm_watch import ArmWatch
+from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmDriver, ArmState
-from rosa_client.motion.arm_orders import Order, OrderId
+from rosa_client.motion.arm_orders import Command, Order, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.setpoint_guard import SetpointGuard
 from rosa_client.refusal import Refusal
 
 SPIN_S = 0.0005  # busy-wait at the end of each period, because a sleep ends late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
 BLOCKED_S = 0.5  # without a period; a busy machine delays one by some tens of ms
 LATE_PERIODS = 5  # further behind than this, the loop drops the lost periods instead of catching up
+CERTAIN_WITHIN_S = 5.0  # of an arm's first measurements
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,20 @@ class ControlLoop:
     """Runs `after(now_s, state)` at the end of each period, in its own thread."""
 
     def __init__(
-        self, arm: ArmDriver, player: ChunkPlayer, rate_hz: float, after: Callable[[float, ArmState], None]
+        self,
+        arm: ArmDriver,
+        player: ChunkPlayer,
+        watch: ArmWatch,
+        rate_hz: float,
+        after: Callable[[float, ArmState], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Raises `DriverError` when the arm's position does not become certain. `clock`: that of the arm's samples."""
+        self._clock = clock
         self._arm = arm
         self._player = player
+        self._watch = watch
+        self._guard = SetpointGuard(player.limits, rate_hz)
         self._period_s = 1.0 / rate_hz
         self._after = after
         self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
@@ -71,9 +85,16 @@ class ControlLoop:
         return self._thread.is_alive()
 
     def reset(self) -> None:
-        """Hold where the arm is now. Only before the start, or through `submit`."""
+        """Hold where the arm is now. Only before the start, or through `submit` for a simulated arm."""
+        end_s = self._clock() + CERTAIN_WITHIN_S
         state = self._arm.read()
-        self._player.reset(state.q_rad, state.gripper_m)
+        while (doubt := self._watch.begin(self._clock(), state)) is not None:
+            if self._clock() > end_s:
+                raise DriverError(f"the arm's position is not certain after {CERTAIN_WITHIN_S:g} s: {doubt}")
+            time.sleep(self._period_s)
+            state = self._arm.read()
+        self._player.reset(self._watch.q_rad, state.gripper_m)
+        self._guard.begin(self._watch.q_rad)
 
     def order(self, number: OrderId, what: Order) -> Future[Refusal | None]:
         """Give an order at the next period; the future says why it was refused, or None."""
@@ -127,10 +148,10 @@ class ControlLoop:
                 next_s = self._wait(next_s)
                 begin_s = self._begun_s = time.monotonic()
                 self._late_s.append(begin_s - next_s)
-                self._period(begin_s)
+                self.period(begin_s)
                 self._busy_s.append(time.monotonic() - begin_s)
         except BaseException as error:
-            self._player.fail(f"the control loop ended: {error!r}")
+            self._player.fail(Refusal("control_loop", f"the control loop ended: {error!r}"))
             self.failure = error
             self._do_work()  # answer whoever waits
             raise
@@ -146,13 +167,28 @@ class ControlLoop:
             pass
         return until_s
 
-    def _period(self, now_s: float) -> None:
+    def period(self, now_s: float) -> None:
+        """One control period; called by the loop's own thread, or instead of it in a simulated time."""
         self._do_work()
-        setpoint = self._player.update(now_s)
-        self._arm.track(setpoint.q_rad, setpoint.gripper_m, self._period_s)
-        state = self._arm.read()
-        self._player.sense(state.q_rad, state.gripper_m, state.fault)
+        command = self._command(now_s)
+        if command is None:
+            self._guard.pause()
+            self._arm.idle(self._period_s)
+        else:
+            self._arm.track(command)
+        expected = None if command is None or self._player.returns else command.q_rad
+        state, fault = self._watch.look(now_s, self._arm.read(), expected)
+        self._player.sense(now_s, state.q_rad, self._guard.refusal or fault)
         self._after(now_s, state)
+
+    def _command(self, now_s: float) -> Command | None:
+        """What the driver sends in this period, None for nothing. Everything that it sends comes from here."""
+        setpoint = self._player.update(now_s)
+        checked = None if setpoint is None else self._guard.check(setpoint)
+        if isinstance(checked, Refusal):
+            self._player.fail(checked)
+            return None
+        return checked
 
     def _do_work(self) -> None:
         while True:

@@ -63,7 +63,22 @@ Order = Play | MoveTo | Hold | Unreadable
 
 @dataclass(frozen=True)
 class Setpoint:
-    """Where the arm should be now: `q_rad` (dof,) and the gripper's width."""
+    """Where the arm should be: `q_rad` (dof,) and the gripper's width; and where it rests if no more come."""
 
     q_rad: npt.NDArray[np.float64]
     gripper_m: float
+    rest_rad: npt.NDArray[np.float64]  # (dof,)
+    rest_s: float  # how long the way from `q_rad` to `rest_rad` takes
+    within_s: float = 0.0  # 0: one control period from now; else from rest to rest in this time
+
+
+@dataclass(frozen=True)
+class Command:
+    """A setpoint that has passed the last check (`setpoint_guard.py`): what a driver may send, and nothing else."""
+
+    q_rad: npt.NDArray[np.float64]  # (dof,)
+    velocity_rad_s: npt.NDArray[np.float64]  # (dof,), with which it passes `q_rad`
+    rest_rad: npt.NDArray[np.float64]  # (dof,), where it comes to rest when no further command comes
+    rest_s: float  # how long that takes from `q_rad`
+    gripper_m: float
+    within_s: float  # when to be at `q_rad`

@@ -7,7 +7,8 @@ within the limits whatever the targets are. With a velocity scale below 1 the ch
 so that the arm passes the same places and the gripper closes at the same one.
 
 Whatever server and runtime do, the arm holds by itself when it gets no sign of life from its sender (`ALIVE_WITHIN_S`),
-when the emergency stop is pressed, when its driver reports a fault, and before it would leave its workspace.
+when the emergency stop is pressed, when its driver reports a fault or its position is not certain, and before it would
+leave its workspace. After a fault it goes on as `following.py` says: never by a jump of the setpoint.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rosa_client.motion.arm_orders import (
     Unreadable,
 )
 from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
+from rosa_client.motion.following import Follow, Following
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.refusal import Refusal
@@ -38,7 +40,6 @@ ALIVE_WITHIN_S = 0.1  # an arm that moves holds when its sender was silent for t
 SILENT = f"no sign of life from the runtime for {ALIVE_WITHIN_S:g} s"
 GUARD_M = 0.002  # the path is checked in steps beforehand; between them it may leave the box by this much
 OFF_DUTY = "off_duty"
-OFF_RAD = 0.02  # an arm that recovers from a fault this far from its setpoint holds where it is
 
 
 class ChunkPlayer:
@@ -51,20 +52,24 @@ class ChunkPlayer:
         rate_hz: float,
         velocity_scale: float = 1.0,
         emergency_stop: EmergencyStop | None = None,
+        leads: bool = True,
     ) -> None:
-        """`emergency_stop`: a latch that outlives this player; none: its own."""
+        """`emergency_stop`: a latch that outlives this player; none: its own. `leads`: the arm can be told when to be at
+        a setpoint, and moves there evenly."""
         self._filter = SetpointFilter(limits.joints, rate_hz)
         self._filter.scale = velocity_scale
-        self._limits = limits
+        self.limits = limits
         self.emergency_stop = emergency_stop if emergency_stop is not None else EmergencyStop()
         self.state = PlayerState.HOLDING
         self.last = OrderId(0, 0)
         self.cut_short = ""  # why the last order did not run to its end
         self._refused: Refusal | None = None  # why the last order was refused
-        self._driver_fault = ""
-        self._off_duty = ""  # why it takes no orders although the arm could; empty: it takes them
+        self._fault: Refusal | None = None  # why the arm cannot be moved
+        self._off_duty: Refusal | None = None  # why it takes no orders although the arm could
+        self._following = Following(self._filter, limits, leads)
         self._gripper_m = limits.gripper.max_m
-        self._target = Setpoint(np.zeros(limits.joints.dof), self._gripper_m)
+        self._target_rad: Array = np.zeros(limits.joints.dof)
+        self._target_m = self._gripper_m
         self._stopping = True  # holding where the ramp was frozen, rather than at _target
         self._leeway_m = GUARD_M  # how far the ramp may leave the workspace; more when the arm began outside
         self._alive_s = -math.inf  # the sender's last sign of life
@@ -75,10 +80,12 @@ class ChunkPlayer:
         self._anchor_s = (0.0, 0.0)  # a moment, and the chunk's time then
 
     def reset(self, q_rad: npt.ArrayLike, gripper_m: float) -> None:
-        """Hold at `q_rad` (dof,), where the arm really stands."""
+        """Hold at `q_rad` (dof,), where the arm really stands: at the start, or when a simulated arm was put there."""
         self._filter.reset(q_rad)
-        self._gripper_m = gripper_m
-        self._leeway_m = GUARD_M + max(0.0, self._limits.depth_m(q_rad))
+        self._following.begin()
+        self._fault = None
+        self._gripper_m = self._clip_gripper(gripper_m)
+        self._leeway_m = GUARD_M + max(0.0, self.limits.depth_m(q_rad))
         self.cut_short, self._refused = "", None
         self._rest()
 
@@ -90,11 +97,21 @@ class ChunkPlayer:
     @property
     def fault(self) -> str:
         """Why the arm cannot move, or why it refused the last order; empty when all is well."""
-        return (
-            self._driver_fault
-            or self._off_duty
-            or (self._refused.reason if self._refused is not None else "")
-        )
+        return "" if self._trouble is None else self._trouble.reason
+
+    @property
+    def fault_cause(self) -> str:
+        """Machine-readable cause of `fault`; empty when all is well."""
+        return "" if self._trouble is None else self._trouble.cause
+
+    @property
+    def _trouble(self) -> Refusal | None:
+        return self._fault or self._off_duty or self._refused
+
+    @property
+    def returns(self) -> bool:
+        """Whether the setpoints return to where the arm stands, so that it cannot be at them yet."""
+        return self._following.gets is Follow.RETURNING
 
     @property
     def velocity_scale(self) -> float:
@@ -147,18 +164,25 @@ class ChunkPlayer:
     def go_off_duty(self, why: str) -> None:
         """Come to rest, hold, and refuse every order that moves until `go_on_duty`."""
         self._cut(why)
-        self._off_duty = why
+        self._off_duty = Refusal(OFF_DUTY, why)
+        self._stop_following()
 
     def go_on_duty(self) -> None:
         """Take orders again. Nothing moves by this, and what was under way or refused before is over."""
-        self._off_duty = ""
+        self._off_duty = None
         if self._refused is not None and self._refused.cause == OFF_DUTY:
             self._refused = None
 
     def press_emergency_stop(self, source: str) -> bool:
         """Hold and refuse every order that moves until a person releases; returns whether it was not latched before."""
         self._cut("the emergency stop was pressed")
+        self._stop_following()
         return self.emergency_stop.press(source)
+
+    def _stop_following(self) -> None:
+        """An arm that is led on from where it stands stops too."""
+        if self._following.gets is not Follow.SETPOINTS:
+            self._following.fault(STOPPED)
 
     def release_emergency_stop(self, decided_by: str, why: str) -> Refusal | None:
         """Take orders again; returns why not. Nothing moves by this."""
@@ -167,40 +191,48 @@ class ChunkPlayer:
             self._refused = None
         return refusal
 
-    def sense(self, q_rad: npt.ArrayLike, gripper_m: float, fault: str) -> None:
-        """What the driver measured, `q_rad` (dof,), and why it says that it cannot move (empty: it can)."""
-        if fault:
+    def recover(self, now_s: float) -> None:
+        """A person says that an arm that does not stand at its last setpoint is to be led on from where it stands."""
+        self._following.recover(now_s)
+
+    def sense(self, now_s: float, q_rad: Array, fault: Refusal | None) -> None:
+        """What is known of the arm. Nothing that is measured changes the setpoint but here, and as `following.py` says.
+
+        `q_rad` (dof,) is its newest position that counts; `fault` says why it cannot move, or why its position is not
+        certain.
+        """
+        if fault is not None:
             self.fail(fault)
-        if not self._driver_fault:
-            return
-        # It may sag or be moved by hand meanwhile; then the first setpoint must not be the old one.
-        if float(np.abs(np.asarray(q_rad) - self._filter.setpoint).max()) > OFF_RAD:
-            why = self.cut_short
-            self.reset(q_rad, self._gripper_m)
-            self.cut_short = why
-        if not fault:
-            self._refused, self._driver_fault = None, ""
+        elif self._fault is not None:
+            stopped = self.emergency_stop.latched or self._off_duty is not None
+            self._fault = self._following.well(now_s, q_rad, stopped, self._gripper_m)
+            if self._fault is None:
+                self._refused = None
 
-    def fail(self, why: str) -> None:
-        """The arm cannot move: hold, and refuse orders until it can again."""
-        if not self._driver_fault:
-            self._cut(f"the arm reports: {why}")
-        self._driver_fault = why
+    def fail(self, fault: Refusal) -> None:
+        """The arm cannot move: hold, get nothing more, and refuse orders until it can again."""
+        if self._fault is None:
+            self._cut(f"the arm reports: {fault.reason}")
+        self._fault = fault
+        self._following.fault(fault)
 
-    def update(self, now_s: float) -> Setpoint:
-        """The setpoint of this control period; call it once per period."""
+    def update(self, now_s: float) -> Setpoint | None:
+        """The setpoint of this control period, None when the arm is to get none; call it once per period."""
         self._watch(now_s)
+        if self._following.gets is not Follow.SETPOINTS:
+            return self._following.setpoint(self._gripper_m)
         if self.state is PlayerState.PLAYING:
             self._follow(now_s)
         if not self._stopping:
             self._keep_inside()
         if self._stopping:
-            return Setpoint(self._filter.hold(), self._gripper_m)
-        self._gripper_m = self._target.gripper_m
-        q = self._filter.step(self._target.q_rad)
-        if self.state is PlayerState.MOVING and self._filter.settled:
-            self.state = PlayerState.HOLDING
-        return Setpoint(q, self._gripper_m)
+            q_rad = self._filter.hold()
+        else:
+            self._gripper_m = self._target_m
+            q_rad = self._filter.step(self._target_rad)
+            if self.state is PlayerState.MOVING and self._filter.settled:
+                self.state = PlayerState.HOLDING
+        return Setpoint(q_rad, self._gripper_m, self._filter.goes_to, self._filter.stop_s)
 
     # -- orders -----------------------------------------------------------------------------------------------------
 
@@ -211,18 +243,18 @@ class ChunkPlayer:
             return None
         if self.emergency_stop.latched:
             return STOPPED
-        if self._off_duty:
-            return Refusal(OFF_DUTY, self._off_duty)
-        if self._driver_fault:
-            return Refusal("arm_fault", f"the arm cannot move: {self._driver_fault}")
+        if self._off_duty is not None:
+            return self._off_duty
+        if self._fault is not None:
+            return Refusal("arm_fault", f"the arm cannot move: {self._fault}")
         start = self._filter.goes_to
         if isinstance(what, MoveTo):
-            return self._limits.refusal(self._row(what)[None], "target", start)
+            return self.limits.refusal(self._row(what)[None], "target", start)
         times = {"step_s": what.step_s, "skip_s": what.skip_s, "execute_s": what.execute_s}
         if not (all(math.isfinite(v) and v >= 0 for v in times.values()) and what.step_s > 0):
             reason = f"chunk: expected finite step_s > 0, skip_s >= 0 and execute_s >= 0, got {times}"
             return Refusal("chunk_time", reason)
-        refusal = self._limits.refusal(what.actions, "chunk", start)
+        refusal = self.limits.refusal(what.actions, "chunk", start)
         long_s = what.step_s * len(np.atleast_1d(np.asarray(what.actions)))
         if refusal is None and what.skip_s >= long_s:
             reason = f"chunk: it is {long_s:g} s long, but {what.skip_s:g} s of it are to be skipped"
@@ -235,7 +267,7 @@ class ChunkPlayer:
 
     def _move(self, move: MoveTo) -> None:
         row = self._row(move)
-        self._target = Setpoint(row[:-1], self._clip_gripper(float(row[-1])))
+        self._target_rad, self._target_m = row[:-1], self._clip_gripper(float(row[-1]))
         self._stopping = False
         self.state = PlayerState.MOVING
 
@@ -273,7 +305,7 @@ class ChunkPlayer:
         ):  # each waypoint then lasts longer; without interpolation the arm would stop at each
             before = self._waypoints[index - 1, :-1] if index else self._from_rad
             q_rad = before + (slots - index) * (q_rad - before)
-        self._target = Setpoint(q_rad, self._clip_gripper(float(self._waypoints[index, -1])))
+        self._target_rad, self._target_m = q_rad, self._clip_gripper(float(self._waypoints[index, -1]))
 
     def _keep_inside(self) -> None:
         """Stop before the ramp leaves the workspace.
@@ -281,10 +313,10 @@ class ChunkPlayer:
         The order was checked along straight lines, but the ramp cuts corners, and an arm that began outside may only
         come in.
         """
-        ahead = self._filter.ahead(self._target.q_rad)
-        depth_m = self._limits.depth_m(ahead)
+        ahead = self._filter.ahead(self._target_rad)
+        depth_m = self.limits.depth_m(ahead)
         if depth_m > self._leeway_m:
-            self._cut(f"the path leaves the workspace: {self._limits.place(ahead)}")
+            self._cut(f"the path leaves the workspace: {self.limits.place(ahead)}")
         self._leeway_m = max(GUARD_M, min(self._leeway_m, depth_m + GUARD_M))
 
     def _chunk_s(self, now_s: float) -> float:
@@ -302,4 +334,4 @@ class ChunkPlayer:
         self.state = PlayerState.HOLDING
 
     def _clip_gripper(self, width_m: float) -> float:
-        return min(max(width_m, self._limits.gripper.min_m), self._limits.gripper.max_m)
+        return min(max(width_m, self.limits.gripper.min_m), self.limits.gripper.max_m)

@@ -14,6 +14,7 @@ It is a managed node (`managed.py`), and no transition moves the arm:
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -31,9 +32,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from rosa_client.arm_watch import ArmWatch
 from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
-from rosa_client.drivers.arms import ArmState, connecting, create_arm, recovering, scene_of
+from rosa_client.drivers.arms import ArmState, connecting, create_arm, followed, recovering, scene_of
 from rosa_client.motion.arm_orders import OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
@@ -119,16 +121,18 @@ class ConnectedArm:
         try:
             if (arm := connecting(self._arm)) is not None:
                 arm.connect(node.get_namespace())
-            self._player = ChunkPlayer(
-                MotionLimits.of(spec), spec.control_rate_hz, self._declare_scale(), latch
-            )
-            self._loop = ControlLoop(self._arm, self._player, spec.control_rate_hz, self._after_period)
+            follower, rate_hz = followed(self._arm), spec.control_rate_hz
+            leads = follower is not None and follower.leads
+            self._player = ChunkPlayer(MotionLimits.of(spec), rate_hz, self._declare_scale(), latch, leads)
+            watch = ArmWatch(spec, math.inf if follower is None else follower.max_following_error_rad)
+            self._loop = ControlLoop(self._arm, self._player, watch, rate_hz, self._after_period)
         except BaseException:
             self._arm.close()
             raise
         self._player.go_off_duty(OFF_DUTY)
         self._names = [*spec.joints, *spec.finger_joints]
         self._refused = 0
+        self._logged = ""  # cause of the fault that was logged last
         self._joint_rate = self._rate("joint_state_rate_hz")
         self._status_rate = Rate(STATUS_RATE_HZ, 1 / spec.control_rate_hz)
         self._scene: ScenePort | None = None
@@ -144,8 +148,7 @@ class ConnectedArm:
         if (scene := scene_of(self._arm)) is not None:
             world_rate = self._rate("world_state_rate_hz")
             self._scene = ScenePort(node, scene, world_rate, self._in_loop, self._loop.reset)
-        if (ill := recovering(self._arm)) is not None:
-            offer_recovery(node, ill.recover, self._in_loop)
+        offer_recovery(node, self._recover, self._in_loop)
         node.add_post_set_parameters_callback(self._on_parameters)
 
     def start(self, stop: EmergencyStopPort) -> None:
@@ -179,6 +182,12 @@ class ConnectedArm:
         end_s = time.monotonic() + REST_WITHIN_S
         while self._loop.running and time.monotonic() < end_s and not (asked.done() and self._player.settled):
             time.sleep(0.01)
+
+    def _recover(self) -> None:
+        """Runs in the control thread."""
+        self._player.recover(time.monotonic())
+        if (arm := recovering(self._arm)) is not None:
+            arm.recover()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -232,10 +241,20 @@ class ConnectedArm:
         latched = player.emergency_stop.latched
         shown = (player.last, player.state, player.fault, player.cut_short, latched)
         if self._status_rate.due(now_s) or shown != self._shown:
+            self._log_fault(player.fault_cause, player.fault)
             self._shown = shown
             self._publish_status(now_s)
         if self._scene is not None:
             self._scene.publish(now_s)
+
+    def _log_fault(self, cause: str, reason: str) -> None:
+        if cause == self._logged:
+            return
+        self._logged = cause
+        if reason:
+            self._node.get_logger().error(f"the arm cannot be moved ({cause}): {reason}")
+        else:
+            self._node.get_logger().info("the arm can be moved again")
 
     def _watch_loop(self) -> None:
         """Runs in the ROS thread, because a control loop that has ended or is blocked cannot report it itself."""

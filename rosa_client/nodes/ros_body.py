@@ -96,7 +96,6 @@ class RosBody:
         self.plan = node.create_publisher(String, "plan", LATEST)
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        # Only an arm node whose driver can recover has it.
         self._recover = node.create_client(Trigger, "arm_node/recover")
         node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10))
 

@@ -42,7 +42,7 @@ class ArmInCell:
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:] = q
         self._q_command = q[:7].copy()
-        self._width_command = float(q[7:9].sum())
+        self._width_command = self._width_goal = float(q[7:9].sum())
         self.data.ctrl[:7] = self._q_command
         self.data.ctrl[7] = self._width_command / 2
         mujoco.mj_forward(self.model, self.data)
@@ -63,6 +63,7 @@ class ArmInCell:
         velocity = (target - start) / (steps * self.model.opt.timestep)
         gripper = panda()["gripper"]
         width_goal = float(np.clip(gripper_width_m, gripper["min_width_m"], gripper["max_width_m"]))
+        self._width_goal = width_goal
         width_step = gripper["speed_m_s"] * self.model.opt.timestep
         for i in range(1, steps + 1):
             self._width_command += float(np.clip(width_goal - self._width_command, -width_step, width_step))
@@ -70,6 +71,10 @@ class ArmInCell:
             self.data.ctrl[7] = self._width_command / 2
             mujoco.mj_step(self.model, self.data)
         self._q_command = target
+
+    def stay(self, duration_s: float) -> None:
+        """Let `duration_s` pass with the setpoint and the width of the last step."""
+        self.step(self._q_command, self._width_goal, duration_s)
 
     @property
     def seed(self) -> int:

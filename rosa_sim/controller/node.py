@@ -46,15 +46,22 @@ PARAMETERS = {
 }
 UPDATE_RATE_HZ = 250.0
 LATE_S = 0.1  # further behind than this, simulated time stands still instead of catching up
-AFTER_RESET_S = 3.0  # within this time the arm node has noticed that its arm stands elsewhere
+AFTER_RESET_S = 15.0  # within this time the arm node leads the arm on from where it stands
+HEARD_WITHIN_S = 1.0  # so long an arm node takes to hear that its controller was stopped
 
 
 class LockedScene:
     """The scene for other threads than that of the physics; see `rosa_client.drivers.arms.Scene`."""
 
-    def __init__(self, panda: SimulatedPanda, lock: threading.Lock) -> None:
+    def __init__(
+        self, panda: SimulatedPanda, lock: threading.Lock, recover: Callable[[], str], listing_s: float
+    ) -> None:
+        """`recover`: as a person does who has put the arm elsewhere; returns why not. `listing_s`: how long the arm node
+        may take to hear that its controller was stopped."""
         self._panda = panda
         self._lock = lock
+        self._recover = recover
+        self._listing_s = listing_s
 
     @property
     def seed(self) -> int:
@@ -70,9 +77,14 @@ class LockedScene:
         with self._lock:
             self._panda.reset(seed)
         until_s = time.monotonic() + AFTER_RESET_S
+        asked_s, problem = time.monotonic(), ""
         while not self._panda.adopted:
-            if time.monotonic() > until_s:
-                raise TimeoutError(f"the arm node has not followed the reset within {AFTER_RESET_S:g} s")
+            now_s = time.monotonic()
+            if now_s > until_s:
+                why = f" ({problem})" if problem else ""
+                raise TimeoutError(f"the arm node has not followed the reset within {AFTER_RESET_S:g} s{why}")
+            if now_s - asked_s > self._listing_s:
+                problem, asked_s = self._recover(), time.monotonic()
             time.sleep(0.01)
 
     def outcome(self) -> str:
@@ -112,7 +124,11 @@ class SimulatedCell(Node):
         world_rate = Rate(self.get_parameter("world_state_rate_hz").value, 1 / UPDATE_RATE_HZ)
         # A reset waits for the arm node, so it must not be in the way of the controllers' topics: `Controllers` has a
         # thread of its own.
-        self._scene = ScenePort(self, LockedScene(self._panda, self._lock), world_rate, tried, lambda: None)
+        arm_node = f"{robot.rstrip('/')}/arm_node"
+        scene = LockedScene(
+            self._panda, self._lock, lambda: self._ports.recover_arm(arm_node), HEARD_WITHIN_S
+        )
+        self._scene = ScenePort(self, scene, world_rate, tried, lambda: None)
         self.add_on_set_parameters_callback(self._on_parameters)
         self._trace_file = self.get_parameter("trace").value
         self._trace: list[tuple[float, float, Array, Array]] = []

@@ -19,6 +19,7 @@ FAULTS = {
     "gripper_stuck": "the fingers do not move",
 }
 NEAR_RAD = 0.05  # after a reset, commands further away than this are meant for the scene before
+SOON_S = 0.5  # commands that take longer lead the arm on after a fault; what follows is its usual stream
 STUCK_AFTER_S = 0.5  # fingers that press for this long have stalled
 STILL_M_S = 0.005
 
@@ -61,7 +62,7 @@ class SimulatedPanda:
     def trajectory(self, now_s: float, joints: Sequence[str], points: Sequence[Point]) -> None:
         """Follow a trajectory from now on."""
         self.refused = self._trajectory.refusal(joints, points)
-        if self._takes(points[-1].q_rad if points else None):
+        if self._takes(points[-1].q_rad if points else None, points[-1].after_s if points else 0.0):
             world = self.world
             measured = Point(world.joint_position, world.joint_velocity, 0.0)
             self._trajectory.follow(now_s, joints, points, measured)
@@ -69,16 +70,15 @@ class SimulatedPanda:
     def positions(self, positions: Sequence[float]) -> None:
         """Go to positions at once."""
         self.refused = self._positions.refusal(positions)
-        if self._takes(np.array(positions)):
+        if self._takes(np.array(positions), 0.0):
             self._positions.follow(positions)
 
-    def _takes(self, q_rad: Array | None) -> bool:
+    def _takes(self, q_rad: Array | None, within_s: float) -> bool:
         """Whether a command that is well-formed is carried out."""
         if self.refused or q_rad is None:
             return False
-        if self._reset and np.abs(q_rad - self._target).max() < NEAR_RAD:
+        if self._reset and within_s < SOON_S and np.abs(q_rad - self._target).max() < NEAR_RAD:
             self._reset = False
-            self.turn(Event.ACTIVATE)
         if self.fault == "trajectory_rejected":
             self.refused = "it is rejected on purpose"
         elif self.power is not Power.RUNNING:
@@ -129,8 +129,8 @@ class SimulatedPanda:
     def reset(self, seed: int) -> None:
         """Lay out another scene with the arm at home.
 
-        Its controller is inactive until somebody commands the arm there: what is still on its way is meant for the
-        scene before.
+        Its controller is inactive until somebody recovers the arm: what is still on its way is meant for the scene
+        before.
         """
         self.world.reset(seed)
         self.power, self._reset, self._listed = Power.STOPPED, True, False

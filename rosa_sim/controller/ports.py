@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
@@ -40,6 +41,7 @@ ROBOT_STATE_HZ = 30.0  # franka_robot_state_broadcaster's
 REACHED_M = 0.002
 UPDATE_S = 0.004  # how often `publish` is called
 RECOVERY_S = 0.3  # a Franka's error recovery takes about this long
+ANSWER_S = 2.0
 THREADS = 4  # a gripper's goal keeps one busy while its fingers move
 
 
@@ -89,6 +91,21 @@ class Controllers:
             message.header.stamp = self._node.get_clock().now().to_msg()
             message.current_errors.cartesian_reflex = shown.reflex
             self._robot_state.publish(message)
+
+    def recover_arm(self, arm_node: str) -> str:
+        """Recover the arm, as a person does who has put it elsewhere; returns why not."""
+        client = self._node.create_client(Trigger, f"{arm_node}/recover", callback_group=self._group)
+        try:
+            if not client.wait_for_service(timeout_sec=ANSWER_S):
+                return f"{arm_node} serves no recovery"
+            future, until_s = client.call_async(Trigger.Request()), time.monotonic() + ANSWER_S
+            while not future.done() and time.monotonic() < until_s:
+                time.sleep(0.01)
+            if not future.done():
+                return f"{arm_node} does not answer"
+            return str(future.result().message)
+        finally:
+            self._node.destroy_client(client)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

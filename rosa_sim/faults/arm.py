@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from rosa_client.drivers import arms
-from rosa_client.drivers.arms import ArmDriver, ArmState, Array
+from rosa_client.drivers.arms import ArmDriver, ArmState
+from rosa_client.motion.arm_orders import Command
 from rosa_client.nodes import arm_node
 from rosa_contract.robot import RobotSpec
 from rosa_sim.faults.switch import Switch
@@ -26,7 +27,6 @@ class FaultyArm:
         self._inner = inner
         self._switch = switch
         self._fault = ""  # as last reported: the arm moves only after the end of the fault was reported
-        self._target: tuple[Array, float] | None = None  # the last setpoint that was tracked
 
     def __getattr__(self, name: str) -> Any:
         """Attributes that only some drivers have, such as the `scene` of a simulated one."""
@@ -36,10 +36,14 @@ class FaultyArm:
         self._fault = str(self._switch.state().get("fault", ""))
         return replace(self._inner.read(), fault=self._fault)
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        if not self._fault or self._target is None:
-            self._target = q_rad, gripper_m
-        self._inner.track(*self._target, period_s)
+    def track(self, command: Command) -> None:
+        if self._fault:
+            self.idle(command.within_s)
+        else:
+            self._inner.track(command)
+
+    def idle(self, period_s: float) -> None:
+        self._inner.idle(period_s)
 
     def close(self) -> None:
         self._inner.close()

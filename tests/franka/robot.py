@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rosa_client.arm_watch import ArmWatch
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.franka import FrankaArm
-from rosa_client.motion.arm_orders import MoveTo, OrderId
+from rosa_client.motion.arm_orders import Command, MoveTo, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_contract.robot import RobotSpec, load_robot
@@ -43,9 +44,9 @@ class Watched(FrankaArm):
 
     asked_rad: npt.NDArray[np.float64] | None = None
 
-    def track(self, q_rad: npt.NDArray[np.float64], gripper_m: float, period_s: float) -> None:
-        self.asked_rad = q_rad
-        super().track(q_rad, gripper_m, period_s)
+    def track(self, command: Command) -> None:
+        self.asked_rad = command.q_rad
+        super().track(command)
 
 
 class Arm:
@@ -59,7 +60,8 @@ class Arm:
         self.state: ArmState | None = None
         self.noted: list[tuple[npt.NDArray[np.float64], ArmState]] = []  # setpoint and state of each period
         self._last = OrderId(0, 0)
-        self._loop = ControlLoop(self.driver, self.player, spec.control_rate_hz, self._after)
+        watch = ArmWatch(spec, self.driver.max_following_error_rad)
+        self._loop = ControlLoop(self.driver, self.player, watch, spec.control_rate_hz, self._after)
         self._loop.start()
         self._ending = threading.Event()
         self._alive = threading.Thread(target=self._be_alive, daemon=True)

@@ -1,4 +1,5 @@
-"""Arms. A driver tracks one setpoint per control period; it neither plays chunks nor keeps limits."""
+"""Arms. A driver sends one command per control period; it neither plays chunks, nor keeps limits, nor judges what it
+measures: a command has passed the last check, and what is measured counts only after `MeasurementCheck`."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.drivers import load
+from rosa_client.motion.arm_orders import Command
+from rosa_client.motion.measurement import Sample
 from rosa_contract.robot import RobotSpec
 
 Array = npt.NDArray[np.float64]
+
+MAX_SAMPLES = 256  # that a driver keeps between two reads
 
 ARM_DRIVERS = {
     "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
@@ -33,6 +38,9 @@ class ArmState:
     fault: str = ""
     effort_nm: Array | None = None  # (dof,) N m; None: not measured
     age_s: float = 0.0  # how old the measurement is
+    # What was measured since the last `read`, oldest first; None: `q_rad` is what it computes itself, right now.
+    samples: tuple[Sample, ...] | None = None
+    source: str = ""  # where the measurements come from, in words; empty: nothing worth telling
 
 
 class ArmDriver(Protocol):
@@ -45,8 +53,11 @@ class ArmDriver(Protocol):
     def read(self) -> ArmState:
         """The newest measurement."""
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        """Be at `q_rad` (dof,) `period_s` from now. Must not block longer than a fraction of the period."""
+    def track(self, command: Command) -> None:
+        """Send `command`, and nothing that is not in it. Must not block longer than a fraction of the period."""
+
+    def idle(self, period_s: float) -> None:
+        """A control period without a command: send nothing. A simulated arm lets `period_s` pass."""
 
     def close(self) -> None:
         """Release the hardware."""
@@ -58,6 +69,19 @@ class ConnectingArm(Protocol):
 
     def connect(self, namespace: str) -> None:
         """Called once, before the first `read`. Raises `DriverError` saying what is missing."""
+
+
+@runtime_checkable
+class FollowedArm(Protocol):
+    """An arm behind a controller, which may not follow."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it keeps to `Command.within_s` when that is longer than a control period, moving there evenly."""
+
+    @property
+    def max_following_error_rad(self) -> float:
+        """A joint further than this from its setpoint does not follow."""
 
 
 @runtime_checkable
@@ -96,6 +120,11 @@ def scene_of(arm: ArmDriver) -> Scene | None:
 def connecting(arm: ArmDriver) -> ConnectingArm | None:
     """The arm itself when it has `connect`; None for any other driver."""
     return arm if isinstance(arm, ConnectingArm) else None
+
+
+def followed(arm: ArmDriver) -> FollowedArm | None:
+    """The arm itself when it is behind a controller; None for any other driver."""
+    return arm if isinstance(arm, FollowedArm) else None
 
 
 def recovering(arm: ArmDriver) -> RecoveringArm | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms import ArmState
+from rosa_client.motion.arm_orders import Command
 from rosa_contract.robot import RobotSpec
 
 
@@ -17,8 +18,11 @@ class EchoArm:
     def read(self) -> ArmState:
         return self._state
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        self._state = ArmState(q_rad, (q_rad - self._state.q_rad) / period_s, gripper_m)
+    def track(self, command: Command) -> None:
+        self._state = ArmState(command.q_rad, command.velocity_rad_s, command.gripper_m)
+
+    def idle(self, period_s: float) -> None:
+        pass
 
     def close(self) -> None:
         pass

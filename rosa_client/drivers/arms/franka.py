@@ -27,6 +27,7 @@ from rosa_client.drivers.arms.franka_rules import (
     why_not,
     why_stopped,
 )
+from rosa_client.motion.arm_orders import Command
 from rosa_contract.arms import NO_GRIPPER, FrankaSettings, arm_settings
 from rosa_contract.robot import RobotSpec
 
@@ -49,7 +50,7 @@ class FrankaArm:
         if hand is None and self._settings.gripper.kind != NO_GRIPPER:
             hand = FrankaRsHand(self._settings, spec.gripper.max_m)
         self._lock = threading.Lock()  # around the link
-        self._link = FrankaLink(spec, self._settings)
+        self._link = FrankaLink()
         self._hand = HandWorker(hand, self._settings.gripper, spec.gripper.max_m)
         self._connected = False
         self._wanted = threading.Event()  # a recovery
@@ -81,20 +82,27 @@ class FrankaArm:
         if newest is not None:
             with self._lock:
                 self._link.hear(now_s, newest)
-                left_behind = self._link.left_behind()
-            if left_behind:
-                # Whatever holds it may let go: then it must not go on to its old setpoint.
-                self._send(newest.q_rad[None])
         with self._lock:
             fault = self._link.fault() or self._hand.fault(now_s)
             return self._link.state(now_s, self._hand.width_m, fault)
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+    @property
+    def leads(self) -> bool:
+        return True
+
+    @property
+    def max_following_error_rad(self) -> float:
+        return self._settings.max_following_error_rad
+
+    def track(self, command: Command) -> None:
         with self._lock:
             before, ill = self._link.setpoint, self._link.fault()
         if not ill:
-            self._send(rows(before, q_rad, period_s))
-        self._hand.want(time.monotonic(), gripper_m)
+            self._send(rows(before, command.q_rad, command.within_s))
+        self._hand.want(time.monotonic(), command.gripper_m)
+
+    def idle(self, period_s: float) -> None:
+        pass
 
     def recover(self) -> None:
         """Recover in the driver's thread; `ArmState.fault` says how it goes."""

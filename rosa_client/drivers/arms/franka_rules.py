@@ -6,14 +6,14 @@ Modes and errors are named as libfranka names them (`robot_state.h`, `errors.h`)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rosa_client.drivers.arms import ArmState, Array
-from rosa_contract.arms import FrankaSettings
-from rosa_contract.robot import RobotSpec
+from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
+from rosa_client.motion.measurement import Sample
 
 # Robot modes of libfranka.
 OTHER, IDLE, MOVE, GUIDING = "other", "idle", "move", "guiding"
@@ -67,11 +67,10 @@ class Heard:
 class FrankaLink:
     """Everything that was heard from the arm, and what follows from it. Times are monotonic, in s."""
 
-    def __init__(self, spec: RobotSpec, settings: FrankaSettings) -> None:
-        self._settings = settings
-        self._joints = spec.joints
+    def __init__(self) -> None:
         self._heard: Heard | None = None
         self._heard_s = float("-inf")
+        self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)  # since the last `state`
         self._setpoint: Array | None = None
         self._stopped = ""  # why it does not follow; empty while it does
 
@@ -81,21 +80,8 @@ class FrankaLink:
         """The newest state. One that was heard before, which a silent network leaves, does not get younger."""
         if self._heard is None or heard.robot_s != self._heard.robot_s:
             self._heard_s = now_s
+            self._samples.append(Sample(heard.q_rad, now_s, heard.robot_s))
         self._heard = heard
-
-    def left_behind(self) -> bool:
-        """Whether the arm, which follows, is now too far from its setpoint; from then on it counts as stopped."""
-        if self._stopped or self._setpoint is None or self._heard is None:
-            return False
-        away = np.abs(self._setpoint - self._heard.q_rad)
-        joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
-        if away[joint] <= most:
-            return False
-        self.stopped(
-            f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
-            " something holds the arm, or it moves faster than arm.limit_share lets it follow"
-        )
-        return True
 
     def follows(self) -> None:
         """The 1 kHz loop runs: the arm follows setpoints, and holds where it is until one comes."""
@@ -135,7 +121,9 @@ class FrankaLink:
         heard = self._heard
         assert heard is not None, "asked before the first state"
         age_s = now_s - self._heard_s
-        return ArmState(heard.q_rad, heard.velocity_rad_s, gripper_m, fault, heard.effort_nm, age_s)
+        samples = tuple(self._samples)
+        self._samples.clear()
+        return ArmState(heard.q_rad, heard.velocity_rad_s, gripper_m, fault, heard.effort_nm, age_s, samples)
 
     def fault(self) -> str:
         """Why the arm cannot move, in words; empty when it can. They stay the same until a recovery begins."""

@@ -26,7 +26,7 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.gripper_actions import LOOK_FOR_GRIPPER_S, gripper_of
 from rosa_client.drivers.arms.gripper_goals import GripperGoals, Result
 from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, packages
@@ -40,11 +40,16 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     resolve,
     waypoints,
 )
+from rosa_client.motion.arm_orders import Command
 from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
 from rosa_contract.robot import RobotSpec
 
 # A reliable subscription would not match a broadcaster that publishes with sensor QoS; both kinds match this one.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+ALL = QoSProfile(
+    depth=20, reliability=ReliabilityPolicy.BEST_EFFORT
+)  # each is checked against the one before
+PUBLISHERS_EVERY_S = 0.5
 LOOK_EVERY_S = 0.1  # whether the driver is to end
 FIRST_ANSWER_S = 3.0  # how long to wait for the controller_manager, and for the gripper
 
@@ -61,7 +66,6 @@ class Ros2ControlArm:
         self._recovery: threading.Thread | None = None
         self._recovery_fault = ""
         self._ending = threading.Event()
-        self._sent_rad: Array | None = None  # the last setpoint
 
     def connect(self, namespace: str) -> None:
         settings, robot = self._settings, namespace
@@ -104,13 +108,23 @@ class Ros2ControlArm:
             )
             return self._link.state(now_s, fault)
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        self._send(q_rad, period_s)
+    @property
+    def leads(self) -> bool:
+        return self._settings.command != FORWARD_POSITION  # which goes to its newest positions at once
+
+    @property
+    def max_following_error_rad(self) -> float:
+        return self._settings.max_following_error_rad
+
+    def track(self, command: Command) -> None:
+        self._send(command)
         with self._lock:
-            self._link.sent(q_rad)
-            goal = self._goals.wanted(time.monotonic(), gripper_m, self._link.width_m)
+            goal = self._goals.wanted(time.monotonic(), command.gripper_m, self._link.width_m)
         if goal is not None:
             self._gripper.send(goal)
+
+    def idle(self, period_s: float) -> None:
+        pass
 
     def recover(self) -> None:
         """Recover in a thread of its own, step by step, in the order that the robot's maker documents."""
@@ -157,7 +171,9 @@ class Ros2ControlArm:
 
     def _open_ports(self, base: str, topic: str) -> None:
         settings, node = self._settings, self._node
-        node.create_subscription(JointState, topic, self._on_joints, NEWEST)
+        node.create_subscription(JointState, topic, self._on_joints, ALL)
+        self._topic = topic
+        node.create_timer(PUBLISHERS_EVERY_S, self._look_for_publishers)
         fingers = settings.gripper.joint_states
         if fingers and resolve(base, fingers) != topic:
             node.create_subscription(JointState, resolve(base, fingers), self._on_joints, NEWEST)
@@ -176,12 +192,11 @@ class Ros2ControlArm:
         if settings.robot_state or settings.error_recovery:
             self._robot = RobotState(node, base, settings, self._packages, self._on_robot)
 
-    def _send(self, q_rad: Array, period_s: float) -> None:
+    def _send(self, command: Command) -> None:
         if self._settings.command == FORWARD_POSITION:
-            self._commands.publish(Float64MultiArray(data=q_rad.tolist()))
+            self._commands.publish(Float64MultiArray(data=command.q_rad.tolist()))
             return
-        points = waypoints(self._spec, self._settings, q_rad, self._sent_rad, period_s)
-        self._sent_rad = q_rad
+        points = waypoints(self._settings, command)
         # Without a stamp the controller begins at once.
         message = JointTrajectory(joint_names=self._names, points=[_point(one) for one in points])
         self._commands.publish(message)
@@ -216,8 +231,17 @@ class Ros2ControlArm:
 
     def _on_joints(self, message: JointState) -> None:
         now_s = time.monotonic()
+        stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
         with self._lock:
-            self._link.hear_joints(now_s, message.name, message.position, message.velocity, message.effort)
+            self._link.hear_joints(
+                now_s, stamp_s, message.name, message.position, message.velocity, message.effort
+            )
+
+    def _look_for_publishers(self) -> None:
+        found = self._node.get_publishers_info_by_topic(self._topic)
+        names = [f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found]
+        with self._lock:
+            self._link.hear_publishers(names)
 
     def _on_controllers(self, states: Mapping[str, str]) -> None:
         with self._lock:

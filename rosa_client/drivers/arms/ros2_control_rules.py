@@ -6,13 +6,16 @@ Pure: messages come in as plain values with the time at which they arrived. The 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
 from rosa_client.drivers.arms.gripper_scale import joint_scale
+from rosa_client.motion.arm_orders import Command
+from rosa_client.motion.measurement import Sample
 from rosa_contract.arms import Ros2ControlSettings
 from rosa_contract.robot import RobotSpec
 
@@ -23,7 +26,8 @@ IMPOSSIBLE_SHARE = (
 )
 GRIPPER_SILENT_S = 2.0  # an action server that was there may be invisible for a moment
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
-BEHIND_FOR_S = 0.2  # a fault that came and went between two looks of the robot's core would call nobody
+AT_REST_RAD = 1e-5  # of where it comes to rest
+MAX_LISTED = 16  # names in an error
 
 # franka_msgs/FrankaRobotState.robot_mode in which the arm does not follow its controller, and what helps.
 IMMOBILE_MODES = {
@@ -57,13 +61,12 @@ def finger_joints(spec: RobotSpec, settings: Ros2ControlSettings) -> tuple[str, 
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One joint state: `(dof,)` rad, rad/s and, where known, N m."""
+class Joints:
+    """One joint state: positions and when they arrived, `(dof,)` rad/s and, where known, N m."""
 
-    q_rad: Array
+    sample: Sample
     velocity_rad_s: Array
     effort_nm: Array | None
-    at_s: float
 
 
 class Ros2ControlLink:
@@ -80,20 +83,22 @@ class Ros2ControlLink:
         self._opens = spec.gripper
         self._fingers_heard = False
         self._gripper_missing, self._gripper_s = "", now_s  # why it cannot be moved, and when it last could
-        self._sample: Sample | None = None
+        self._newest: Joints | None = None
+        self._heard_s = -math.inf  # when the newest stamp arrived
+        self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)  # since the last `state`
+        self._source = f"joint states on {self._topic}"
         self._refused = ""  # why the newest joint state was not used
-        self._setpoint: Array | None = None
         self._controllers: Mapping[str, str] | None = None
         self._controllers_s = self._robot_s = now_s
         self._mode: int | None = None
         self._errors: Sequence[str] = ()
-        self._behind, self._behind_s = "", -math.inf  # why it was not where it was told to be, and when
 
     # -- what is heard ----------------------------------------------------------------------------------------------
 
     def hear_joints(
         self,
         now_s: float,
+        stamp_s: float,
         names: Sequence[str],
         position: Sequence[float],
         velocity: Sequence[float],
@@ -104,18 +109,33 @@ class Ros2ControlLink:
         self._hear_fingers(at, position)
         missing = [name for name in self._joints if name not in at]
         if missing:
-            if len(missing) < len(self._joints) or self._sample is None:
-                self._refused = f"joint states on {self._topic} lack {', '.join(missing)}"
+            if len(missing) < len(self._joints) or self._newest is None:
+                listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+                lack = f"joint states on {self._topic} lack {', '.join(missing)}"
+                self._refused = f"{lack}; they hold {listed or 'no joints'}"
+            return
+        if twice := sorted({name for name in self._joints if list(names).count(name) > 1}):
+            self._refused = f"joint states on {self._topic} name {', '.join(twice)} twice"
             return
         columns = [at[name] for name in self._joints]
         q_rad = _picked(position, columns)
         if q_rad is None:
-            self._refused = f"joint states on {self._topic} hold no finite position of every joint"
+            self._refused = f"joint states on {self._topic} hold no position of every joint"
             return
         self._refused = ""
-        speed = _picked(velocity, columns)
+        speed = _finite(_picked(velocity, columns))
         still = np.zeros(len(columns))
-        self._sample = Sample(q_rad, still if speed is None else speed, _picked(effort, columns), now_s)
+        sample = Sample(q_rad, now_s, stamp_s)
+        newest = Joints(sample, still if speed is None else speed, _finite(_picked(effort, columns)))
+        if self._newest is None or stamp_s != self._newest.sample.stamp_s:
+            self._heard_s = now_s
+        self._newest = newest
+        self._samples.append(newest.sample)
+
+    def hear_publishers(self, nodes: Sequence[str]) -> None:
+        """The nodes that publish the joint states."""
+        others = f", which {len(nodes)} nodes publish: {', '.join(sorted(nodes))}" if len(nodes) > 1 else ""
+        self._source = f"joint states on {self._topic}{others}"
 
     def _hear_fingers(self, at: Mapping[str, int], position: Sequence[float]) -> None:
         heard = [position[at[name]] for name in self._fingers if name in at and at[name] < len(position)]
@@ -138,16 +158,12 @@ class Ros2ControlLink:
         if not missing:
             self._gripper_s = now_s
 
-    def sent(self, q_rad: Array) -> None:
-        """The setpoint `(dof,)` that was sent last."""
-        self._setpoint = q_rad
-
     # -- what follows -----------------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
         """Whether the arm's position is known."""
-        return self._sample is not None
+        return self._newest is not None
 
     @property
     def width_m(self) -> float:
@@ -166,18 +182,20 @@ class Ros2ControlLink:
         return f"no joint states on {self._topic} within {waited_s:g} s; is ros2_control running there?"
 
     def state(self, now_s: float, fault: str) -> ArmState:
-        """The newest measurement.
-
-        When it is too old, the last setpoint stands for it: the arm goes on to where it was told to be, and holding at
-        an old measurement instead would make it jump back.
-        """
-        sample = self._sample
-        assert sample is not None, "asked before the first joint state"
-        if self._too_old(now_s) and self._setpoint is not None:
-            still = np.zeros_like(self._setpoint)
-            return ArmState(self._setpoint, still, self._width_m, fault, None, now_s - sample.at_s)
+        """The newest measurement, and all since the last call."""
+        newest = self._newest
+        assert newest is not None, "asked before the first joint state"
+        samples = tuple(self._samples)
+        self._samples.clear()
         return ArmState(
-            sample.q_rad, sample.velocity_rad_s, self._width_m, fault, sample.effort_nm, now_s - sample.at_s
+            newest.sample.q_rad,
+            newest.velocity_rad_s,
+            self._width_m,
+            fault,
+            newest.effort_nm,
+            now_s - self._heard_s,
+            samples,
+            self._source,
         )
 
     def fault(self, now_s: float) -> str:
@@ -185,12 +203,7 @@ class Ros2ControlLink:
 
         The words do not change while the fault lasts, so that an operator's decision about it holds.
         """
-        return (
-            self._robot_fault(now_s)
-            or self._controller_fault(now_s)
-            or self._joint_states_fault(now_s)
-            or self._following_fault(now_s)
-        )
+        return self._robot_fault(now_s) or self._controller_fault(now_s) or self._joint_states_fault(now_s)
 
     def gripper_fault(self, now_s: float) -> str:
         """Why the gripper cannot be used; an arm that could not grasp or let go does not begin to move."""
@@ -235,43 +248,26 @@ class Ros2ControlLink:
             return f"controller {mine} is not loaded; loaded: {loaded}"
         return f"controller {mine} is {self.controller_state}, expected {ACTIVE}"
 
-    def _too_old(self, now_s: float) -> bool:
-        return self._sample is None or now_s - self._sample.at_s > self._settings.joint_state_timeout_s
-
     def _joint_states_fault(self, now_s: float) -> str:
-        if self._refused or not self._too_old(now_s):
+        too_old = now_s - self._heard_s > self._settings.joint_state_timeout_s
+        if self._refused or not too_old:
             return self._refused
         return f"no new joint states on {self._topic} for {self._settings.joint_state_timeout_s:g} s"
 
-    def _following_fault(self, now_s: float) -> str:
-        """The arm holds where it was found, so its next setpoint is there; the fault outlasts that."""
-        if self._setpoint is None or self._sample is None:
-            return ""
-        if now_s - self._behind_s < BEHIND_FOR_S:
-            return self._behind
-        away = np.abs(self._setpoint - self._sample.q_rad)
-        joint, most = int(np.argmax(away)), self._settings.max_following_error_rad
-        if away[joint] <= most:
-            return ""
-        self._behind_s = now_s
-        self._behind = (
-            f"{self._joints[joint]} is {away[joint]:.2f} rad from its setpoint, expected at most {most:g} rad:"
-            f" controller {self._settings.controller} does not follow"
-        )
-        return self._behind
-
 
 def _picked(values: Sequence[float], columns: Collection[int]) -> Array | None:
-    """`values` at `columns`; None when there are too few, or one is not finite."""
+    """`values` at `columns`; None when there are too few."""
     if len(values) <= max(columns):
         return None
-    picked = np.array([values[column] for column in columns], dtype=np.float64)
-    return picked if np.isfinite(picked).all() else None
+    return np.array([values[column] for column in columns], dtype=np.float64)
+
+
+def _finite(values: Array | None) -> Array | None:
+    """`values`, None when one of them is unknown."""
+    return values if values is not None and np.isfinite(values).all() else None
 
 
 # -- setpoints as trajectories ----------------------------------------------------------------------------------------
-
-STOP_S = 0.1  # an arm whose setpoints end comes to rest in this time
 
 
 @dataclass(frozen=True)
@@ -283,22 +279,21 @@ class Waypoint:
     after_s: float
 
 
-def waypoints(
-    spec: RobotSpec, settings: Ros2ControlSettings, q_rad: Array, before_rad: Array | None, period_s: float
-) -> tuple[Waypoint, ...]:
-    """The trajectory that leads to the setpoint `q_rad`; `before_rad` was the one a period earlier.
+def waypoints(settings: Ros2ControlSettings, command: Command) -> tuple[Waypoint, ...]:
+    """The trajectory for a command.
 
     With velocities the controller passes the setpoint at the speed of the motion, so a second point follows in which
     the arm comes to rest: controllers since Jazzy refuse a trajectory whose last point has a velocity. It counts only
     when no further setpoint comes.
     """
-    after_s = max(settings.lookahead_s, period_s)
-    if not settings.smooth or before_rad is None:
+    after_s = max(settings.lookahead_s, command.within_s)
+    q_rad, velocity = command.q_rad, command.velocity_rad_s
+    if not settings.smooth:
         return (Waypoint(q_rad, None, after_s),)
-    velocity = (q_rad - before_rad) / period_s
-    low, high = np.array(spec.limits.position_min_rad), np.array(spec.limits.position_max_rad)
-    rest = np.clip(q_rad + velocity * STOP_S / 2, low, high)
-    return Waypoint(q_rad, velocity, after_s), Waypoint(rest, np.zeros_like(q_rad), after_s + STOP_S)
+    if np.abs(q_rad - command.rest_rad).max() < AT_REST_RAD:
+        return (Waypoint(q_rad, np.zeros_like(q_rad), after_s),)
+    rest = Waypoint(command.rest_rad, np.zeros_like(q_rad), after_s + command.rest_s)
+    return Waypoint(q_rad, velocity, after_s), rest
 
 
 # -- recovery ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rosa_client.drivers.arms import ArmState, Array, Scene
+from rosa_client.motion.arm_orders import Command
 from rosa_contract.robot import RobotSpec
 from rosa_sim.cell.arm import ArmInCell
 from rosa_sim.cell.sort_parts.world import SortWorld
@@ -23,8 +24,11 @@ class MujocoArm:
         world = self._world
         return ArmState(world.joint_position, world.joint_velocity, world.gripper_width)
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
-        self._world.step(q_rad, gripper_m, period_s)
+    def track(self, command: Command) -> None:
+        self._world.step(command.q_rad, command.gripper_m, command.within_s)
+
+    def idle(self, period_s: float) -> None:
+        self._world.stay(period_s)
 
     def close(self) -> None:
         pass

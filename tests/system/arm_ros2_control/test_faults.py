@@ -49,6 +49,10 @@ def test_commands_that_nobody_follows_are_noticed_without_an_answer(panda: Contr
     assert panda.stands(0.8) < STILL_RAD
     panda.break_down("")
     assert panda.stands(0.5) < STILL_RAD, "what was cut short is not taken up again"
+    panda.fault("recover it, which leads it on from there")
+    panda.refuses()
+    panda.recover()
+    panda.bench.until(lambda: panda.bench.status.fault == "", "the recovery")
     panda.moves()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from rosa_client.drivers.arms import ArmState, Array
+from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.echo import EchoArm
+from rosa_client.motion.arm_orders import Command
 from rosa_contract.robot import RobotSpec
 
 RECOVERS_AFTER_S = 1.5
@@ -15,10 +16,10 @@ RECOVERS_AFTER_S = 1.5
 class BreakingArm(EchoArm):
     """Raises, once and for all, when it was turned by more than 0.02 rad."""
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+    def track(self, command: Command) -> None:
         if self.read().q_rad[0] > 0.02:
             raise ConnectionError("the arm's controller does not answer")
-        super().track(q_rad, gripper_m, period_s)
+        super().track(command)
 
 
 class ReflexArm(EchoArm):

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from rosa_client.arm_watch import ArmWatch
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmState, Array, create_arm
+from rosa_client.drivers.arms import ArmState, create_arm
 from rosa_client.drivers.arms.echo import EchoArm
-from rosa_client.motion.arm_orders import MoveTo, OrderId, PlayerState
+from rosa_client.motion.arm_orders import Command, MoveTo, OrderId, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_contract.robot import RobotSpec, load_robot
@@ -37,11 +38,17 @@ class Arm(EchoArm):
     def read(self) -> ArmState:
         return replace(super().read(), fault=self.fault)
 
-    def track(self, q_rad: Array, gripper_m: float, period_s: float) -> None:
+    def track(self, command: Command) -> None:
+        self._may_fail()
+        super().track(command)
+
+    def idle(self, period_s: float) -> None:
+        self._may_fail()
+
+    def _may_fail(self) -> None:
         self.free.wait(10.0)
         if self.raises is not None:
             raise self.raises
-        super().track(q_rad, gripper_m, period_s)
 
 
 class Rig:
@@ -49,7 +56,7 @@ class Rig:
         self.arm = Arm()
         self.player = ChunkPlayer(MotionLimits.of(SPEC), 100.0)
         self.reports = 0
-        self.loop = ControlLoop(self.arm, self.player, 100.0, self._count)
+        self.loop = ControlLoop(self.arm, self.player, ArmWatch(SPEC), 100.0, self._count)
 
     def _count(self, now_s: float, state: ArmState) -> None:
         self.reports += 1

@@ -13,6 +13,7 @@ from rosa_client.drivers.arms.franka import FrankaArm
 from rosa_client.drivers.arms.franka_ports import NETWORK, REAL_TIME, FciError
 from rosa_client.drivers.arms.franka_rules import IDLE, REFLEX, USER_STOPPED
 from tests.unit.client.drivers.scripted_franka import SPEC, Q, ScriptedArm, ScriptedHand
+from tests.unit.client.sent import sent
 
 
 @pytest.fixture
@@ -47,8 +48,8 @@ def test_it_holds_the_arm_from_the_start_and_follows(arm: FrankaArm, fci: Script
     arm.connect("/fr3")
     assert fci.calls == ["connect", "follow"]
     assert arm.read().fault == ""
-    arm.track(Q, 0.08, 0.01)
-    arm.track(Q + 0.01, 0.08, 0.01)
+    arm.track(sent(Q, 0.08, 0.01))
+    arm.track(sent(Q + 0.01, 0.08, 0.01))
     assert [len(way) for way in fci.ways] == [1, 5]
     assert arm.read().q_rad.tolist() == (Q + 0.01).tolist()
 
@@ -62,7 +63,7 @@ def test_an_arm_that_is_stopped_at_the_start_waits_for_a_person(
     fci.mode, fci.errors = mode, ("joint_reflex",)
     arm.connect("/fr3")
     assert says in arm.read().fault
-    arm.track(Q, 0.08, 0.01)
+    arm.track(sent(Q, 0.08, 0.01))
     assert (fci.calls, fci.ways) == (["connect"], [])
 
 
@@ -70,32 +71,11 @@ def test_a_reflex_is_a_fault_until_somebody_says_recover(arm: FrankaArm, fci: Sc
     arm.connect("/fr3")
     fci.reflex("cartesian_reflex")
     faulty(arm, "stopped by a reflex: cartesian_reflex (contact")
-    arm.track(Q, 0.08, 0.01)
+    arm.track(sent(Q, 0.08, 0.01))
     assert fci.ways == [], "nothing moves before"
     arm.recover()
     until(lambda: arm.read().fault == "")
     assert fci.calls == ["connect", "follow", "clear_error", "follow"]
-
-
-def test_an_arm_that_something_holds_is_held_there_until_somebody_says_recover(
-    arm: FrankaArm, fci: ScriptedArm
-) -> None:
-    arm.connect("/fr3")
-    arm.track(Q, 0.08, 0.01)
-    fci.held = True
-    arm.track(Q + 0.4, 0.08, 0.01)
-    assert "is 0.40 rad from its setpoint" in arm.read().fault
-    assert fci.ways[-1].tolist() == [Q.tolist()], "it no longer pulls towards the setpoint"
-    fci.held = False
-    ways = len(fci.ways)
-    arm.track(Q, 0.08, 0.01)
-    assert "is 0.40 rad from its setpoint" in arm.read().fault, "letting go of it ends no fault"
-    assert len(fci.ways) == ways, "nothing moves before"
-    arm.recover()
-    until(lambda: arm.read().fault == "")
-    arm.track(Q + 0.01, 0.08, 0.01)
-    assert fci.ways[-1].tolist() == [(Q + 0.01).tolist()]
-    assert fci.calls == ["connect", "follow"], "it was held all the time"
 
 
 def test_a_user_stop_has_to_be_released_before_a_recovery_helps(arm: FrankaArm, fci: ScriptedArm) -> None:
@@ -150,7 +130,7 @@ def test_a_refused_setpoint_is_a_fault_and_does_not_end_the_control_loop(
 ) -> None:
     arm.connect("/fr3")
     fci.fails["send"] = FciError("a target must be finite", "value")
-    arm.track(Q, 0.08, 0.01)
+    arm.track(sent(Q, 0.08, 0.01))
     assert arm.read().fault == "the arm refused a setpoint: a target must be finite"
     fci.fails.clear()
     arm.recover()
@@ -204,10 +184,10 @@ def test_control_that_does_not_answer_is_another_programs() -> None:
 
 def test_a_grasp_closes_on_the_object_and_opening_lets_go(arm: FrankaArm, hand: ScriptedHand) -> None:
     arm.connect("/fr3")
-    arm.track(Q, 0.0, 0.01)
+    arm.track(sent(Q, 0.0, 0.01))
     until(lambda: arm.read().gripper_m == 0.04)
     time.sleep(0.15)  # at most ten goals a second
-    arm.track(Q, 0.08, 0.01)
+    arm.track(sent(Q, 0.08, 0.01))
     until(lambda: arm.read().gripper_m == 0.08)
     assert hand.calls == ["connect", "grasp", "move"]
     assert arm.read().fault == ""
@@ -217,7 +197,7 @@ def test_a_hand_that_was_never_homed_is_homed_by_a_recovery_only(arm: FrankaArm,
     hand.widest_m = 0.0
     arm.connect("/fr3")
     assert "has not been homed" in arm.read().fault
-    arm.track(Q, 0.0, 0.01)
+    arm.track(sent(Q, 0.0, 0.01))
     assert hand.calls == ["connect"], "no finger moves before"
     arm.recover()
     until(lambda: arm.read().fault == "")
@@ -237,6 +217,6 @@ def test_a_lost_hand_is_a_fault_and_connected_again(arm: FrankaArm, hand: Script
 def test_an_arm_without_a_hand_is_always_as_wide_as_asked(fci: ScriptedArm) -> None:
     made = FrankaArm(replace(SPEC, arm={"address": "arm", "gripper": {"kind": "none"}}), 0, fci)
     made.connect("/fr3")
-    made.track(Q, 0.03, 0.01)
+    made.track(sent(Q, 0.03, 0.01))
     assert made.read().gripper_m == 0.03
     made.close()

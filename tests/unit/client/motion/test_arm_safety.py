@@ -14,6 +14,7 @@ from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, Pl
 from rosa_client.motion.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_client.refusal import Refusal
 from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
 from tests.unit.client.refusals import because
 
@@ -41,7 +42,8 @@ def run(player: ChunkPlayer, begin_s: float, seconds: float, alive: bool = True)
     for i in range(round(seconds * RATE_HZ)):
         if alive:
             player.alive(begin_s + i / RATE_HZ, player.last)
-        rows.append(player.update(begin_s + i / RATE_HZ).q_rad)
+        setpoint = player.update(begin_s + i / RATE_HZ)
+        rows += rows[-1:] if setpoint is None else [setpoint.q_rad]
     return np.array(rows)
 
 
@@ -206,29 +208,137 @@ def test_putting_the_arm_somewhere_else_does_not_unlatch(player: ChunkPlayer) ->
 # -- driver faults ---------------------------------------------------------------------------------
 
 
+def fault_of(reason: str) -> Refusal:
+    return Refusal("arm_driver", reason)
+
+
 def test_a_driver_fault_stops_and_refuses_and_goes_when_the_driver_has_recovered(player: ChunkPlayer) -> None:
     player.order(0.0, OrderId(1, 1), Play(chunk(0.8), 0.05))
     q = run(player, 0.0, 0.5)[-1]
-    player.sense(q, 0.04, "joint 3: cartesian reflex")
+    player.sense(0.5, q, fault_of("joint 3: cartesian reflex"))
     assert (player.state, player.fault) == (PlayerState.HOLDING, "joint 3: cartesian reflex")
+    assert player.fault_cause == "arm_driver"
     assert player.cut_short == "the arm reports: joint 3: cartesian reflex"
     q = run(player, 0.5, 1.0)[-1]
+    assert player.update(1.5) is None, "an arm that cannot move gets nothing"
     refused = player.order(1.5, OrderId(1, 2), MoveTo(SAFE, 0.08))
     assert because("arm_fault", refused) == "the arm cannot move: joint 3: cartesian reflex"
-    player.sense(q, 0.04, "")
-    assert player.fault == ""
+    player.sense(1.6, q, None)
+    assert (player.fault, player.fault_cause) == ("", "")
+    assert player.update(1.6) is not None
     assert player.order(1.6, OrderId(1, 3), MoveTo(SAFE, 0.08)) is None
 
 
-def test_an_arm_that_sagged_during_a_fault_does_not_jump_back(player: ChunkPlayer) -> None:
-    """In the order of the control loop: the setpoint first, then what the arm measured."""
-    player.sense(HOME, 0.08, "brake")
+def faulty_elsewhere(player: ChunkPlayer, by_rad: float) -> np.ndarray:
+    """The arm at `HOME` has a fault, after which it stands `by_rad` away and a person says recover; where that is."""
+    elsewhere = HOME + by_rad
+    player.sense(0.0, HOME, fault_of("brake"))
     run(player, 0.0, 0.1)
-    sagged = HOME + 0.1
-    player.sense(sagged, 0.08, "brake")
-    assert player.update(0.1).q_rad == pytest.approx(sagged), "the brake may open before this setpoint"
-    player.sense(sagged, 0.08, "")
-    assert run(player, 0.11, 0.5) == pytest.approx(np.tile(sagged, (50, 1)))
+    player.sense(0.1, elsewhere, fault_of("brake"))
+    assert player.update(0.1) is None
+    player.sense(0.2, elsewhere, None)
+    assert player.fault_cause == "arm_elsewhere", "no measurement alone moves it"
+    assert player.update(0.2) is None
+    player.recover(0.2)
+    player.sense(0.2, elsewhere, None)
+    return elsewhere
+
+
+def test_an_arm_that_sagged_is_led_on_from_where_it_stands_in_the_time_that_the_way_takes(
+    player: ChunkPlayer,
+) -> None:
+    """One that really stands there does not move; if the measurement lied, the arm moves there slowly."""
+    sagged = faulty_elsewhere(player, 0.1)
+    leading = player.update(0.2)
+    assert leading is not None and leading.q_rad == pytest.approx(sagged)
+    assert leading.rest_rad == pytest.approx(sagged)
+    joints = SPEC.limits
+    assert (1.5 * 0.1 / leading.within_s <= 0.3 * np.array(joints.velocity_rad_s) + 1e-9).all()
+    assert (6 * 0.1 / leading.within_s**2 <= np.array(joints.acceleration_rad_s2) + 1e-9).all()
+    assert player.fault_cause == "arm_returns"
+    because("arm_fault", player.order(0.21, OrderId(1, 1), MoveTo(SAFE, 0.08)))
+    player.sense(0.21, sagged, None)
+    assert player.update(0.21) is None, "the command is not repeated"
+    player.sense(0.2 + leading.within_s, sagged, None)
+    assert player.fault == ""
+    assert run(player, 2.0, 0.5) == pytest.approx(np.tile(sagged, (50, 1)))
+
+
+def test_while_the_stop_is_latched_an_arm_that_was_moved_gets_nothing(player: ChunkPlayer) -> None:
+    player.press_emergency_stop("test")
+    moved = faulty_elsewhere(player, 0.1)
+    assert player.update(0.2) is None
+    assert player.fault_cause == "arm_elsewhere"
+    assert "0.10 rad from its last setpoint: release the emergency stop," in player.fault
+    assert player.release_emergency_stop("Ada", "test") is None
+    player.recover(0.3)
+    player.sense(0.3, moved, None)
+    leading = player.update(0.3)
+    assert leading is not None and leading.within_s > 0.1
+
+
+def test_an_arm_whose_controller_was_active_returns_by_setpoints_and_stops_when_told_to(
+    player: ChunkPlayer,
+) -> None:
+    """As one that something holds: its controller is still at the last setpoint."""
+    held, doubt = HOME + 0.3, Refusal("not_following", "it is held")
+    player.sense(0.0, held, doubt)
+    run(player, 0.0, 0.1)
+    player.recover(0.2)
+    player.sense(0.2, held, None)
+    assert player.fault_cause == "arm_returns"
+    way = run(player, 0.2, 0.3)
+    assert np.ptp(way, axis=0).min() > 0.01
+    assert (
+        np.abs(np.diff(way, axis=0)).max(axis=0) * RATE_HZ
+        <= 0.3 * np.array(SPEC.limits.velocity_rad_s) + 1e-9
+    ).all()
+    player.press_emergency_stop("test")
+    stopped = run(player, 0.5, 1.0)
+    assert np.ptp(stopped[round(STOP_S * RATE_HZ) :], axis=0).max() < 1e-9
+    player.sense(1.5, held, None)
+    assert player.fault_cause == "arm_elsewhere"
+    player.release_emergency_stop("Ada", "test")
+    player.sense(1.6, held, None)
+    assert player.fault_cause == "arm_elsewhere", "what was said before the stop counts no more"
+    player.recover(1.6)
+    player.sense(1.6, held, None)
+    assert run(player, 1.6, 3.0)[-1] == pytest.approx(held)
+    player.sense(4.6, held, None)
+    assert player.fault == ""
+
+
+def test_an_arm_that_cannot_be_led_stays_without_commands_until_it_is_put_back() -> None:
+    player = ChunkPlayer(MOTION, RATE_HZ, leads=False)
+    player.reset(HOME, 0.08)
+    faulty_elsewhere(player, 0.1)
+    assert (player.update(0.2), player.fault_cause) == (None, "arm_elsewhere")
+    player.sense(5.0, HOME, None)
+    assert player.fault == ""
+    again = player.update(5.0)
+    assert again is not None and again.q_rad == pytest.approx(HOME)
+
+
+def test_an_arm_that_was_moved_out_of_its_workspace_is_not_led_there(player: ChunkPlayer) -> None:
+    low = np.array(SPEC.drop_rad) + np.array([0, 0.12, 0, 0, 0, 0, 0])
+    player.sense(0.0, HOME, fault_of("brake"))
+    run(player, 0.0, 0.1)
+    player.recover(0.2)
+    player.sense(0.2, low, None)
+    assert (player.update(0.2), player.fault_cause) == (None, "arm_elsewhere")
+    assert "last setpoint: workspace: put it back" in player.fault
+
+
+def test_a_fault_on_the_way_back_waits_until_that_way_is_over(player: ChunkPlayer) -> None:
+    """The controller finishes what it was sent: what comes next must begin there."""
+    sagged = faulty_elsewhere(player, 0.1)
+    leading = player.update(0.2)
+    assert leading is not None
+    player.sense(0.25, sagged, fault_of("brake"))
+    player.sense(0.26, HOME, None)
+    assert player.update(0.26) is None
+    player.sense(0.2 + leading.within_s + 0.01, sagged, None)
+    assert player.fault == ""
 
 
 def test_an_arm_that_is_told_to_rest_in_mid_motion_ramps_down(player: ChunkPlayer) -> None:
@@ -280,7 +390,7 @@ def test_whatever_comes_nothing_moves_out_of_sight_or_when_stopped_and_no_setpoi
     low, high = JOINT_RANGE
     now_s, heard_s, seq, fault = 0.0, 0.0, 0, ""
     forbidden_s = 0.0  # since when nothing may move
-    before = player.update(now_s).q_rad
+    before = HOME
     for event, periods, hear_every, scale in story:
         player.slow_down(now_s, scale)
         if event == "press":
@@ -298,8 +408,9 @@ def test_whatever_comes_nothing_moves_out_of_sight_or_when_stopped_and_no_setpoi
             if hear_every and period % hear_every == 0:
                 player.alive(now_s, OrderId(1, seq))
                 heard_s = now_s
-            player.sense(before, 0.05, fault)
-            q = player.update(now_s).q_rad
+            player.sense(now_s, before, fault_of(fault) if fault else None)
+            setpoint = player.update(now_s)
+            q = before if setpoint is None else setpoint.q_rad
             silent = now_s - heard_s >= ALIVE_WITHIN_S + 1e-9
             if not (silent or fault or player.emergency_stop.latched):
                 forbidden_s = math.inf

@@ -8,6 +8,7 @@ import pytest
 from rosa_client.motion.arm_orders import Hold, MoveTo, OrderId, Play, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
+from rosa_client.refusal import Refusal
 from tests.unit.client.motion.test_chunk_player import MOTION, RATE_HZ, ramp_chunk, run
 from tests.unit.client.refusals import because
 
@@ -50,7 +51,7 @@ def test_off_duty_every_order_that_moves_is_refused_and_none_of_them_begins_late
 def test_a_fault_of_the_driver_and_a_refusal_of_another_cause_outlive_it(player: ChunkPlayer) -> None:
     because("joint_limit", player.order(0.0, OrderId(1, 1), MoveTo([9.0, 0.0], 0.0)))
     player.go_off_duty(WHY)
-    player.fail("a brake")
+    player.fail(Refusal("arm_driver", "a brake"))
     assert player.fault == "a brake"
     player.go_on_duty()
     assert player.fault == "a brake"

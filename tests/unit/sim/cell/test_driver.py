@@ -8,6 +8,7 @@ from rosa_client.drivers.arms import create_arm, scene_of
 from rosa_contract.robot import load_robot
 from rosa_sim.faults.arm import FaultyArm
 from rosa_sim.faults.switch import Switch
+from tests.unit.client.sent import sent
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 
@@ -35,8 +36,8 @@ def test_the_sorting_arm_offers_its_cell_and_says_whether_every_block_is_put_awa
     assert scene.seed == 3 and len(scene.qpos) == 33
     assert scene.outcome() == "ongoing"
     before = arm.read()
-    arm.track(before.q_rad + 0.01, 0.08, 0.01)
-    arm.track(before.q_rad + 0.01, 0.08, 0.05)
+    arm.track(sent(before.q_rad + 0.01, 0.08, 0.01))
+    arm.track(sent(before.q_rad + 0.01, 0.08, 0.05))
     assert (arm.read().q_rad > before.q_rad + 0.005).all()
     scene.reset(5)
     assert scene.seed == 5

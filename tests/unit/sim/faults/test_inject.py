@@ -28,6 +28,7 @@ from rosa_sim.faults.inject import WORKER_MODULE, Health, command, processes, wo
 from rosa_sim.faults.relay import remaps
 from rosa_sim.faults.switch import Switch, turn
 from rosa_sim.faults.table import ARM, CLOCK, SENSORS, WORKER
+from tests.unit.client.sent import sent
 
 ROOT = Path(__file__).parents[4]
 ROBOT = Robot(
@@ -98,7 +99,7 @@ def test_a_failing_arm_stays_until_its_node_knows_that_it_can_move_again(tmp_pat
     arm = FaultyArm(EchoArm(spec, 0), Switch(switch))
 
     def go(shift_rad: float) -> ArmState:
-        arm.track(np.array(spec.home_rad) + shift_rad, 0.08, 0.01)
+        arm.track(sent(np.array(spec.home_rad) + shift_rad))
         return arm.read()
 
     assert go(0.1).fault == ""

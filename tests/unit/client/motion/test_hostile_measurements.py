@@ -1,0 +1,255 @@
+"""Whatever is measured, no command leaves a limit, a stopped or faulty arm is told nothing new, and it comes back.
+
+Each driver's rules run under the real control loop in a time of their own, in front of a controller that obeys anything
+(`hostile_arms.py`). Here stands what such a controller may be told.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rosa_client.arm_watch import ArmWatch
+from rosa_client.control_loop import ControlLoop
+from rosa_client.motion.arm_orders import Hold, MoveTo, OrderId, Play
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.setpoint_filter import SetpointFilter
+from tests.examples import examples
+from tests.unit.client.motion.hostile_arms import (
+    ATTACKS,
+    HIGH,
+    HOME,
+    LOW,
+    PERIOD_S,
+    SPEC,
+    SPEED,
+    ForwardPosition,
+    Franka,
+    HostileArm,
+    Mujoco,
+    OwnDriver,
+    Ros2Control,
+)
+
+MOTION = MotionLimits.of(SPEC)
+RATE_HZ = SPEC.control_rate_hz
+STOP_S = SetpointFilter(SPEC.limits, RATE_HZ).stop_s + 0.06  # and the time in which a trajectory is reached
+OUTSIDE_M = 0.006
+BACK_WITHIN_S = 12.0
+SAFE = np.array(SPEC.safe_rad)
+
+
+class Judge:
+    """Steps an arm and its loop, and holds each thing that the controller is told against the limits."""
+
+    def __init__(self, arm: HostileArm) -> None:
+        self.arm = arm
+        self.player = ChunkPlayer(MOTION, RATE_HZ, leads=arm.leads)
+        watch = ArmWatch(SPEC, arm.max_following_error_rad)
+        for _ in range(40):
+            arm.pass_time()
+            if watch.begin(arm.now_s, arm.read()) is None:
+                break
+        self.loop = ControlLoop(
+            arm, self.player, watch, RATE_HZ, lambda now_s, state: None, lambda: arm.now_s
+        )
+        self.seq = 0
+        self._told = arm.told[-1]
+        self._quiet_s = math.inf  # since when nothing new may be told
+
+    def order(self, what: Hold | MoveTo | Play) -> bool:
+        self.seq += 1
+        return self.player.order(self.arm.now_s, OrderId(1, self.seq), what) is None
+
+    def step(self, alive: bool = True) -> None:
+        now_s = self.arm.now_s
+        if alive:
+            self.player.alive(now_s, self.player.last)
+        led = self.player.fault_cause == "arm_returns"
+        self.loop.period(now_s)
+        self.arm.pass_time()
+        silenced = self.player.emergency_stop.latched or (self.player.fault and not led)
+        led = led or self.player.fault_cause == "arm_returns"
+        self._quiet_s = min(self._quiet_s, now_s) if silenced and not led else math.inf
+        for told in self.arm.told:
+            self._judge(told)
+            self._told = told
+
+    def _judge(self, told: np.ndarray) -> None:
+        if self.arm.fault:  # a stopped controller is told nothing
+            return
+        assert np.isfinite(told).all()
+        assert ((told >= LOW - 1e-6) & (told <= HIGH + 1e-6)).all(), told
+        speed = np.abs(told - self._told) / self.arm.tick_s
+        assert (speed <= 1.01 * SPEED + 1e-6).all(), f"told to move at {speed.max():.2f} rad/s"
+        if not np.array_equal(told, self._told):
+            assert MOTION.depth_m(told) <= OUTSIDE_M
+        if self.arm.now_s > self._quiet_s + STOP_S:
+            assert np.abs(told - self._told).max() < 1e-6, (
+                f"moves although it is stopped or faulty: {self.player.fault}"
+            )
+
+    def comes_back(self) -> None:
+        """The measurements are right again and nobody stops it: it takes orders, or a person has to put it back."""
+        self.arm.attack("nothing")
+        self.arm.held = False
+        self.stop_controller("")
+        self.player.release_emergency_stop("Ada", "test")
+        self.player.recover(self.arm.now_s)
+        for _ in range(round(BACK_WITHIN_S / PERIOD_S)):
+            self.step()
+            if not self.player.fault_cause:
+                break
+        away = np.abs(self.arm.true_rad - self._told).max()
+        if self.player.fault_cause == "arm_elsewhere":
+            assert away > 0.0 and (
+                not self.arm.leads or MOTION.depth_m(self.arm.true_rad) > -0.05 or away > 0.02
+            )
+            return
+        assert self.player.fault_cause in ("", *ORDER_CAUSES), self.player.fault
+        assert self.order(Hold())
+        self.step()
+        assert away < 0.05
+
+    def stop_controller(self, why: str) -> None:
+        starts = bool(self.arm.fault) and not why
+        self.arm.stop_controller(why)
+        if starts:  # it holds the arm where it stands, whatever it was told before
+            self._told = self.arm.true_rad
+
+
+ORDER_CAUSES = ("joint_limit", "workspace", "chunk_time", "emergency_stop", "arm_fault")
+ARMS = {"ros2_control": Ros2Control, "forward_position": ForwardPosition, "franka": Franka, "own": OwnDriver}
+
+
+@pytest.mark.parametrize("latched", [False, True])
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("arm", ARMS)
+def test_no_attack_moves_an_arm_at_rest_that_has_no_task(arm: str, attack: str, latched: bool) -> None:
+    """Whether a stop is latched or not: only an order, or a person who recovers the arm, moves it."""
+    judge = Judge(ARMS[arm]())
+    if latched:
+        judge.player.press_emergency_stop("test")
+    begun = judge.arm.told[-1]
+    judge.arm.attack(attack)
+    for _ in range(300):
+        judge.step(alive=False)
+        assert np.abs(judge.arm.told[-1] - begun).max() < 1e-9
+    judge.comes_back()
+
+
+def test_the_attack_of_a_second_publisher_of_zeros_is_told_with_a_cause() -> None:
+    judge = Judge(Ros2Control())
+    judge.arm.attack("zeros_beside_it")
+    for _ in range(300):
+        judge.step(alive=False)
+    assert judge.player.fault_cause in ("measurement_range", "measurement_jump")
+    assert "panda_joint" in judge.player.fault
+
+
+def test_an_arm_that_was_guided_by_hand_with_its_stop_latched_does_not_move_when_its_controller_returns() -> (
+    None
+):
+    judge = Judge(Ros2Control())
+    judge.player.press_emergency_stop("test")
+    judge.stop_controller("guided by hand")
+    for _ in range(100):
+        judge.arm.true_rad = judge.arm.true_rad + np.array([0.004, 0, 0, 0, 0, 0, 0])
+        judge.step(alive=False)
+    guided = judge.arm.true_rad
+    judge.stop_controller("")
+    for _ in range(200):
+        judge.step(alive=False)
+    assert judge.arm.true_rad == pytest.approx(guided)
+    assert judge.player.fault_cause == "arm_elsewhere"
+    judge.comes_back()
+    assert judge.player.fault_cause == ""
+    assert judge.arm.true_rad == pytest.approx(guided, abs=1e-6)
+
+
+places = st.tuples(*[st.floats(-0.4, 0.4)] * 7).map(lambda by: np.clip(HOME + np.array(by), LOW, HIGH))
+orders = st.one_of(
+    st.just(Hold()),
+    places.map(lambda q_rad: MoveTo(q_rad, math.nan)),
+    st.just(MoveTo(SAFE, 0.08)),
+    st.tuples(st.lists(places, min_size=1, max_size=4), st.sampled_from([0.02, 0.1, 0.4])).map(
+        lambda it: Play([[*q_rad, 0.04] for q_rad in it[0]], it[1])
+    ),
+)
+events = st.one_of(
+    orders,
+    st.sampled_from(
+        [
+            "press",
+            "release",
+            "recover",
+            "controller stops",
+            "controller starts",
+            "guided",
+            "held",
+            "let go",
+            "slow",
+        ]
+    ),
+)
+stories = st.lists(
+    st.tuples(
+        events,
+        st.sampled_from(sorted(ATTACKS)),
+        st.sampled_from([1, 5, 30, 120, 250]),
+        st.sampled_from([0, 1, 8]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+Story = list[tuple[object, str, int, int]]
+
+
+def play(judge: Judge, story: Story) -> None:
+    for event, attack, periods, alive_every in story:
+        arm, player = judge.arm, judge.player
+        if event == "press":
+            player.press_emergency_stop("test")
+        elif event == "release":
+            player.release_emergency_stop("Ada", "test")
+        elif event == "recover":
+            player.recover(arm.now_s)
+        elif event == "controller stops":
+            judge.stop_controller("the controller is inactive")
+        elif event == "controller starts":
+            judge.stop_controller("")
+        elif event in ("held", "let go"):
+            arm.held = event == "held"
+        elif event == "slow":
+            player.slow_down(arm.now_s, 0.3)
+        elif event != "guided":
+            assert isinstance(event, Hold | MoveTo | Play)
+            judge.order(event)
+        arm.attack(attack)
+        for number in range(periods):
+            if event == "guided" and arm.fault:
+                arm.true_rad = np.clip(arm.true_rad + 0.003 * np.array([1, 0, 1, 0, 1, 0, -1]), LOW, HIGH)
+            judge.step(alive=bool(alive_every) and number % alive_every == 0)
+    judge.comes_back()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("arm", ARMS)
+@settings(max_examples=examples(12, 250), deadline=None)
+@given(stories)
+def test_whatever_is_measured_no_limit_is_left_and_nothing_moves_that_must_not(
+    arm: str, story: Story
+) -> None:
+    play(Judge(ARMS[arm]()), story)
+
+
+@pytest.mark.prove
+@settings(max_examples=examples(3, 40), deadline=None)
+@given(stories)
+def test_the_same_in_physics(story: Story) -> None:
+    play(Judge(Mujoco()), story)
