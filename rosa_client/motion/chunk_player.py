@@ -54,8 +54,8 @@ class ChunkPlayer:
         emergency_stop: EmergencyStop | None = None,
         leads: bool = True,
     ) -> None:
-        """`emergency_stop`: a latch that outlives this player; none: its own. `leads`: the arm can be told when to be at
-        a setpoint, and moves there evenly."""
+        """`emergency_stop`: a latch that outlives this player; none: its own. `leads`: the arm can be told when to be
+        at a setpoint, and moves there evenly."""
         self._filter = SetpointFilter(limits.joints, rate_hz)
         self._filter.scale = velocity_scale
         self.limits = limits

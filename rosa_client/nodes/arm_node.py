@@ -248,7 +248,7 @@ class ConnectedArm:
             self._scene.publish(now_s)
 
     def _log_fault(self, cause: str, reason: str) -> None:
-        if cause == self._logged:
+        if cause in (self._logged, OFF_DUTY):
             return
         self._logged = cause
         if reason:

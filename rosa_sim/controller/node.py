@@ -56,8 +56,8 @@ class LockedScene:
     def __init__(
         self, panda: SimulatedPanda, lock: threading.Lock, recover: Callable[[], str], listing_s: float
     ) -> None:
-        """`recover`: as a person does who has put the arm elsewhere; returns why not. `listing_s`: how long the arm node
-        may take to hear that its controller was stopped."""
+        """`recover`: as a person does who has put the arm elsewhere; returns why not. `listing_s`: how long the arm
+        node may take to hear that its controller was stopped."""
         self._panda = panda
         self._lock = lock
         self._recover = recover

@@ -63,6 +63,7 @@ class Ros2ControlArm:
         self._settings: Ros2ControlSettings = arm_settings(spec.name, "ros2_control", spec.arm)
         self._packages = packages(self._settings)
         self._lock = threading.Lock()  # around what both threads use
+        self._thread: threading.Thread | None = None
         self._recovery: threading.Thread | None = None
         self._recovery_fault = ""
         self._ending = threading.Event()
@@ -141,6 +142,8 @@ class Ros2ControlArm:
 
     def close(self) -> None:
         self._ending.set()
+        if self._thread is None:  # it was never connected
+            return
         self._thread.join(timeout=2.0)
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
