@@ -35,7 +35,7 @@ class Greeting:
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that the server allows now
         self.catch_up = 0.0  # periods that a late robot may make up for
         self.first_call_s: dict[str, float] = {}  # component -> when its first call may leave
-        self.permits: Sequence[str] = ()  # components for which the server gives permits
+        self._permits: Sequence[str] = ()  # components for which the server gives permits
         self.permit_s: dict[str, float] = {}  # component -> when its newest permit came
         self.cancels = False  # the gateway understands that a request is not waited for any more
         self.tasks = False  # it understands where a robot is in its task
@@ -47,6 +47,11 @@ class Greeting:
         self._last_hello_s = -1e9
         self._last_sent_s = -1e9
         self._last_heard_s = -1e9
+
+    @property
+    def permits(self) -> Sequence[str]:
+        """Components that are called with a permit; none while the server says that nobody need ask."""
+        return () if self._pace > 1.0 else self._permits
 
     def hello_is_due(self, now_s: float) -> bool:
         """Whether to say hello now; it then counts as said. A gateway that fell silent counts as lost from here on."""
@@ -88,7 +93,7 @@ class Greeting:
     def take(self, message: Message) -> Response | None:
         """Understand a message of the gateway; returns an answer to a request."""
         if isinstance(message, Response):
-            if message.pace and not self.permits:  # a robot that may ask needs no pace
+            if message.pace:
                 self._paced(message.pace, self._last_heard_s + PACE_HOLDS_S)
             return message
         if isinstance(message, Welcome):
@@ -96,7 +101,7 @@ class Greeting:
                 log.info("welcomed by %s", self.endpoint)
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
-            self.catch_up, self.permits = message.catch_up, message.permits
+            self.catch_up, self._permits = message.catch_up, message.permits
             self.cancels, self.tasks = message.cancels, message.tasks
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000

@@ -8,7 +8,6 @@ from rosa_contract.strict import setting
 
 SHARED, ROUTED = "shared", "routed"
 ADAPTIVE, PLANNED = "adaptive", "planned"
-PACED, PERMITS = "paced", "permits"
 GIVEN, FREE = "given", "free"
 
 
@@ -50,11 +49,10 @@ class Policies:
         at_most=10,
     )
     rates: str = setting(
-        "whether robots may act faster than planned while servers have room. paced: answers say how much faster;"
-        " permits: robots ask before each call; adaptive: permits where they allow larger batches, otherwise paced;"
-        " planned: never faster",
+        "adaptive: robots act faster than planned while servers have room: they ask before they call, unless nearly"
+        " everybody who asks finds an idle server; planned: never faster",
         ADAPTIVE,
-        choices=(ADAPTIVE, PACED, PERMITS, PLANNED),
+        choices=(ADAPTIVE, PLANNED),
     )
 
 

@@ -8,7 +8,7 @@ from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.choice import Choice
 from rosa_server.serving.core.placement import Replica
 
-PACED, PERMITS, PLANNED = "paced", "permits", "planned"
+PERMITS, PLANNED = "permits", "planned"
 
 
 def outlook(choice: Choice, problem: Problem) -> dict[str, Any]:
@@ -48,7 +48,6 @@ def render_outlook(choice: Choice, problem: Problem) -> str:
 
 RATES = {
     PERMITS: "robots ask before they call (permits), and call at the schedule's rates where no answer comes",
-    PACED: "answers say how much faster than the schedule robots may call (pace)",
     PLANNED: "robots keep to the schedule's rates",
 }
 
@@ -62,7 +61,7 @@ def _components(problem: Problem, choice: Choice) -> list[str]:
 def _rates(choice: Choice) -> str:
     if not choice.placement.adaptive:
         return PLANNED
-    return PERMITS if any(replica.permits for replica in choice.placement.replicas.values()) else PACED
+    return PERMITS
 
 
 def _queues(choice: Choice) -> dict[str, list[Replica]]:

@@ -12,16 +12,19 @@ from math import isclose
 from typing import Any
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1
-from rosa_contract.policies import ADAPTIVE, GIVEN, PERMITS, PLANNED, PUBLISHED, SHARED, Policies
+from rosa_contract.policies import ADAPTIVE, GIVEN, PLANNED, PUBLISHED, SHARED, Policies
 from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.permits import LEAST_WAIT_S, SLACK, in_time
 from rosa_server.serving.core.placement import Phase, Placement
+from rosa_server.serving.core.rates import MIN_WAIT_S, largest
 
+UNASKED_SLACK = (
+    0.95  # of an SLO: what a batch may take together with the wait for the first server that is free
+)
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
@@ -31,7 +34,6 @@ NEAR_BEST, NEAR_BEST_MIXED = (
 )  # a server is as good as full from this share of its greatest throughput on
 MOST_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
-WORTH_IT = 1.02  # permits bring so many times the actions, or robots do without asking
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
 
@@ -41,7 +43,7 @@ def carried_out(
     """The placement of a schedule as `policies` has it served."""
     if policies == PUBLISHED:
         return placement
-    asking = _tasks_that_ask(problem, library, schedule, policies)
+    asks = policies.rates == ADAPTIVE
     replicas = dict(placement.replicas)
     for (model, components, batching), servers in _groups(schedule, policies).items():
         changes: dict[str, Any] = {}
@@ -56,15 +58,12 @@ def carried_out(
             changes["pool"] = f"{model} {'+'.join(components)}"
         if SYSTEM1 in components and batching != CONTINUOUS:
             if policies.batches == ADAPTIVE:
-                ask = any(cls.name in asking for cls, _ in _users(problem, model))
-                changes["batch"] = largest_batch(problem, model, len(servers), table, library, ask)[0]
+                changes["batch"] = largest_batch(problem, model, len(servers), table, library, asks)[0]
                 changes["deadline_aware"], changes["waits"] = True, False
-                changes["slo_ms"] = min(need.slo_ms for _, need in _users(problem, model)) if ask else 0.0
         elif policies.continuous:
             changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, library)
         streams = [stream for server in servers for stream in server.streams]
-        goals = [stream for stream in streams if stream.component in GOAL_COUPLED]
-        changes["permits"] = bool(goals) and all(stream.task in asking for stream in goals)
+        changes["permits"] = asks and any(stream.component in GOAL_COUPLED for stream in streams)
         for server in servers:
             replicas[server.id] = replace(replicas[server.id], **changes)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
@@ -75,23 +74,6 @@ def carried_out(
         catch_up=policies.catch_up,
         adaptive=policies.rates != PLANNED,
     )
-
-
-def _tasks_that_ask(
-    problem: Problem, library: ProfileLibrary, schedule: Schedule, policies: Policies
-) -> set[str]:
-    """Tasks whose robots ask for permits: where System 1 is faster with the larger batches that these allow."""
-    if policies.rates not in (ADAPTIVE, PERMITS):
-        return set()
-    asking: set[str] = set()
-    for (model, components, batching), servers in _groups(schedule, policies).items():
-        if SYSTEM1 in components and batching != CONTINUOUS:
-            table = service_table(library, schedule.gpu_type, model, components)
-            _, plain_hz = largest_batch(problem, model, len(servers), table, library, False)
-            _, asked_hz = largest_batch(problem, model, len(servers), table, library, True)
-            if policies.rates == PERMITS or asked_hz > WORTH_IT * plain_hz:
-                asking.update(cls.name for cls, _ in _users(problem, model))
-    return asking
 
 
 def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
@@ -177,27 +159,32 @@ def _alone_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float
 def largest_batch(
     problem: Problem, model: str, servers: int, table: BatchProfile, library: ProfileLibrary, permits: bool
 ) -> tuple[int, float]:
-    """The size k with the most actions per second, and these: the lesser of what servers run, `x k / S(k)`, and what
-    robots ask for when each waits for a batch of k, `N / (t_act + S(k) + S2 / H)`. A batch of k keeps every SLO with
-    some slack: without permits a call also waits for the first server that is free.
+    """The size k with the most actions per second, and these: what robots ask for when each waits for its batch,
+    `N / (t_act + S(k) + S2 / H)`, or the share of it that x servers run, which take `S(k) / k` for each call. A batch
+    is no larger than the SLO of any of its calls allows with some slack: without permits a call also waits for the
+    first server that is free.
     """
     users = _users(problem, model)
     most = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
-    slo_s = min(need.slo_ms for _, need in users) / 1000
     rests_s = [cls.action_s + _rest_s(problem, cls, library) for cls, _ in users]
+
+    def allowed(slo_s: float) -> int:
+        if permits:
+            return largest(most, table.service_s, MIN_WAIT_S, slo_s)
+        sizes = range(most, 0, -1)
+        return next((n for n in sizes if table.service_s(n) * (1 + 1 / servers) <= UNASKED_SLACK * slo_s), 1)
+
+    limits = [allowed(need.slo_ms / 1000) for _, need in users]
     best, best_hz = 1, 0.0
-    for size in range(1, most + 1):
-        runs_s = table.service_s(size)
-        keeps = (
-            in_time(runs_s, LEAST_WAIT_S, slo_s) if permits else runs_s * (1 + 1 / servers) <= SLACK * slo_s
-        )
-        if size > 1 and not keeps:
-            break
-        asked_hz = sum(
-            cls.robots / (rest_s + runs_s) for (cls, _), rest_s in zip(users, rests_s, strict=True)
-        )
-        hz = min(servers * size / runs_s, asked_hz)
-        if hz > best_hz:
+    for size in range(1, max(limits) + 1):
+        asked_hz = busy = 0.0
+        for (cls, _), rest_s, limit in zip(users, rests_s, limits, strict=True):
+            runs_s = table.service_s(min(size, limit))
+            cls_hz = cls.robots / (rest_s + runs_s)
+            asked_hz += cls_hz
+            busy += cls_hz * runs_s / min(size, limit)
+        hz = asked_hz * min(1.0, servers / busy)
+        if hz > best_hz * (1 + 1e-9):
             best, best_hz = size, hz
     return best, best_hz
 

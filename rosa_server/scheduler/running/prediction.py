@@ -22,8 +22,8 @@ from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared
-from rosa_server.serving.core.permits import LEAST_WAIT_S
 from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.serving.core.rates import MIN_WAIT_S, largest, together
 from rosa_server.serving.core.worker_state import PREFETCH_S
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
@@ -73,6 +73,16 @@ class _Queue:
     free_s: list[float] = field(default_factory=list)  # when each server has run what it was given
     takes_s: list[float] = field(default_factory=list)  # when each may be given more
     shared: list[Shared[Asked]] = field(default_factory=list)
+    sizes: dict[float, int] = field(default_factory=dict)  # by SLO, as found before
+
+    def size(self, slo_s: float) -> int:
+        """The largest batch that a call with this SLO may be in."""
+        if not self.permits:
+            return self.batch
+        known = self.sizes.get(slo_s)
+        if known is None:
+            known = self.sizes[slo_s] = largest(self.batch, self.profile.service_s, MIN_WAIT_S, slo_s)
+        return known
 
     def add_server(self) -> None:
         self.servers += 1
@@ -269,9 +279,12 @@ class _Loop:
                 return
             starts_s = max(now_s, queue.free_s[first])
             idle = sum(free_s <= now_s for free_s in queue.free_s)
-            size = min(queue.batch, -(-len(queue.waiting) // max(1, idle)))
-            size = queue.profile.best_count(size)
-            calls = [queue.waiting.popleft() for _ in range(size)]
+            sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
+            chosen = together(sizes, queue.profile)[: -(-len(sizes) // max(1, idle))]
+            calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
+            for asked in calls:
+                queue.waiting.remove(asked)
+            size = len(calls)
             for asked in calls:
                 self._permitted(now_s, queue, asked)
             runs_s = queue.profile.service_s(size)
@@ -283,7 +296,7 @@ class _Loop:
     def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
         robot, need = asked
         if queue.permits and need.is_goal:
-            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - LEAST_WAIT_S)
+            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - MIN_WAIT_S)
 
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:

@@ -6,13 +6,13 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from rosa_contract import messages as m
-from rosa_contract.config import Factory
+from rosa_contract.config import GOAL_COUPLED, Factory
 from rosa_server.serving.core.actions import Action, Kill, Note, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import (
@@ -32,11 +32,11 @@ from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.ranking import Ranking
+from rosa_server.serving.core.rates import WINDOW_S
 from rosa_server.serving.core.rerouting import Rerouting
 from rosa_server.serving.core.router import Router
 from rosa_server.serving.core.session import Session, Sessions
 from rosa_server.serving.core.sharing import sharing
-from rosa_server.serving.core.task_pace import TaskPaces
 from rosa_server.serving.core.turnover import Turnover
 
 SWEEP_EVERY_S = 0.5
@@ -65,10 +65,9 @@ class ServingCore:
         )
         self._factory = factory
         self._out: list[Action] = []
-        self._paces = TaskPaces(self.router)
         self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
         self._decoding = DecodeBudget()
-        self._sweep_s = 0.0
+        self._sweep_s = self._window_s = 0.0
         self._next_report_s = float("-inf")
         self._report = m.HealthReport(False, {}, {}, [])
 
@@ -144,7 +143,8 @@ class ServingCore:
         elif component in self.router.permits_of(session.routes):
             queue = self.router.failover.queue_of(session.routes[component])
             rate_hz = self.router.rates_of(session.task).get(component, 0.0)
-            self._dispatcher.ask(now_s, queue, connection, component, rate_hz)
+            slo_s = self._factory.tasks[session.task].components[component].slo_ms / 1000
+            self._dispatcher.ask(now_s, queue, (connection, component), rate_hz, slo_s)
 
     def _refuse_stranger(self, connection: bytes) -> None:
         self._do(Say(connection, m.Refused("hello_required", "this connection is not known; say hello")))
@@ -177,7 +177,7 @@ class ServingCore:
         call.slo_s = self._factory.tasks[session.task].components[component].slo_ms / 1000
         if observation is not None:
             call.observation = f"{session.number}:{observation}"
-        call.pace, pace = self._paces.of(session.task), self._paces.tolerated(session.task)
+        call.pace, pace = self._paces(session)
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
         permit = self._dispatcher.permit_of(now_s, call)
         if permit is not None:
@@ -310,8 +310,27 @@ class ServingCore:
         if now_s >= self._sweep_s:
             self._sweep(now_s)
             self._sweep_s = now_s + SWEEP_EVERY_S
-        settles_s = self._paces.tick(now_s, self.sessions, self._dispatcher.replicas, self.pool)
-        return min(self._sweep_s, settles_s, self._dispatcher.feed(now_s))
+        if now_s >= self._window_s:
+            self._window_s = now_s + WINDOW_S
+            self._dispatcher.window(now_s, self._planned_hz())
+        return min(self._sweep_s, self._window_s, self._dispatcher.feed(now_s))
+
+    def _planned_hz(self) -> dict[str, float]:
+        """Queue -> calls per second of the robots that are here, at their planned rates."""
+        found: dict[str, float] = defaultdict(float)
+        for session in self.sessions:
+            for component, rate_hz in self.router.rates_of(session.task).items():
+                found[self.router.failover.queue_of(session.routes[component])] += rate_hz
+        return found
+
+    def _paces(self, session: Session) -> tuple[float, float]:
+        """What a robot is told with an answer, and what it is held to: as many times its planned rates as the fullest
+        of its queues allows. Without a schedule nothing is said."""
+        if not self.router.placement.adaptive or not self.router.placement.rates_hz:
+            return 0.0, 1.0
+        queues = (self.router.failover.queue_of(r) for c, r in session.routes.items() if c in GOAL_COUPLED)
+        rates = [self._dispatcher.replicas[queue].rates for queue in queues]
+        return min(one.pace for one in rates), min(one.tolerated for one in rates)
 
     def _sweep(self, now_s: float) -> None:
         """Forget silent robots and end workers that hang."""

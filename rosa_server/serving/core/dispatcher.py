@@ -5,15 +5,16 @@ Who may call, and which queue a call belongs to, is decided elsewhere (`core.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rosa_contract import messages as m
+from rosa_contract.config import GOAL_COUPLED
 from rosa_contract.progress import Progress
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline
-from rosa_server.serving.core.permits import Permit
+from rosa_server.serving.core.permits import Key, Permit
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.ranking import Ranking
@@ -66,21 +67,22 @@ class Dispatcher:
         if state is not None:
             state.arrived(now_s)
 
-    def ask(self, now_s: float, queue: str, connection: bytes, component: str, rate_hz: float) -> None:
+    def ask(self, now_s: float, queue: str, key: Key, rate_hz: float, slo_s: float) -> None:
         """A robot waits for a permit of this queue."""
-        self.replicas[queue].permits.ask(now_s, (connection, component), rate_hz)
+        self.replicas[queue].asked(now_s, self.pool)
+        self.replicas[queue].rates.line.ask(now_s, key, rate_hz, slo_s)
         self.replicas[queue].due_s = now_s
 
     def permit_of(self, now_s: float, call: Call) -> Permit | None:
-        """The permit that a call has come with, which is used up. The call has waited since its robot asked for it, and
-        ranks so: otherwise periodic calls, which never ask, would go first."""
+        """The permit that a call has come with, which is used up."""
         if call.queue is None:
             return None
-        permits = self.replicas[call.queue].permits
-        permit = permits.called(now_s, (call.connection, call.component))
-        call.network_s = permits.network_s(now_s, permit)
-        if permit is not None:
-            call.rank_s -= permit.waited_s
+        state = self.replicas[call.queue]
+        permit = state.rates.line.called(now_s, (call.connection, call.component))
+        call.network_s = state.rates.line.network_s(now_s, permit)
+        if permit is None and call.component in GOAL_COUPLED:
+            state.asked(now_s, self.pool)
+        call.rank_s = state.rates.rank_s(call, permit)
         return permit
 
     def accept(self, now_s: float, call: Call) -> None:
@@ -103,7 +105,7 @@ class Dispatcher:
         """A robot has left: all its calls end."""
         self.ranking.forget(connection)
         for each in self.replicas.values():
-            each.permits.forget(connection)
+            each.rates.line.forget(connection)
         for call in self.ledger.of(connection):
             self._withdraw(now_s, call, "robot_left", why)
 
@@ -128,6 +130,11 @@ class Dispatcher:
                 if call.queue != state.name:
                     state.queue.remove(call.key)
                     self.accept(now_s, call)
+
+    def window(self, now_s: float, planned_hz: Mapping[str, float]) -> None:
+        """Once a second. `planned_hz`: queue -> calls per second of the robots that are here, as planned."""
+        for queue, state in self.replicas.items():
+            state.window(now_s, planned_hz.get(queue, 0.0), self.pool)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -154,7 +161,11 @@ class Dispatcher:
         if any(
             cause != "cancelled" for cause, _ in done.errors
         ):  # else it ended early: its time says nothing
-            self.replicas[batch.queue].profile_of(worker).learn(size, done.inference_ms)
+            profile = self.replicas[batch.queue].profile_of(worker)
+            if not worker.link_s:
+                took_s = done.inference_ms / 1000
+                self.replicas[batch.queue].rates.ran(now_s, profile.service_s(size), took_s)
+            profile.learn(size, done.inference_ms)
         self.replicas[worker.queue].due_s = now_s
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             good = not cause and self.ledger.is_open(call.ticket)
@@ -189,8 +200,8 @@ class Dispatcher:
         """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
         if self.ledger.close(call):
             if call.queue is not None and cause in SAYS_HOW_FULL:
-                state = self.replicas[call.queue]
-                state.pace.ended(call.arrived_s, call.deadline_s, now_s, not cause, call.network_s)
+                late = bool(cause) or now_s + call.network_s > call.deadline_s
+                self.replicas[call.queue].rates.ended(late)
             status = m.CAUSES[cause] if cause else m.OK
             self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 

@@ -37,6 +37,11 @@ class Call:
     )
 
     @property
+    def due_s(self) -> float:
+        """When its answer has to leave: its robot counts its deadline from sending, and until the answer is there."""
+        return self.deadline_s - self.network_s
+
+    @property
     def key(self) -> tuple[str, str]:
         return self.robot_id, self.component
 

@@ -37,7 +37,6 @@ class Replica:
     # One way to a server in the cloud, which takes of its pool what the edge would begin with too late; 0: at the edge.
     link_ms: float = 0.0
     permits: bool = False  # its goal-coupled calls may come before their turn with a permit
-    slo_ms: float = 0.0  # with permits: what their calls may take, which limits the batch; 0: no limit
     engine: str = ""  # of the backend, where the factory file leaves the choice to the schedule
     # Times by component, where calls of several components run beside each other.
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)

@@ -37,8 +37,10 @@ class RateMeter:
         if rate_hz <= 0:
             return False
         period_s = 1 / rate_hz
-        turn_s = self._turns_s.get(component, now_s)
-        if now_s < turn_s - (catch_up + SPARE) * period_s - TOLERANCE_S:
+        early_s = (catch_up + SPARE) * period_s + TOLERANCE_S
+        # However it came to that, nobody's turn is further ahead than one call that was just in time puts it.
+        turn_s = min(self._turns_s.get(component, now_s), now_s + early_s + period_s)
+        if now_s < turn_s - early_s:
             return True
         self._turns_s[component] = max(turn_s, now_s) + period_s
         return False

@@ -6,21 +6,17 @@ import heapq
 import math
 from functools import partial
 
-from rosa_contract.config import GOAL_COUPLED
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.batcher import RETURN_MARGIN_S, Batcher, Run, without_tightest
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.pace import Pace
-from rosa_server.serving.core.permits import Key, Permits, largest
+from rosa_server.serving.core.permits import Key
 from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.ranking import Ranking
-from rosa_server.serving.core.shrinking import Shrinking
+from rosa_server.serving.core.rates import RateControl
 from rosa_server.serving.core.tiers import Edge, overflow
 from rosa_server.serving.core.worker_state import Batch, WorkerState
-
-MOST_OFTEN_S = 0.0005  # permits are looked at again because time has passed
 
 
 class Agenda:
@@ -75,11 +71,10 @@ class ReplicaState:
         self.batcher = Batcher(1, profile)
         self.cloud_profile = BatchProfile({})  # of the workers that are a link away
         self.callers = 0  # streams that may send it calls
-        self.pace = Pace()
-        self.permits = Permits()
+        self.rates = RateControl(profile)
+        self._plan = replica
         self._spread = False
-        self._planned_batch = 1
-        self._shrinking = Shrinking()
+        self._planned_batch, self._planned_hz = 1, 0.0
         # A server waits so long for calls on their way; infinite: none does.
         self._waits_until_s = math.inf
         self._agenda, self._due_s = agenda, math.inf
@@ -105,32 +100,21 @@ class ReplicaState:
         most = [1 if worker.at_once > 1 else worker.max_batch for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
         self._planned_batch = min([*most, *planned]) if most else 1
-        self._fit_batch(plan)
+        self._plan = plan
+        self._fit_batch(pool)
         self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits
         self._spread = bool(plan.pool)
 
-    def settle(self, plan: Replica) -> None:
-        """Once per window, after its pace: batches that permits make almost as long as the SLO follow what the network
-        leaves of it, and get smaller while calls are late all the same."""
-        if plan.permits and self.pace.nearly_late is not None:
-            self._shrinking.settle(self.pace.nearly_late, self._planned_batch - 1)
-        self._fit_batch(plan)
+    def window(self, now_s: float, planned_hz: float, pool: WorkerPool) -> None:
+        """Once a second. `planned_hz`: calls per second of the robots that are here, at their planned rates."""
+        self.rates.window(now_s)
+        self._planned_hz = planned_hz
+        self._fit_batch(pool)
 
-    def _fit_batch(self, plan: Replica) -> None:
-        size = self._planned_batch
-        if plan.permits and plan.slo_ms and plan.service_ms:
-            service_s = plan.times.service_s
-            size = largest(size, service_s, self.permits.lead_s, plan.slo_ms / 1000)
-        self.batcher.max_batch = max(1, size - (self._shrinking.less if plan.permits else 0))
-
-    def capacity_hz(self, pool: WorkerPool) -> float:
-        """Calls per second that its workers run, as far as known; infinite before anything is."""
-        hz = 0.0
-        for worker in pool.of(self.name):
-            size = worker.at_once if worker.at_once > 1 else self.batcher.max_batch
-            service_s = self.profile_of(worker).service_s(size)
-            hz += size / service_s if service_s > 0 else math.inf
-        return hz
+    def _fit_batch(self, pool: WorkerPool) -> None:
+        limited = self._plan.permits and self._plan.deadline_aware and bool(self._plan.service_ms)
+        self.rates.fit(limited, self._planned_batch, self._planned_hz, len(pool.of(self.name)))
+        self.batcher.max_batch = self._planned_batch
 
     def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
         """Give waiting calls to workers with credit. Remove expired calls first."""
@@ -145,19 +129,23 @@ class ReplicaState:
                 break
             self.queue.rank_at(now_s)
             waiting = self._worth_running(now_s, len(worker.batches) if worker.at_once > 1 else 0)
-            on_their_way_s = self._on_their_way_s(now_s, worker, waiting)
+            size, waits = self.batcher.max_batch, len(waiting)
+            if worker.at_once == 1:
+                size = min(size, self.rates.size(waiting[0].slo_s))
+                waiting = self.rates.group(waiting)
+            on_their_way_s = self._on_their_way_s(now_s, worker, waiting, size)
             if on_their_way_s > now_s:
                 again_s = on_their_way_s
                 break
             self._waits_until_s = math.inf
-            deadlines_s = [call.deadline_s for call in waiting]
+            deadlines_s = [call.due_s for call in waiting]
             more_may_come = self.callers > len(self.queue) + pool.held(self.name)
             decision = self.batcher.decide(now_s, deadlines_s, more_may_come)
             if not isinstance(decision, Run):
                 again_s = decision.until_s
                 break
             kept = without_tightest(deadlines_s, decision.first)
-            count = min(decision.count, self._share(len(waiting), pool))
+            count = min(decision.count, self._share(now_s, waits, pool))
             calls = self.queue.take([waiting[index] for index in kept[:count]])
             worker = pool.gathered(worker, calls, now_s)
             given.append((worker, pool.give(worker, calls, now_s, self._service_s(calls))))
@@ -167,20 +155,21 @@ class ReplicaState:
         self.due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         return given
 
-    def _on_their_way_s(self, now_s: float, worker: WorkerState, waiting: list[Call]) -> float:
+    def _on_their_way_s(self, now_s: float, worker: WorkerState, waiting: list[Call], size: int) -> float:
         """How long a server that could run what waits leaves room for calls that were asked for and are on their way:
         who misses this batch waits for a whole one. Never longer than a robot takes, nor so long that a call is late.
         """
-        missing = self.batcher.max_batch - len(waiting)
-        if worker.at_once > 1 or missing <= 0 or self._waits_until_s <= now_s:
+        if worker.at_once > 1 or len(waiting) >= size or self._waits_until_s <= now_s:
             return now_s
-        next_s = self.permits.next_call_s(now_s)
+        next_s = self.rates.line.next_call_s(now_s)
         if next_s == math.inf:
             return now_s
         if self._waits_until_s == math.inf:
-            full_s = self.batcher.profile.service_s(self.batcher.max_batch) + RETURN_MARGIN_S
-            latest_s = [call.deadline_s - full_s for call in waiting]
-            self._waits_until_s = min([now_s + self.permits.slowest_s, *(s for s in latest_s if s > now_s)])
+            full_s = self.batcher.profile.service_s(size) + RETURN_MARGIN_S
+            latest_s = [call.due_s - full_s for call in waiting]
+            self._waits_until_s = min(
+                [now_s + self.rates.line.slowest_s, *(s for s in latest_s if s > now_s)]
+            )
         return min(next_s, self._waits_until_s)
 
     def profile_of(self, worker: WorkerState) -> BatchProfile:
@@ -220,42 +209,23 @@ class ReplicaState:
         return Edge(free_in_s, self.batcher.profile.service_s(size), places)
 
     def permit(self, now_s: float, pool: WorkerPool) -> list[Key]:
-        """Whom to tell to call now, because a server is about to be free; call `feed` first."""
-        if not self.permits.asked:
-            return []
-        workers = pool.edge(self.name)
-        if not workers:  # their calls wait here for a worker, within their deadlines
-            return self.permits.give(now_s, math.inf)
-        # Periodic calls need no permit: they wait for their turn beside those that have one.
-        reserved = self.permits.given(now_s) + sum(
-            call.component in GOAL_COUPLED for call in self.queue.waiting()
-        )
-        now, soon, next_s = 0, 0, math.inf
-        for worker in workers:
-            free_s = worker.free_at_s(now_s)
-            if worker.at_once > 1:
-                running = (batch.calls[0].component for batch in worker.batches.values())
-                soon += worker.at_once - sum(component in GOAL_COUPLED for component in running)
-            elif free_s is None:
-                continue
-            elif free_s < now_s + self.permits.slowest_s:
-                now += 1
-            elif free_s <= now_s + self.permits.lead_s:
-                soon += self.batcher.max_batch
-            else:
-                next_s = min(next_s, free_s - self.permits.lead_s)
-        # A worker that is free before a call could come takes what is there by then: only one without any waits for it.
-        most = max(0, now - reserved) * self.batcher.max_batch
-        most += max(0, soon - max(0, reserved - now * self.batcher.max_batch))
-        found = self.permits.give(now_s, most)
-        if self.permits.asked:
-            self.due_s = min(self.due_s, max(next_s, now_s + MOST_OFTEN_S), self.permits.next_free_s(now_s))
+        """Whom to tell to call now; call `feed` first."""
+        found, again_s = self.rates.grant(now_s, self.queue, pool.edge(self.name))
+        self.due_s = min(self.due_s, again_s)
         return found
 
-    def _share(self, waiting: int, pool: WorkerPool) -> int:
-        """The most that one worker of a pool takes of what waits: while others are idle, no more than its part, as
-        smaller batches at the same time end sooner than a large one."""
-        idle = pool.idle(self.name) if self._spread else 0
+    def asked(self, now_s: float, pool: WorkerPool) -> None:
+        """A robot is ready to call, or calls without a permit."""
+        together = self._plan.at_once or 0
+        places = (together if together > 1 else self.batcher.max_batch) * pool.idle(self.name)
+        if together > 1:
+            places = sum(max(0, each.at_once - len(each.batches)) for each in pool.edge(self.name))
+        self.rates.asked(now_s, places > self.rates.line.given(now_s) + len(self.queue))
+
+    def _share(self, now_s: float, waiting: int, pool: WorkerPool) -> int:
+        """The most that one worker of a pool takes of what waits: while others are idle, and no other calls are on
+        their way to them, no more than its part, as smaller batches at the same time end sooner than a large one."""
+        idle = pool.idle(self.name) - self.rates.expected(now_s) if self._spread else 0
         return -(-waiting // idle) if idle > 1 else waiting
 
     def _worth_running(self, now_s: float, beside: int) -> list[Call]:
@@ -267,7 +237,7 @@ class ReplicaState:
         """
         order = self.queue.in_order()
         earliest_s = self.batcher.alone_ends_s(now_s, beside)
-        in_time = [call for call in order if earliest_s <= call.deadline_s]
+        in_time = [call for call in order if earliest_s <= call.due_s]
         return in_time or order
 
     def _service_s(self, calls: list[Call]) -> float | None:

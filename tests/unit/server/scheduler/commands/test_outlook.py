@@ -31,7 +31,7 @@ def test_json_has_the_prediction_and_is_still_a_schedule(
     path.write_text(planned(capsys, "--json"))
     told = json.loads(path.read_text())["prediction"]
     schedule = load_schedule(path)
-    assert told["rates"] == "paced"
+    assert told["rates"] == "permits"
     assert told["action_throughput_hz"] > 1.05 * schedule.action_throughput_hz
     assert told["rates_hz"]["assemble_kit"] * 32 == pytest.approx(told["action_throughput_hz"])
     assert set(told["meet"]) == {"system1", "system2", "safety", "monitor"}

@@ -53,8 +53,7 @@ def test_as_published_it_is_the_solvers_schedule() -> None:
 def test_permits_where_they_allow_larger_batches() -> None:
     assert of(chosen(96).placement, "system1").permits and of(chosen(96).placement, "system2").permits
     assert not of(chosen(96).placement, "safety").permits
-    assert not any(replica.permits for replica in chosen(16).placement.replicas.values())
-    assert not any(replica.permits for replica in chosen(96, rates="paced").placement.replicas.values())
+    assert not any(replica.permits for replica in chosen(96, rates="planned").placement.replicas.values())
 
 
 def test_what_cannot_be_served_is_refused_with_its_reasons() -> None:
