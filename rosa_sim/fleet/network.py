@@ -24,9 +24,14 @@ class Way:
     """One direction of one robot's connection."""
 
     def __init__(self, network: Network, rng: Random) -> None:
-        self._loss, self._random = network.loss, rng
-        self._latency_s, self._jitter_s = network.latency_ms / 1000, network.jitter_ms / 1000
+        self._random = rng
         self._last_s = 0.0
+        self.becomes(network)
+
+    def becomes(self, network: Network) -> None:
+        """From now on it is as this network."""
+        self._loss = network.loss
+        self._latency_s, self._jitter_s = network.latency_ms / 1000, network.jitter_ms / 1000
 
     def arrives_s(self, now_s: float) -> float | None:
         """When a message that leaves now arrives; None: it is lost."""
@@ -35,5 +40,5 @@ class Way:
             return None
         if self._jitter_s:
             at_s += self._jitter_s * self._random.random()
-            at_s = self._last_s = max(at_s, self._last_s)
+        at_s = self._last_s = max(at_s, self._last_s)
         return at_s

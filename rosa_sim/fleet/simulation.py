@@ -105,6 +105,13 @@ class Simulation(Cluster):
             self._at(joining.hello_s, CALL, self._wake_link, seat)
         self._at(joining.start_s, CALL, self._begin, seat)
 
+    def network_becomes(self, network: Network) -> None:
+        """The way between every robot and the gateway is another one from now on."""
+        self._network = network
+        for seat in self._seats.values():
+            seat.up.becomes(network)
+            seat.down.becomes(network)
+
     def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> VirtualRobot:
         return VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
 

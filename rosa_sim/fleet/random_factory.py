@@ -1,0 +1,159 @@
+"""Factories that nobody tuned anything for: tasks, models, profiles and fleets drawn at random, the same for a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+from random import Random
+from typing import Any
+
+from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory, factory_from
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import (
+    CONTINUOUS,
+    DYNAMIC,
+    SCHEMA,
+    STATIC,
+    Configuration,
+    LatencyPoint,
+    Profile,
+    ServiceTime,
+)
+from rosa_server.scheduler.profiles.queueing import (
+    TokenModel,
+    batch_latencies_ms,
+    continuous_latencies_ms,
+    summarise,
+)
+
+HARDWARE = "NVIDIA RANDOM"
+OTHERS = (SYSTEM2, "safety", "monitor", "inspector")
+SIZES = (1, 2, 4, 8, 16)  # of batches that have a graph
+RATE_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the greatest throughput
+REQUESTS, JITTER = 1500, 0.03  # requests of each point of a profile; variation of one run
+FALLBACKS = {SYSTEM1: "stop_and_resend", SYSTEM2: "use_last_plan", "safety": "stop_and_replan"}
+
+
+@dataclass(frozen=True)
+class RandomFactory:
+    """A factory with the profiles of its models."""
+
+    seed: int
+    factory: Factory
+    library: ProfileLibrary
+    document: dict[str, Any]  # the factory file
+
+
+def random_factory(seed: int, max_robots: int = 120, max_servers: int = 20) -> RandomFactory:
+    """2 to 6 tasks with 2 to 5 components on 3 servers or more, with 5 robots or more."""
+    rng = Random(f"factory {seed}")
+    names = [SYSTEM1, *OTHERS]
+    action_ms = _log_uniform(rng, 15, 60)
+    profiles = {"act/A0": _action_model(rng, seed, action_ms)}
+    model_of = {SYSTEM1: "act/A0"}
+    alone_ms = {SYSTEM1: action_ms}
+    shared = rng.random() < 0.4  # a verdict's model also answers others
+    for name in OTHERS:
+        model = "vlm/shared" if shared and name in ("safety", "inspector") else f"vlm/{name}"
+        model_of[name] = model
+        if model not in profiles:
+            profiles[model] = _token_model(rng, seed, model, plans=name == SYSTEM2)
+        alone_ms[name] = profiles[model].configurations[0].service[0].ms
+    document: dict[str, Any] = {}
+    tasks = [f"task_{number}" for number in range(rng.randint(2, 6))]
+    for task in tasks:
+        others = rng.sample(OTHERS, rng.randint(1, 4))
+        document[task] = _task(rng, [name for name in names if name == SYSTEM1 or name in others], model_of)
+        for name, part in document[task]["components"].items():
+            tight = (1.8, 6.0) if name in GOAL_COUPLED else (2.0, 8.0)
+            part["slo_ms"] = round(alone_ms[name] * _log_uniform(rng, *tight))
+        if SYSTEM2 in others:
+            ratio = rng.choice([0.05, 0.1, 0.1, 0.2, 0.5, 1.0])
+            document[task]["pipeline"]["system2_to_system1_call_ratio"] = ratio
+        if rng.random() < 0.3:
+            document[task]["value_weight"] = rng.choice([0.5, 2, 3])
+    robots = max(len(tasks), round(_log_uniform(rng, 5, max_robots)))
+    cuts = sorted(rng.sample(range(1, robots), len(tasks) - 1))
+    counts = [high - low for low, high in zip([0, *cuts], [*cuts, robots], strict=True)]
+    models = {part["model"] for task in tasks for part in document[task]["components"].values()}
+    least = max(3, len(models), robots // 12)
+    document["server_cluster"] = {
+        "num_servers": rng.randint(min(least, max_servers), max_servers),
+        "gpu_type": HARDWARE,
+    }
+    fleet = [{"task": task, "num_robots": count} for task, count in zip(tasks, counts, strict=True)]
+    document["robot_fleet"] = fleet
+    library = ProfileLibrary(profiles=[profile for name, profile in profiles.items() if name in models])
+    return RandomFactory(seed, factory_from(document, f"random factory {seed}"), library, document)
+
+
+def _log_uniform(rng: Random, low: float, high: float) -> float:
+    return exp(rng.uniform(log(low), log(high)))
+
+
+def _task(rng: Random, names: list[str], model_of: dict[str, str]) -> dict[str, Any]:
+    components: dict[str, Any] = {}
+    for name in names:
+        fallback = FALLBACKS.get(name, "stop_and_resend")
+        components[name] = {"model": model_of[name], "prompt": name, "fallback": fallback}
+        if name not in GOAL_COUPLED:
+            components[name]["freq_hz"] = rng.choice([0.2, 0.5, 1, 2, 3])
+    return {
+        "pipeline": {"action_period_ms": round(_log_uniform(rng, 80, 1000))},
+        "components": components,
+    }
+
+
+def _action_model(rng: Random, seed: int, alone_ms: float) -> Profile:
+    """Batches of fixed sizes. Twice the batch takes between hardly longer and twice as long."""
+    times = {1: alone_ms}
+    for low, high in pairwise(SIZES):
+        times[high] = times[low] * rng.uniform(1.15, 1.75)
+    configurations = []
+    for batching, sizes in ((STATIC, SIZES), (DYNAMIC, SIZES[1:])):
+        for batch in sizes:
+            known = [batch] if batching == STATIC else [size for size in SIZES if size <= batch]
+
+            def runs_ms(count: int, known: list[int] = known) -> float:
+                return times[next(size for size in known if size >= count)]
+
+            most_hz = 1000 * batch / times[batch]
+            points: list[LatencyPoint] = []
+            for share in RATE_SHARES:
+                found = batch_latencies_ms(most_hz * share, batch, runs_ms, JITTER, REQUESTS, seed)
+                points.append(summarise(most_hz * share, found))
+            service = tuple(ServiceTime(size, times[size]) for size in known)
+            configurations.append(
+                Configuration(batching, batch, most_hz, tuple(points), service, components=(SYSTEM1,))
+            )
+    return _profile("act/A0", tuple(configurations))
+
+
+def _token_model(rng: Random, seed: int, model: str, plans: bool) -> Profile:
+    """A vision-language model that batches continuously: long answers of a planner, short verdicts."""
+    tokens = TokenModel(
+        prefill_ms=_log_uniform(rng, 4, 25),
+        step_ms=_log_uniform(rng, 5, 14),
+        step_per_request_ms=_log_uniform(rng, 0.1, 0.6),
+        overhead_ms=rng.uniform(5, 20),
+        tokens=rng.randint(15, 50) if plans else rng.randint(1, 6),
+        token_spread=0.2,
+        max_running=rng.choice([16, 32, 64]),
+    )
+    most_hz = tokens.max_throughput_hz()
+    points = []
+    for share in RATE_SHARES:
+        latencies = continuous_latencies_ms(most_hz * share, tokens, REQUESTS, seed)
+        points.append(summarise(most_hz * share, latencies))
+    service = tuple(ServiceTime(size, tokens.alone_ms(size)) for size in (1, 2, 4, 8, 16, 32))
+    one = Configuration(CONTINUOUS, tokens.max_running, most_hz, tuple(points), service)
+    return _profile(model, (one,))
+
+
+def _profile(model: str, configurations: tuple[Configuration, ...]) -> Profile:
+    widest = max(configurations, key=lambda each: len(each.service)).service
+    times = {str(one.size): one.ms for one in widest}
+    return Profile(
+        SCHEMA, model, HARDWARE, "derived", 9000.0, 141_000.0, configurations, batch_latency_ms=times
+    )
