@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -49,7 +50,8 @@ class Cluster(ABC):
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        self.core = ServingCore(serving.factory, serving.placement, serving.admission, lambda: "")
+        # A run of its own: whom an earlier one has admitted is not here.
+        self.core = ServingCore(serving.factory, serving.placement, copy(serving.admission), lambda: "")
         self.now_s = 0.0
         self.gpus: dict[str, Gpu] = {}
         self.notes: list[tuple[float, Note]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isclose
+from math import ceil, inf, isclose
 from typing import Any
 
 from rosa_contract.config import GOAL_COUPLED, SYSTEM1
@@ -27,6 +27,7 @@ UNASKED_SLACK = (
 )
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
+SPARE_TIME = 1.15  # a call among so many others takes so many times its usual time
 LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST, NEAR_BEST_MIXED = (
     0.9,
@@ -61,7 +62,9 @@ def carried_out(
                 changes["batch"] = largest_batch(problem, model, len(servers), table, library, asks)[0]
                 changes["deadline_aware"], changes["waits"] = True, False
         elif policies.continuous:
-            changes["at_once"] = policies.at_once or calls_at_once(problem, schedule, servers, library)
+            at_once = policies.at_once or calls_at_once(problem, schedule, servers, library)
+            changes["at_once"] = at_once
+            changes["reserved"] = reserved_places(problem, schedule, servers, library, at_once)
         streams = [stream for server in servers for stream in server.streams]
         changes["permits"] = asks and any(stream.component in GOAL_COUPLED for stream in streams)
         for server in servers:
@@ -193,15 +196,18 @@ def calls_at_once(
     problem: Problem, schedule: Schedule, servers: list[ServerPlan], library: ProfileLibrary
 ) -> int:
     """The fewest calls at a time that carry what robots ask for, with some to spare: more would end together, and their
-    robots would come to System 1 together. No more than with which a server is as good as full."""
+    robots would come to System 1 together. No more than with which a server is as good as full, and never so many that
+    beside all others one would be late: a server that is behind would then answer nobody in time."""
     needs = problem.needs
     loads_hz: dict[str, float] = {}  # component -> what comes to one server
+    slos_s: dict[str, float] = {}  # component -> the tightest
     for server in servers:
         for stream, count in server.streams.items():
             need, cls = needs[stream], problem.by_name[stream.task]
             fastest_hz = 1 / (cls.action_s + LEAST_ROUND_S)
             asked_hz = count * need.rate_hz(fastest_hz) / len(servers)
             loads_hz[need.component] = loads_hz.get(need.component, 0.0) + asked_hz
+            slos_s[need.component] = min(slos_s.get(need.component, inf), need.slo_ms / 1000)
     load_hz = sum(loads_hz.values())
     tables = {
         component: service_table(library, schedule.gpu_type, servers[0].model, (component,))
@@ -219,11 +225,37 @@ def calls_at_once(
     wanted_hz = SPARE * load_hz
     if not any(needs[stream].is_goal for server in servers for stream in server.streams):
         wanted_hz = most_hz  # verdicts start no rounds; robots that join find room at once
-    for size in range(1, LARGEST + 1):
+    in_time = [
+        size
+        for size in range(2, LARGEST + 1)
+        if all(SPARE_TIME * tables[name].service_s(size) <= slo_s for name, slo_s in slos_s.items())
+    ]
+    for size in [1, *in_time]:
         carried_hz = size / mean_s(size)
         if size >= LEAST_AT_ONCE and carried_hz >= min(wanted_hz, near * most_hz):
             return size
-    return LARGEST
+    return max([1, *in_time])
+
+
+def reserved_places(
+    problem: Problem, schedule: Schedule, servers: list[ServerPlan], library: ProfileLibrary, at_once: int
+) -> int:
+    """How many of a server's places goal-coupled calls leave to periodic ones: as many as these hold at a time, but for
+    a few moments, where one that waited for a plan to end would be late."""
+    held, longest_s, tightest_s = 0.0, 0.0, inf
+    for server in servers:
+        for stream, count in server.streams.items():
+            need = problem.needs[stream]
+            table = service_table(library, schedule.gpu_type, servers[0].model, (need.component,))
+            runs_s = SPARE_TIME * table.service_s(at_once)
+            if need.is_goal:
+                longest_s = max(longest_s, runs_s)
+            else:
+                held += count * need.freq_hz * runs_s / len(servers)
+                tightest_s = min(tightest_s, need.slo_ms / 1000 - runs_s)
+    if not longest_s or tightest_s >= longest_s:
+        return 0
+    return int(min(at_once - 1, ceil(held + held**0.5)))
 
 
 LEAST_ROUND_S = 0.1  # of inference in a round of the fastest robots

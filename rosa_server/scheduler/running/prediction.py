@@ -65,6 +65,7 @@ class _Queue:
 
     batch: int
     at_once: int | None
+    reserved: int  # of these places
     profile: BatchProfile
     mixed: Mapping[str, BatchProfile]  # component -> its own times, where several run beside each other
     permits: bool  # a call counts from when it may be sent
@@ -215,7 +216,7 @@ class _Loop:
             profile = replica.times
             mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
             self._queues[replica.queue] = _Queue(
-                replica.batch or 1, replica.at_once, profile, mixed, replica.permits
+                replica.batch or 1, replica.at_once, replica.reserved, profile, mixed, replica.permits
             )
         return self._queues[replica.queue]
 
@@ -267,7 +268,12 @@ class _Loop:
                 and (free := min(queue.shared, key=len)) is not None
                 and len(free) < queue.at_once
             ):
-                asked = queue.waiting.popleft()
+                goals = sum(need.is_goal for _, need in free)
+                full = queue.permits and goals >= queue.at_once - queue.reserved
+                asked = next((one for one in queue.waiting if not (full and one[1].is_goal)), None)
+                if asked is None:
+                    return
+                queue.waiting.remove(asked)
                 self._permitted(now_s, queue, asked)
                 times = queue.mixed.get(asked[1].component, queue.profile)
                 free.begin(now_s, asked, self._varied(), times.service_s)

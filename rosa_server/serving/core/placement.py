@@ -32,6 +32,7 @@ class Replica:
     pool: str = ""  # replicas of one pool take their calls from one queue; empty: each from its own
     # Calls that run at a time, each answered by itself, where the worker can do that; None: whole batches only.
     at_once: int | None = None
+    reserved: int = 0  # of these places, for periodic calls: goal-coupled ones with permits leave them free
     service_ms: Mapping[int, float] = field(default_factory=dict)  # expected of a batch, by its size
     padded: bool = False  # batches of other sizes than these are padded to the next
     # One way to a server in the cloud, which takes of its pool what the edge would begin with too late; 0: at the edge.

@@ -69,7 +69,7 @@ class RateControl:
         # Batches: when they ended, and how many times their usual time they took.
         self._runs: deque[tuple[float, float]] = deque(maxlen=MAX_RUNS)
         self._spare = SPARE
-        self._limited, self._planned, self._smallest = False, 1, 1  # see `fit`
+        self._limited, self._planned, self._smallest, self._reserved = False, 1, 1, 0  # see `fit`
         self._sizes: dict[float, int] = {}  # by SLO, since the last `fit`
 
     # -- what it hears -------------------------------------------------------------------------------------------------
@@ -107,9 +107,11 @@ class RateControl:
         self.tolerated = max(before, self.pace)
         self._asked = self._found_room = self._ended = self._late = 0
 
-    def fit(self, limited: bool, planned: int, planned_hz: float, servers: int) -> None:
+    def fit(self, limited: bool, planned: int, planned_hz: float, servers: int, reserved: int = 0) -> None:
         """Batches are as large as `planned`; `limited`: or smaller, so that calls with permits are in time, but never
-        so small that `servers` could not run the planned rates any more."""
+        so small that `servers` could not run the planned rates any more. `reserved`: places of a server whose calls are
+        answered one by one that are left to periodic calls."""
+        self._reserved = reserved
         self._limited, self._planned = limited and self._profile.known, planned
         service_s = self._profile.service_s
         sizes = range(1, planned + 1)
@@ -176,7 +178,8 @@ class RateControl:
             free_s = worker.free_at_s(now_s)
             if worker.at_once > 1:
                 running = (each.calls[0].component for each in worker.batches.values())
-                soon += worker.at_once - sum(component in GOAL_COUPLED for component in running)
+                goals = sum(component in GOAL_COUPLED for component in running)
+                soon += max(0, worker.at_once - self._reserved - goals)
             elif free_s is None:
                 continue
             elif free_s < now_s + line.slowest_s:

@@ -113,7 +113,8 @@ class ReplicaState:
 
     def _fit_batch(self, pool: WorkerPool) -> None:
         limited = self._plan.permits and self._plan.deadline_aware and bool(self._plan.service_ms)
-        self.rates.fit(limited, self._planned_batch, self._planned_hz, len(pool.of(self.name)))
+        servers, reserved = len(pool.of(self.name)), self._plan.reserved
+        self.rates.fit(limited, self._planned_batch, self._planned_hz, servers, reserved)
         self.batcher.max_batch = self._planned_batch
 
     def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
@@ -219,7 +220,8 @@ class ReplicaState:
         together = self._plan.at_once or 0
         places = (together if together > 1 else self.batcher.max_batch) * pool.idle(self.name)
         if together > 1:
-            places = sum(max(0, each.at_once - len(each.batches)) for each in pool.edge(self.name))
+            left = [each.at_once - self._plan.reserved - len(each.batches) for each in pool.edge(self.name)]
+            places = sum(max(0, each) for each in left)
         self.rates.asked(now_s, places > self.rates.line.given(now_s) + len(self.queue))
 
     def _share(self, now_s: float, waiting: int, pool: WorkerPool) -> int:
