@@ -17,6 +17,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.nodes.parameters import Parameter, declare
+from rosa_client.nodes.qos import asked, offered
 from rosa_client.nodes.shell import run_node
 from rosa_contract.cameras import picture_topic
 from rosa_contract.errors import ConfigError
@@ -84,11 +85,14 @@ class Relay(Node):
         super().__init__("relay")
         declare(self, PARAMETERS)
         self._switch = Switch(self.get_parameter("control").value)
-        for name, (topic, kind) in topics(load_robot(self.get_parameter("robot").value)).items():
-            out = self.create_publisher(kind, relayed(topic), qos_profile_sensor_data)
-            self.create_subscription(
-                kind, topic, self._passer(SensorFilter(name), out), qos_profile_sensor_data, raw=True
+        robot = load_robot(self.get_parameter("robot").value)
+        for name, (topic, kind) in topics(robot).items():
+            camera = robot.cameras.get(name)
+            give, take = (
+                (qos_profile_sensor_data,) * 2 if camera is None else (offered(camera), asked(camera))
             )
+            out = self.create_publisher(kind, relayed(topic), give)
+            self.create_subscription(kind, topic, self._passer(SensorFilter(name), out), take, raw=True)
 
     def close(self) -> None:
         """Nothing to release."""
