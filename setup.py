@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.install_scripts import install_scripts
 
 ROOT = Path(__file__).parent
 SHARE = "share/rosa_client"
@@ -30,6 +31,17 @@ def shared(folder: str) -> list[tuple[str, list[str]]]:
 # What puts `rosa` on the PATH of a sourced workspace. pip makes a program of that name itself.
 FOR_PIP = {"bdist_wheel", "dist_info", "editable_wheel"} & set(sys.argv)
 PROGRAMS = [] if FOR_PIP else [("bin", ["resource/bin/rosa"])]
+
+
+class InstallScripts(install_scripts):
+    """Names the interpreter in the first line of the nodes' programs; for wheels, pip does."""
+
+    def run(self) -> None:
+        super().run()
+        for path in [] if FOR_PIP else map(Path, self.get_outputs()):
+            text = path.read_text()
+            if text.startswith("#!python"):
+                path.write_text(text.replace("#!python", f"#!{sys.executable}", 1))
 
 
 setup(
@@ -58,14 +70,11 @@ setup(
         "dev": requirements("dev"),
         "franka": requirements("franka"),
     },
+    scripts=[f"resource/nodes/{node}_node" for node in ("arm", "camera", "operator", "recorder", "runtime")],
+    cmdclass={"install_scripts": InstallScripts},
     entry_points={
         "console_scripts": [
             "rosa = rosa_server.cli:main",
-            "camera_node = rosa_client.executables:camera_node",
-            "arm_node = rosa_client.executables:arm_node",
-            "runtime_node = rosa_client.executables:runtime_node",
-            "operator_node = rosa_client.executables:operator_node",
-            "recorder_node = rosa_client.executables:recorder_node",
         ],
         # Commands of `rosa` from packages that the server must not import.
         "rosa.commands": [

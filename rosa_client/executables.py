@@ -1,9 +1,7 @@
 """What `ros2 run rosa_client NAME` starts: signals and the parent's death are seen to before anything is imported.
 
-    python -m rosa_client.executables arm_node --ros-args ...
-
-Importing a node takes a second or more. A Ctrl-C in that time ends the process at once, without a traceback; from then
-on `rosa_client/nodes/shell.py` decides.
+Importing a node takes a second or more. A Ctrl-C in that time ends the process at once, without a traceback: while
+Python itself starts, `first_line.py` sees to that, then `run`; in the end `rosa_client/nodes/shell.py` decides.
 """
 
 from __future__ import annotations
@@ -19,24 +17,10 @@ PARENT = "ROSA_PARENT"  # set by the launch files: the process that this one mus
 _PR_SET_PDEATHSIG = 1
 
 
-def arm_node() -> None:
-    run("rosa_client.nodes.arm_node")
-
-
-def camera_node() -> None:
-    run("rosa_client.nodes.camera_node")
-
-
-def operator_node() -> None:
-    run("rosa_client.nodes.operator_node")
-
-
-def recorder_node() -> None:
-    run("rosa_client.nodes.recorder_node")
-
-
-def runtime_node() -> None:
-    run("rosa_client.nodes.runtime_node")
+def program(module: str) -> list[str]:
+    """The command that runs a node, or a module of that kind, without `ros2 run`."""
+    first_line = os.path.join(os.path.dirname(os.path.abspath(__file__)), "first_line.py")
+    return [sys.executable, "-SP", first_line, module]
 
 
 def run(module: str) -> None:
@@ -64,7 +48,3 @@ def die_with_parent(parent: str) -> None:
 def module_of(executable: str) -> str:
     """An executable of this package, or a module of its own, as the name of a module."""
     return executable if "." in executable else f"rosa_client.nodes.{executable}"
-
-
-if __name__ == "__main__":
-    run(module_of(sys.argv.pop(1)))

@@ -77,6 +77,15 @@ def check(install: Path, env: dict[str, str]) -> None:
     found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True)
     if found.returncode != 0:
         raise SetupError(f"the built workspace cannot be used: {found.stderr.strip()}")
+    # A node's program is silent on a Ctrl-C before Python has found its packages only with these options.
+    first = (install / "lib/rosa_client/arm_node").read_text().split("\n")[0]
+    if first != f"#!{sys.executable} -SP":
+        raise SetupError(f"lib/rosa_client/arm_node begins with {first!r}")
+    node = f"{install}/lib/rosa_client/arm_node --ros-args -p autostart:=true"
+    shell = f". {install / 'local_setup.sh'} && cd / && {node}"
+    found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True, timeout=60)
+    if found.returncode != 2:  # as without a robot file
+        raise SetupError(f"arm_node does not start: {found.stdout}{found.stderr}")
     on_path = (
         f". {install / 'local_setup.sh'} && cd / && command -v rosa && rosa check {ROOT}/configs/factory.yaml"
     )

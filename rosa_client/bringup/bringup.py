@@ -31,7 +31,7 @@ from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError, Supervisor
-from rosa_client.executables import module_of
+from rosa_client.executables import module_of, program
 from rosa_contract.say import say
 
 CONFIGS = share_folder() / "configs"
@@ -197,7 +197,7 @@ def prepare_environment() -> None:
 def node_command(spec: NodeSpec) -> list[str]:
     """The command that runs a node without `ros2 run`: its module with the same ROS arguments."""
     if spec.package == PACKAGE:
-        command = [sys.executable, "-m", "rosa_client.executables", module_of(spec.executable)]
+        command = program(module_of(spec.executable))
     else:
         command = [f"{get_package_prefix(spec.package)}/lib/{spec.package}/{spec.executable}"]
     command += ["--ros-args", "-r", f"__node:={spec.name}", "-r", f"__ns:={spec.namespace}"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rosa_client.executables import program
 from tests.system.nodes.processes import (
     CONFIG,
     PANDA,
@@ -27,8 +28,10 @@ from tests.system.nodes.processes import (
 pytestmark = pytest.mark.slow
 TIMES = 40
 AT_ONCE = 5
+EARLY = 36  # stops, spread over the first second
 LONGEST_S = 4.0  # a node starts in one to three seconds
 NODES = ("camera_node", "arm_node", "camera_node", "runtime_node")
+ARM = program("rosa_client.nodes.arm_node")
 DDS = str(Path(ROOT) / "configs" / "dds" / "fastdds.xml")
 
 
@@ -54,6 +57,20 @@ def test_nodes_end_cleanly_whenever_they_are_stopped() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_ctrl_c_in_the_first_second_of_a_node_prints_no_traceback() -> None:
+    """From its first moment: Python's own start, and its packages, take a tenth of a second or more."""
+
+    def said(turn: int) -> str:
+        with running(NODES[turn % len(NODES)], f"early{turn}", PANDA, CONFIG) as process:
+            time.sleep(turn / EARLY)
+            process.send_signal(signal.SIGINT)
+            return process.communicate(timeout=PATIENCE_S)[0]
+
+    with ThreadPoolExecutor(AT_ONCE) as lanes:
+        heard = [text for text in lanes.map(said, range(EARLY)) if "Traceback" in text or "Interrupt" in text]
+    assert not heard, f"{len(heard)} of {EARLY}, such as {heard[0]}"
+
+
 @pytest.mark.parametrize("after_s", [0.02, 0.06, 0.1, 0.15])
 def test_a_second_ctrl_c_does_not_break_the_clean_up(after_s: float) -> None:
     with running("camera_node", "twice", PANDA) as process:
@@ -74,26 +91,26 @@ def test_a_node_whose_driver_still_tries_to_connect_ends_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "at_work"),
     [
-        f"rosa_client.executables rosa_client.nodes.arm_node --ros-args -r __ns:=/orphan -p {PANDA} -p autostart:=true",
-        "rosa_client.bringup.tied sleep 600",
+        ([*ARM, "--ros-args", "-r", "__ns:=/orphan", "-p", PANDA, "-p", "autostart:=true"], "holding"),
+        ([sys.executable, "-m", "rosa_client.bringup.tied", "sleep", "600"], ""),
     ],
     ids=["a node", "another program"],
 )
-def test_what_a_launch_started_goes_with_it(command: str) -> None:
+def test_what_a_launch_started_goes_with_it(command: list[str], at_work: str) -> None:
     """SIGTERM to `ros2 launch`, or its death, leaves no orphan: the kernel tells the process."""
     inner = (
         "import os, subprocess, sys, time; "
-        f"p = subprocess.Popen([sys.executable, '-m', *{command.split()!r}],"
+        f"p = subprocess.Popen({command!r},"
         " env={**os.environ, 'ROSA_PARENT': str(os.getpid())}); print(p.pid, flush=True); time.sleep(600)"
     )
     pipe, both = subprocess.PIPE, subprocess.STDOUT
     launch = subprocess.Popen([sys.executable, "-c", inner], cwd=ROOT, stdout=pipe, stderr=both, text=True)
     assert launch.stdout is not None
     node = int(launch.stdout.readline())
-    if command.startswith("rosa_client.executables"):
-        wait_for(launch, "holding")  # it is at work
+    if at_work:
+        wait_for(launch, at_work)
     end_s = time.monotonic() + PATIENCE_S
     while b"rosa_client.bringup.tied" in Path(f"/proc/{node}/cmdline").read_bytes():
         assert time.monotonic() < end_s

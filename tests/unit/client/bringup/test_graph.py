@@ -33,14 +33,16 @@ PANDA = Robot(robot=str(ROOT / "configs" / "robots" / "panda.yaml"))
 
 
 def test_every_node_is_an_executable_of_the_package() -> None:
-    installed = dict(re.findall(r'"(\w+) = ([\w.]+:\w+)"', (ROOT / "setup.py").read_text()))
+    [installed] = re.findall(
+        r'scripts=\[f"resource/nodes/{node}_node" for node in \((.*)\)\]', (ROOT / "setup.py").read_text()
+    )
     for node in [*robot_graph(PANDA), recorder(PANDA), panel([PANDA], Cell())]:
         module = f"rosa_client.nodes.{node.executable}"
-        assert installed[node.executable] == f"rosa_client.executables:{node.executable}"
+        assert f'"{node.executable.removesuffix("_node")}"' in installed
         assert find_spec(module) is not None
-        assert node_command(node)[1:4] == ["-m", "rosa_client.executables", module], (
-            "as it is installed there"
-        )
+        command = node_command(node)
+        assert (command[1], command[3]) == ("-SP", module), "as the first line of what is installed there"
+        assert (ROOT / "resource" / "nodes" / node.executable).resolve() == Path(command[2])
 
 
 def test_every_driver_of_the_graph_exists() -> None:
