@@ -17,6 +17,7 @@ from rosa_contract.kinds import FACTORY, SECTIONS, mistaken
 from rosa_contract.policies import Policies
 from rosa_contract.strict import Reader, misspelt, nearest, parse_yaml, read_yaml, setting, shown
 
+SHA256 = re.compile("[0-9a-fA-F]{64}")
 SYSTEM1 = "system1"
 SYSTEM2 = "system2"
 SAFETY = "safety"
@@ -193,6 +194,11 @@ class Model:
 
     backend: str = setting("name of a backend, or `module:Class` of your own (docs/add_a_model.md)")
     options: Mapping[str, Any] = setting("arguments of the backend", dict)
+    sha256: Mapping[str, str] = setting(
+        "checksums by file, such as `policy.safetensors: 9f86...`; a worker that finds another one does not start,"
+        " and no file of `options.weights` may be without one. Default: none is compared",
+        dict,
+    )
     workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
     max_batch: int | None = setting(
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
@@ -227,6 +233,7 @@ def load_factory(path: str | Path) -> Factory:
         name: replace(
             model,
             options=_anchored(model.options, folder),
+            sha256={str(folder / path): digest for path, digest in model.sha256.items()},
             cloud=replace(model.cloud, options=_anchored(model.cloud.options, folder)),
         )
         for name, model in factory.models.items()
@@ -258,6 +265,11 @@ def factory_from(document: Any, source: str) -> Factory:
     )
     fleet = reader.value(tuple[FleetEntry, ...], "robot_fleet", entries.get("robot_fleet", []), {})
     models = reader.value(Mapping[str, Model], "models", entries.get("models", {}), {})
+    for name, model in models.items():
+        for path, digest in model.sha256.items() if model else ():
+            if not SHA256.fullmatch(digest):
+                words = f"expected 64 hexadecimal digits, as sha256sum prints them, got {shown(digest)}"
+                reader.fail(f"models.{name}.sha256.{path}", words, "out_of_range")
     gateway = reader.section(Gateway, "gateway", entries.get("gateway", {}))
     if gateway and (problem := endpoint_problem(gateway.bind, binds=True)):
         reader.fail("gateway.bind", problem, "out_of_range")

@@ -64,6 +64,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
                     endpoint,
                     model.max_batch,
                     with_engine(options, replica.engine),
+                    dict(model.sha256),
                     gpu=gpu,
                     far=replica.link_ms > 0,
                 )

@@ -37,6 +37,8 @@ class BackendError(CausedError):
         "not_importable": "its module or class cannot be imported",
         "bad_options": "it does not take these options",
         "bad_weights": "its weights do not fit its network",
+        "checksum_mismatch": "a file of the model is not the one that the factory file means",
+        "checksum_missing": "a file of the model has no checksum, while others have",
         "not_a_backend": "what its class makes lacks a part of the interface",
     }
 

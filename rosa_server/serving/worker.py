@@ -19,6 +19,7 @@ import zmq
 
 from rosa_contract.errors import ContractError
 from rosa_server.models import registry
+from rosa_server.models.checksums import verify
 from rosa_server.serving import log
 from rosa_server.serving.answers import short
 from rosa_server.serving.batch_worker import BatchWorker
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     started_s = time.perf_counter()
     names = {"worker": spec.worker_id, "model": spec.model}
     try:
+        verify(spec.sha256, spec.options)
         backend = registry.create(spec.backend, **spec.options)
         backend.load()
         registry.check_loaded(spec.backend, backend)

@@ -22,6 +22,7 @@ class WorkerSpec:
     endpoint: str  # where its gateway listens for workers
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    sha256: dict[str, str] = field(default_factory=dict)  # of its files
     parent_pid: int = 0  # the worker ends with this process; 0: with none
     gpu: str = ""  # the only GPU that it sees; empty: all
     far: bool = False  # it shares no memory with its gateway

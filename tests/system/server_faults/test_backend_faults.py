@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.system.server_faults.test_worker_faults import faulty, wait_for
-from tests.system.server_harness import PATIENCE_S, Server, robot, serving
+from tests.system.server_harness import FACTORY, PATIENCE_S, Server, robot, serving
 
 NO_BACKEND = "tests.system.server_faults.faulty:NoBackend"
 
@@ -170,3 +170,17 @@ def test_the_log_is_one_json_object_per_line_whatever_a_worker_does(tmp_path: Pa
         wait_for(server, "worker_ready", 3)
         for line in server.log().splitlines():
             assert "ROSA is ready" in line or json.loads(line)["event"]
+
+
+def test_weights_that_are_not_those_of_the_factory_file_are_never_read(tmp_path: Path) -> None:
+    weights = tmp_path / "policy.safetensors"
+    weights.write_bytes(b"somebody else's")
+    text = FACTORY.replace("options: {options}", "options: {options}, sha256: {{policy.safetensors: 'SUM'}}")
+    factory = text.replace("SUM", "0" * 64)
+    options = {"weights": "policy.safetensors"}
+    with serving(tmp_path, backend="flow_policy", options=options, factory=factory) as server:
+        assert server.process is not None
+        assert server.process.wait(PATIENCE_S) == 2
+        assert server.events("worker_misconfigured"), server.log()
+        (said,) = server.events("worker_misconfigured")
+        assert "its SHA-256 is " in said["reason"] and "safetensors header" not in server.log().lower()
