@@ -20,6 +20,7 @@ FAULT ?=
 TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
+SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
@@ -79,7 +80,8 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
 	@$(WITH)python benchmarks/faults.py $(ARGS)
 
-fuzz: setup  ## a million hostile messages against a live server, with an honest robot beside them (minutes)
+fuzz: setup  ## inputs that reach new code for every parser, SECONDS=30 for each; then a million hostile messages against a live server, with an honest robot beside them (minutes)
+	@$(WITH)python -m rosa_sim.fuzz.coverage --seconds $(SECONDS)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
 
 hostile: setup  ## every attack on a server beside well-behaved robots, one after the other and all together for ten minutes

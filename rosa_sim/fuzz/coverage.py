@@ -8,6 +8,7 @@ runs; `--merge` puts the smallest inputs that reach the same code into the repos
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 import subprocess
 import sys
@@ -45,8 +46,8 @@ def search(parser: str, seconds: int) -> Found:
     prefix = found / f"{parser}-"
     before = set(found.glob(f"{parser}-*"))
     command = [
-        *(sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--"),
-        *(str(fresh), f"-max_total_time={seconds}", f"-timeout={MAX_SECONDS}", f"-rss_limit_mb={MAX_MB}"),
+        *(sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--", str(fresh)),
+        *(f"-max_total_time={seconds}", f"-timeout={MAX_SECONDS}", f"-rss_limit_mb={MAX_MB}"),
         *(f"-max_len={MAX_INPUT_BYTES}", f"-artifact_prefix={prefix}", "-print_final_stats=1"),
     ]
     told = subprocess.run(
@@ -70,8 +71,9 @@ def one(parser: str, arguments: Sequence[str]) -> None:
 
     with atheris.instrument_imports(include=INSTRUMENTED, enable_loader_override=False):
         from rosa_sim.fuzz.parsers import PARSERS, corpus
+    fresh = Path(arguments[0])  # where libFuzzer keeps what it finds
     for number, content in enumerate(corpus(parser)):
-        (WORK / parser / f"seed{number}").write_bytes(content)
+        (fresh / f"seed{number}").write_bytes(content)
     atheris.Setup([f"rosa_sim.fuzz.coverage {parser}", *arguments], PARSERS[parser])
     atheris.Fuzz()
 
@@ -82,9 +84,9 @@ def merge(parser: str) -> int:
 
     small = WORK / f"{parser}.merged"
     small.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--", "-merge=1"]
+    command = [sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--"]
     folders = [str(small), str(WORK / parser)]
-    subprocess.run([*command, *folders], check=True, capture_output=True, timeout=600, cwd=ROOT)
+    subprocess.run([*command, *folders, "-merge=1"], check=True, capture_output=True, timeout=600, cwd=ROOT)
     found = sorted((path.read_bytes() for path in small.iterdir()), key=len)
     kept = corpus(parser) + found[:: max(1, len(found) // MAX_KEPT)]
     save_corpus(parser, kept)
@@ -103,6 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
+    if importlib.util.find_spec("atheris") is None:
+        print("coverage: atheris is missing; pip install atheris (Linux on x86-64)", file=sys.stderr)
+        return 2
     if given.one:
         one(given.one, given.rest)
     from rosa_sim.fuzz.parsers import PARSERS

@@ -1,0 +1,100 @@
+"""Every parser keeps its promise on its corpus, and the search would notice one that does not."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from rosa_sim.fuzz import coverage, parsers
+from rosa_sim.fuzz.parsers import PARSERS, corpus, framed, save_corpus, unframed
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_each_promise_holds_for_all_that_was_ever_found(parser: str) -> None:
+    inputs = corpus(parser)
+    assert inputs
+    for content in inputs:
+        PARSERS[parser](content)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_no_noise_breaks_a_promise(parser: str) -> None:
+    for content in (b"", b"\0", b"\xff" * 100, b"\x00\x02ab", b"[" * 1000, b"&a [*a, *a]", bytes(range(256))):
+        PARSERS[parser](content)
+
+
+@pytest.mark.parametrize(
+    ("parser", "part"),
+    [
+        ("message", "codec.decode"),
+        ("robot_message", "codec.read_robot_header"),
+        ("output", "codec.decode_output"),
+        ("png", "decode_image"),
+        ("png_rows", "decode_image"),
+        ("jpeg", "decode_image"),
+        ("factory_file", "factory_from"),
+        ("robot_file", "robot_from"),
+        ("profile_file", "profile_from"),
+        ("schedule_file", "parse_schedule"),
+        ("key_file", "read_keys"),
+    ],
+)
+def test_another_exception_than_the_promised_one_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, parser: str, part: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("an internal error")
+
+    monkeypatch.setattr(f"rosa_sim.fuzz.parsers.{part}", broken)
+    with pytest.raises(KeyError, match="an internal error"):
+        PARSERS[parser](corpus(parser)[-1])
+
+
+def test_a_library_that_writes_and_a_picture_that_differs_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import os
+
+    real = parsers.decode_image
+
+    def loud(image: parsers.EncodedImage) -> object:
+        os.write(2, b"libpng warning: iCCP")
+        return real(image)
+
+    monkeypatch.setattr(parsers, "decode_image", loud)
+    with pytest.raises(AssertionError, match="libpng warning"):
+        PARSERS["png"](corpus("png")[0])
+    monkeypatch.setattr(parsers, "decode_image", lambda image: real(image)[::-1])
+    with pytest.raises(AssertionError, match="another picture"):
+        PARSERS["jpeg"](next(one for one in corpus("jpeg") if b"\xff\xc2" in one))
+
+
+def test_frames_survive_the_way_into_a_corpus_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for content in corpus("robot_message"):
+        assert framed(unframed(framed(content))) == framed(content)
+    monkeypatch.setattr(parsers, "CORPUS", tmp_path / "corpus")
+    save_corpus("png", [b"longer", b"one", b"one"])
+    assert corpus("png") == [b"one", b"longer"]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="needs atheris (requirements/dev.txt)"
+)
+def test_the_search_runs_and_reaches_more_than_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "WORK", tmp_path)
+    found = coverage.search("output", seconds=1)
+    assert found.broken == "" and found.runs > 100 and found.features > 20
+
+
+def test_without_atheris_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert coverage.main(["--seconds", "1"]) == 2
+    assert "pip install atheris" in capsys.readouterr().err
