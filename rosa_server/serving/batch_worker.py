@@ -121,6 +121,10 @@ class BatchWorker:
                     words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
                     return "wrong_image_shape", words
         except CodecError as error:
+            robot = sender.robot_id if sender is not None else ""
+            if self._seldom.due(robot):
+                names = {"worker": self._spec.worker_id, "robot": robot, "cause": error.cause}
+                log.warning("request_refused", **names, reason=str(error))
             return error.cause, str(error)
         known = ModelInput(
             request.component,

@@ -7,5 +7,6 @@ from rosa_sim.hostile.attempt import Attempt
 from rosa_sim.hostile.crowds import CROWDS
 from rosa_sim.hostile.floods import FLOODS
 from rosa_sim.hostile.names import NAMES
+from rosa_sim.hostile.pictures import PICTURES
 
-ATTEMPTS: tuple[Attempt, ...] = (*FLOODS, *CROWDS, *NAMES, *ANSWERS)
+ATTEMPTS: tuple[Attempt, ...] = (*FLOODS, *CROWDS, *NAMES, *ANSWERS, *PICTURES)
