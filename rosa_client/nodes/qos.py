@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from rosa_contract.cameras import BEST_EFFORT, RELIABLE, CameraSpec
@@ -25,3 +27,11 @@ def asked(camera: CameraSpec) -> QoSProfile:
     strong = camera.reliability == RELIABLE
     policy = ReliabilityPolicy.RELIABLE if strong else ReliabilityPolicy.BEST_EFFORT
     return QoSProfile(depth=PICTURES_DEPTH, reliability=policy)
+
+
+def offers(node: Any, topic: str) -> list[tuple[str, bool]]:
+    """(type, whether reliable) of each publisher of `topic`, as the graph knows them."""
+    return [
+        (one.topic_type.replace("/msg/", "/"), one.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
+        for one in node.get_publishers_info_by_topic(topic)
+    ]

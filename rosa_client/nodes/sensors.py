@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.nodes.qos import asked
+from rosa_client.nodes.qos import asked, offers
 from rosa_client.runtime.mission import JOINT_STATE
 from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
+from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
-from rosa_contract.cameras import RELIABLE, picture_topic
+from rosa_contract.cameras import picture_topic
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, written_size
@@ -31,6 +33,7 @@ from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
 
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
+LOOK_EVERY_S = 1.0
 SAY_AFTER_S = 0.3  # one late picture is normal
 
 
@@ -62,8 +65,10 @@ class Sensors:
                 (Image, self._keep_raw(name)) if raw else (CompressedImage, self._keep_compressed(name))
             )
             topic = picture_topic(name, camera)
-            weak = SubscriptionEventCallbacks(incompatible_qos=self._unmatched(name, topic))
-            node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=weak)
+            told = SubscriptionEventCallbacks(incompatible_qos=lambda _: None)  # `_look` tells it
+            node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=told)
+        self._offers = partial(offers, node)
+        node.create_timer(LOOK_EVERY_S, self._look)
 
     def stamps(self) -> dict[str, float]:
         """Sensor -> when its newest sample was taken, s."""
@@ -118,12 +123,14 @@ class Sensors:
             return None
         return sum(fingers) * (2 if len(fingers) == 1 else 1)
 
-    def _unmatched(self, name: str, topic: str) -> Callable[[Any], None]:
-        """DDS connects a subscription that asks for reliable pictures to no publisher that is best effort."""
-        return lambda _: self._refuse(
-            name,
-            f"{topic} is published best effort, but the robot file asks for reliability: {RELIABLE}",
-        )
+    def _look(self) -> None:
+        """Look for publishers of silent cameras from which nothing can come."""
+        taken_s, now_s = self.stamps(), self._clock.now_s()
+        for name, camera in self._robot.cameras.items():
+            if now_s - taken_s.get(name, -math.inf) > LOOK_EVERY_S:
+                topic = picture_topic(name, camera)
+                if why := why_unmatched(self._offers(topic), camera):
+                    self._refuse(name, f"its pictures on {topic} {why}")
 
     def _keep_compressed(self, name: str) -> Callable[[Any], None]:
         spec = self._robot.cameras[name]

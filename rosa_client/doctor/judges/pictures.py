@@ -13,7 +13,7 @@ from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
 from rosa_client.sensing.clock_difference import SAMPLES, clock_difference
 from rosa_client.sensing.frozen_picture import fingerprint
 from rosa_client.sensing.picture_size import wrong_size
-from rosa_contract.cameras import RELIABLE, CameraSpec
+from rosa_contract.cameras import CameraSpec
 from rosa_contract.images import EncodedImage, Rgb
 
 OK_SHARE, WARN_SHARE = (
@@ -85,19 +85,6 @@ def pictures_fact(
         problem=problem,
         stamps=stamps[-SAMPLES:],
     )
-
-
-def why_unmatched(offers: Sequence[tuple[str, bool]], wanted: str, spec: CameraSpec) -> str:
-    """Why nothing is heard of publishers that offer (type, whether reliable); empty when at least one is heard.
-
-    `wanted`: the type that the encoding of the robot file means.
-    """
-    typed = [reliable for kind, reliable in offers if kind == wanted]
-    if offers and not typed:
-        return f"are {offers[0][0]}, expected {wanted} for encoding {spec.encoding}"
-    if typed and spec.reliability == RELIABLE and not any(typed):
-        return "are published best effort, but the robot file asks for reliability: reliable"
-    return ""
 
 
 def judge_pictures(fact: PicturesFact, spec: CameraSpec, max_age_s: float) -> Finding:

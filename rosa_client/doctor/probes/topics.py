@@ -10,17 +10,18 @@ from typing import Any
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.doctor.judges.arm import ArmFact
-from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact, why_unmatched
+from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES
 from rosa_client.drivers.arms.action_names import action_types
 from rosa_client.drivers.arms.ros2_control_rules import resolve
-from rosa_client.nodes.qos import asked
+from rosa_client.nodes.qos import asked, offers
+from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_contract.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
@@ -28,7 +29,6 @@ from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
 STATES = {ArmStatus.HOLDING: "holding", ArmStatus.PLAYING: "playing", ArmStatus.MOVING: "moving"}
 FIND_S = 4.0  # until everything that is awaited has been heard once
 KEPT = 200  # pictures of one camera
-KINDS = {Image: "sensor_msgs/Image", CompressedImage: "sensor_msgs/CompressedImage"}
 
 
 @dataclass
@@ -111,14 +111,9 @@ class _Listener:
                 decoded.append((at_s, image, decode_image(image)))
             except CodecError as error:
                 problem = str(error)
-        wanted = KINDS[_kind(camera.spec)]
-        offers = [
-            (one.topic_type.replace("/msg/", "/"), one.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
-            for one in self._node.get_publishers_info_by_topic(camera.topic)
-        ]
-        nothing = PicturesFact(
-            camera.name, len(offers), camera.topic, why_unmatched(offers, wanted, camera.spec), seconds=took_s
-        )
+        found = offers(self._node, camera.topic)
+        unmatched = why_unmatched(found, camera.spec)
+        nothing = PicturesFact(camera.name, len(found), camera.topic, unmatched, seconds=took_s)
         return pictures_fact(nothing, decoded, _stamps(camera.pictures), problem)
 
     def _spin(self, seconds: float, enough: Callable[[], bool]) -> None:

@@ -124,4 +124,21 @@ def test_a_publisher_that_is_too_weak_is_a_fault_in_words(node: Node) -> None:
     topic = "front/image_raw/compressed"
     node.create_publisher(CompressedImage, topic, weak, event_callbacks=quiet)
     until(node, sensors.faults)
-    assert "is published best effort, but the robot file asks for reliability" in sensors.faults()["front"]
+    said = "are published best effort, but the robot file asks for reliability: reliable"
+    assert sensors.faults() == {"front": f"its pictures on {topic} {said}"}
+
+
+def test_raw_pictures_where_compressed_ones_are_expected_are_a_fault_in_words(node: Node) -> None:
+    """A vendor's `image_raw` is written into the robot file, and `encoding` is left as it is."""
+    sensors = sensors_of(node, CameraSpec(96, 96, driver="external", topic=VENDOR))
+    context = rclpy.Context()  # in one participant a topic has one type
+    rclpy.init(args=[], context=context)
+    vendor = Node("vendor", context=context)
+    vendor.create_publisher(Image, VENDOR, QoSProfile(depth=5))
+    try:
+        until(node, sensors.faults)
+    finally:
+        vendor.destroy_node()
+        rclpy.shutdown(context=context)
+    said = "are sensor_msgs/Image, expected sensor_msgs/CompressedImage for encoding jpeg"
+    assert sensors.faults() == {"front": f"its pictures on {VENDOR} {said}"}

@@ -19,7 +19,6 @@ from rosa_client.doctor.judges.pictures import (
     judge_pictures,
     pictures_fact,
     sharpness_of,
-    why_unmatched,
 )
 from rosa_contract.cameras import CameraSpec
 from rosa_contract.images import encode_image
@@ -331,24 +330,3 @@ def test_a_gripper_of_the_other_kind_is_told_what_to_write() -> None:
         "the gripper's action /hand/cmd is a control_msgs/ParallelGripperCommand, expected a"
         " control_msgs/GripperCommand; set arm.gripper.kind: parallel_gripper_command"
     )
-
-
-@pytest.mark.parametrize(
-    ("offers", "reliability", "says"),
-    [
-        ([], "reliable", ""),
-        ([("sensor_msgs/CompressedImage", False)], "rep_2003", ""),
-        ([("sensor_msgs/CompressedImage", True)], "reliable", ""),
-        ([("sensor_msgs/CompressedImage", False)], "reliable", "are published best effort"),
-        (
-            [("sensor_msgs/Image", True)],
-            "rep_2003",
-            "are sensor_msgs/Image, expected sensor_msgs/CompressedImage",
-        ),
-    ],
-)
-def test_a_publisher_that_cannot_be_heard_is_explained(
-    offers: list[tuple[str, bool]], reliability: str, says: str
-) -> None:
-    said = why_unmatched(offers, "sensor_msgs/CompressedImage", replace(SPEC, reliability=reliability))
-    assert said.startswith(says) and bool(said) == bool(says)
