@@ -69,6 +69,7 @@ class ControlLoop:
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self.failure: BaseException | None = None  # why the loop ended by itself
         self._begun_s = time.monotonic()  # the last period
+        self.sent: Command | None = None  # in the last period; None: nothing was
         self.reset()
 
     def start(self) -> None:
@@ -170,7 +171,7 @@ class ControlLoop:
     def period(self, now_s: float) -> None:
         """One control period; called by the loop's own thread, or instead of it in a simulated time."""
         self._do_work()
-        command = self._command(now_s)
+        command = self.sent = self._command(now_s)
         if command is None:
             self._guard.pause()
             self._arm.idle(self._period_s)

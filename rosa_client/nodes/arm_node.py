@@ -1,9 +1,9 @@
 """The arm node: plays arm commands at the control rate within limits, and says where the arm is.
 
-Takes `arm_command` and the emergency stop (`emergency_stop.py`); publishes `joint_states`, `arm_status` and
-`/diagnostics`. A driver with a simulated scene adds the topics and services of `scene_port.py`. The control loop has
-its own thread, so that no callback can delay a setpoint. What the arm refuses and when it stops by itself:
-docs/local_safety.md.
+Takes `arm_command` and the emergency stop (`emergency_stop.py`); publishes `joint_states`, `arm_status`,
+`arm_setpoints` and `/diagnostics`. A driver with a simulated scene adds the topics and services of `scene_port.py`. The
+control loop has its own thread, so that no callback can delay a setpoint. What the arm refuses and when it stops by
+itself: docs/local_safety.md.
 
 It is a managed node (`managed.py`), and no transition moves the arm:
 
@@ -47,6 +47,7 @@ from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.qos import LATEST
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
+from rosa_client.nodes.setpoint_log import SetpointLog
 from rosa_client.nodes.shell import run_node
 from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_client.refusal import Refusal
@@ -139,6 +140,7 @@ class ConnectedArm:
         self._shown: tuple[Any, ...] = ()
         self._joints = node.create_publisher(JointState, "joint_states", QoSProfile(depth=10))
         self._status = node.create_publisher(ArmStatus, "arm_status", QoSProfile(depth=10))
+        self._setpoints = SetpointLog(node, spec.action_names)
         self._shape = node.create_publisher(String, TOPIC, LATEST)  # for whoever draws this robot
         self._shape.publish(String(data=shape_text(spec)))
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
@@ -170,6 +172,7 @@ class ConnectedArm:
         self._node.remove_post_set_parameters_callback(self._on_parameters)
         self._wait_for_rest(self._loop.submit(lambda: self._player.come_to_rest("the arm node ends")))
         self._loop.stop()
+        self._setpoints.publish(time.monotonic(), last=True)
         self._arm.close()
         pace = self._loop.pace()
         self._node.get_logger().info(
@@ -227,6 +230,9 @@ class ConnectedArm:
     def _after_period(self, now_s: float, state: ArmState) -> None:
         """Runs in the control thread, which goes on until `close`."""
         try:
+            if (sent := self._loop.sent) is not None:
+                self._setpoints.sent(now_s, sent.q_rad, sent.gripper_m)
+            self._setpoints.publish(now_s)
             self._publish(now_s, state)
         except Exception as error:
             if self._node.context.ok():  # a publishing error must not stop the control loop

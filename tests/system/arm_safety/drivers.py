@@ -35,3 +35,10 @@ class ReflexArm(EchoArm):
             self._since_s = time.monotonic()
         ill = self._since_s and time.monotonic() - self._since_s < RECOVERS_AFTER_S
         return replace(state, fault="joint 1: cartesian reflex" if ill else "")
+
+
+class TardyArm(EchoArm):
+    """Measures a fifth of a second late."""
+
+    def read(self) -> ArmState:
+        return replace(super().read(), age_s=0.2)
