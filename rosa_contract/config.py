@@ -225,7 +225,8 @@ class Factory:
 def load_factory(path: str | Path) -> Factory:
     """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
 
-    Relative paths in `gateway.curve_keys` and a model's `weights` and `profile` options start at the file's folder.
+    Relative paths in `gateway.curve_keys`, `gateway.task_lengths` and a model's `weights` and `profile` options start
+    at the file's folder.
     """
     factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
@@ -241,6 +242,8 @@ def load_factory(path: str | Path) -> Factory:
     gateway = factory.gateway
     if gateway.curve_keys:
         gateway = replace(gateway, curve_keys=str(folder / gateway.curve_keys))
+    if gateway.task_lengths:
+        gateway = replace(gateway, task_lengths=str(folder / gateway.task_lengths))
     return replace(factory, models=models, gateway=gateway)
 
 

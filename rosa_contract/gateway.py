@@ -34,7 +34,7 @@ class Gateway:
         "which waiting request runs first: the one with the tightest deadline, that has waited longest, for whose robot"
         " the model has run least, whose robot has waited the largest share of its time, or whose task has least"
         " left to do (docs/scheduler.md)",
-        EARLIEST_DEADLINE,
+        REMAINING_WORK,
         choices=ORDERS,
     )
     order_buckets: int = setting(
@@ -45,7 +45,7 @@ class Gateway:
     )
     order_ageing_s: float = setting(
         "kairos: how long a request waits before it rises by one step, and by another one",
-        20.0,
+        60.0,
         above=0,
         at_most=10_000,
     )
@@ -55,6 +55,10 @@ class Gateway:
         0.01,
         at_least=0,
         at_most=10,
+    )
+    task_lengths: str = setting(
+        "remaining_work: file that keeps how long tasks of each kind are; empty: the server forgets it when it ends",
+        "",
     )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")

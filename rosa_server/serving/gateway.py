@@ -345,6 +345,7 @@ class Gateway:
         if now_s >= self._next_report_s:
             self._next_report_s = now_s + REPORT_EVERY_S
             self._metrics.state(self._core.health(), self._core.warm_workers())
+            self._metrics.order(*self._core.order_state())
             known = self._doorman.connections
             self._metrics.connections(
                 len(known), known.strangers, known.held_bytes, known.unread_bytes, self._intake.since_last()

@@ -73,6 +73,16 @@ class Metrics:
         )
         self._unread = Gauge("rosa_unread_bytes", "Bytes of answers that nobody has read", registry=own)
         self._held = Gauge("rosa_held_bytes", "Bytes received that are not a whole message yet", registry=own)
+        self._order = Gauge(
+            "rosa_queue_order", "1 for the order of the queue that is in use", ["order"], registry=own
+        )
+        self._closed = Gauge(
+            "rosa_fleet_closed", "Share of ended tasks whose robot began another one at once", registry=own
+        )
+        self._age_weight = Gauge(
+            "rosa_age_weight", "Seconds of work that a second of a task's age counts for", registry=own
+        )
+        self._learned = Gauge("rosa_tasks_learned", "Ended tasks whose length is remembered", registry=own)
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
         }
@@ -123,6 +133,13 @@ class Metrics:
 
     def noted(self, event: str) -> None:
         self._notes.labels(event).inc()
+
+    def order(self, name: str, closed: float, age_weight: float, learned: int) -> None:
+        """What the order of the queue goes by."""
+        self._order.labels(name).set(1)
+        self._closed.set(closed)
+        self._age_weight.set(age_weight)
+        self._learned.set(learned)
 
     def state(self, report: HealthReport, workers: Mapping[str, int]) -> None:
         """Set the gauges; the gateway calls it about once a second. `workers`: warm ones by replica."""

@@ -23,6 +23,7 @@ from rosa_server.serving.core.limits import limits_for
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
+from rosa_server.serving.lengths_file import LengthsFile
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
 from rosa_server.serving.rundir import SOCKET, make_rundir
@@ -64,6 +65,7 @@ class HeadlessServer:
             metrics = Metrics()
             workers_endpoint = f"ipc://{folder / SOCKET}"
             self.core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
+            self._lengths = LengthsFile(settings.task_lengths, self.core.lengths)
             specs = worker_specs(factory, self.core.router.placement, workers_endpoint)
             self._cluster = LocalCluster(specs)
             try:
@@ -115,6 +117,7 @@ class HeadlessServer:
         log.event("server_started", robots=self.gateway.robots_endpoint, replicas=replicas)
         while not self._stop:
             self.gateway.step()
+            self._lengths.step(self._clock.now_s())
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
             if not announced and self.core.health().ready:
@@ -123,6 +126,7 @@ class HeadlessServer:
                     log.warning("output_lost", what="the ready line", robots=self.gateway.robots_endpoint)
 
     def _drain(self) -> None:
+        self._lengths.save()
         open_calls = len(self.core.ledger)
         log.event("server_draining", open_requests=open_calls)
         self.core.drain(self._clock.now_s())

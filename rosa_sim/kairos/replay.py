@@ -17,7 +17,6 @@ from rosa_contract.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
 from rosa_contract.progress import DONE, Progress, packed_progress
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.lengths import TaskLengths
 from rosa_server.serving.core.order import Order
 from rosa_server.serving.core.placement import Placement, Replica, cloud_name
 from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, Cluster, Serving
@@ -35,7 +34,7 @@ gateway: {{{gateway}}}
 """
 NO_FRAMES = (b"",)
 CLOUD = cloud_name("policy")
-OrderOf = Callable[[TaskLengths], Order]
+OrderOf = Callable[["Replay"], Order]
 
 
 @dataclass(frozen=True)
@@ -98,18 +97,22 @@ class Replay(Cluster):
         cloud: Tier | None = None,
         ahead_s: float = 0.0,
         settings: str = "",
+        known: object = None,
     ) -> None:
         """`order`: of `gateway.order`, or a policy that no factory file knows. `settings`: more of `gateway`.
-        `ahead_s`: how long before the end of its actions a robot makes the next call."""
+        `ahead_s`: how long before the end of its actions a robot makes the next call. `known`: what the server has
+        learned before, as it would have kept it."""
         named = f"order: {order}, {settings}" if isinstance(order, str) else settings
         super().__init__(_serving(parse_factory(FACTORY.format(gateway=named)), edge, cloud))
-        if not isinstance(order, str):
-            self.core.rank_by(order(self.core.lengths))
         self._ahead_s = ahead_s
         self._runs: dict[bytes, Run] = {}
         self._waiting: list[Task] = []  # for a free robot
         self._robots = self._to_come = 0
         self._found = Outcome()
+        if known is not None:
+            self.core.lengths.learn_from(known)
+        if not isinstance(order, str):
+            self.core.rank_by(order(self))
 
     def arriving(self, arrivals: Sequence[tuple[float, Task]]) -> Outcome:
         """Every task has a robot of its own, from its arrival on."""

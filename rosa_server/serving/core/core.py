@@ -26,7 +26,7 @@ from rosa_server.serving.core.decoding import DecodeBudget
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.ledger import Ledger
 from rosa_server.serving.core.lengths import TaskLengths
-from rosa_server.serving.core.order import Order
+from rosa_server.serving.core.order import Order, RemainingWork
 from rosa_server.serving.core.orders import order_of
 from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.core.pool import WorkerPool
@@ -348,6 +348,13 @@ class ServingCore:
     def give_up(self, now_s: float, why: str) -> None:
         """Answer every call that is still open: the end of draining."""
         self._dispatcher.give_up(now_s, why)
+
+    def order_state(self) -> tuple[str, float, float, int]:
+        """The order of the queue, the share of the fleet that works without a pause, how much age counts, and how many
+        ended tasks are remembered."""
+        order = self._dispatcher.ranking.order
+        weight = order.age_weight if isinstance(order, RemainingWork) else 0.0
+        return self._factory.gateway.order, self.turnover.closed, weight, len(self.lengths)
 
     def warm_workers(self) -> dict[str, int]:
         """How many warm workers each replica has, also where it has none."""

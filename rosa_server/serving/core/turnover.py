@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-CLOSED_SHARES = 2.0  # a closed fleet's age weight, in shares of a server that a task gets
+CLOSED_SHARES = 4.0  # a closed fleet's age weight, in shares of a server that a task gets
 AT_ONCE = 0.25  # of a task's time: a robot that begins its next one within it has not waited for work
 MIN_AT_ONCE_S = 1.0
 SMOOTHING = 0.1  # weight of the newest ended task

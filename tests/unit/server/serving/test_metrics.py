@@ -40,3 +40,16 @@ def test_counts_that_no_metric_stands_for_are_not_kept() -> None:
     metrics = Metrics()
     metrics.engine("m/0.1", {"whatever": 3})
     assert shown(metrics, "m/0.1") == set()
+
+
+def test_the_order_of_the_queue_and_what_it_goes_by_are_shown() -> None:
+    metrics = Metrics()
+    metrics.order("remaining_work", 0.25, 0.04, 30)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    names = ("rosa_queue_order{", "rosa_fleet_closed ", "rosa_age_weight ", "rosa_tasks_learned ")
+    assert [line for line in lines if line.startswith(names)] == [
+        'rosa_queue_order{order="remaining_work"} 1.0',
+        "rosa_fleet_closed 0.25",
+        "rosa_age_weight 0.04",
+        "rosa_tasks_learned 30.0",
+    ]
