@@ -210,6 +210,9 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
         out.within(
             f"kairos, {robots} robots back to back: average lower than both baselines by", values, low, high
         )
+        bound = find(rows, part="fleet", robots=robots, order=BOUND, horizon="dynamic")
+        first = find(rows, part="fleet", robots=robots, order=FCFS, horizon="static")
+        out.found[-1]["value"] += f"; {BOUND}: {saved(bound, first):g} %"
 
 
 def _tiers(out: Aims, rows: list[dict[str, Any]]) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from rosa_contract.config import GOAL_COUPLED
+from rosa_contract.gateway import REMAINING_WORK
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.choice import Choice
+from rosa_server.serving.core.order import URGENT_S
 from rosa_server.serving.core.placement import Replica
 
 PERMITS, PLANNED = "permits", "planned"
 
 
-def outlook(choice: Choice, problem: Problem) -> dict[str, Any]:
-    """Predicted rates in Hz, meet rates as shares (empty where nothing was played through), and policies by queue."""
+def outlook(choice: Choice, problem: Problem, order: str) -> dict[str, Any]:
+    """Predicted rates in Hz, meet rates as shares (empty where nothing was played through), and policies by queue.
+
+    `order`: the factory's `gateway.order`.
+    """
     prediction = choice.prediction
     return {
         "action_throughput_hz": prediction.throughput_hz,
@@ -20,11 +26,19 @@ def outlook(choice: Choice, problem: Problem) -> dict[str, Any]:
         "rates_hz": dict(prediction.rates_hz),
         "meet": {component: prediction.meet[component] for component in _components(problem, choice)},
         "rates": _rates(choice),
+        "order": {"name": order, "by_work": by_work(problem, order)},
         "queues": {name: _queue(replicas) for name, replicas in _queues(choice).items()},
     }
 
 
-def render_outlook(choice: Choice, problem: Problem) -> str:
+def by_work(problem: Problem, order: str) -> list[str]:
+    """The components whose calls go by their tasks' remaining work, as long as their deadlines are far."""
+    needs = [need for cls in problem.classes for need in cls.needs if order == REMAINING_WORK]
+    far = {need.component for need in needs if need.slo_ms > URGENT_S * 1000}
+    return sorted(far.intersection(GOAL_COUPLED))
+
+
+def render_outlook(choice: Choice, problem: Problem, order: str) -> str:
     """The same in a few lines."""
     prediction, lines = choice.prediction, ["As the server carries it out"]
     rates = ", ".join(f"{task} {hz:.2f} Hz" for task, hz in prediction.rates_hz.items())
@@ -41,6 +55,7 @@ def render_outlook(choice: Choice, problem: Problem) -> str:
         meets = ", ".join(f"{part} {prediction.meet[part]:.1%}" for part in _components(problem, choice))
         lines.append(f"  - in time: {meets}")
     lines.append(f"  - {RATES[_rates(choice)]}")
+    lines.append(f"  - {_order_in_words(problem, order)}")
     for name, replicas in _queues(choice).items():
         lines.append(f"  - {name}: {_queue_in_words(replicas)}")
     return "\n".join(lines)
@@ -50,6 +65,15 @@ RATES = {
     PERMITS: "robots ask before they call (permits), and call at the schedule's rates where no answer comes",
     PLANNED: "robots keep to the schedule's rates",
 }
+
+
+def _order_in_words(problem: Problem, order: str) -> str:
+    if order != REMAINING_WORK:
+        return f"queues go by {order}"
+    far = by_work(problem, order)
+    if not far:
+        return f"queues go by deadline, as every SLO is within {URGENT_S:g} s"
+    return f"calls of {' and '.join(far)} go by remaining work until {URGENT_S:g} s before their deadlines"
 
 
 def _components(problem: Problem, choice: Choice) -> list[str]:

@@ -101,13 +101,13 @@ def _plan(args: argparse.Namespace) -> int:
         schedule = migration.schedule
         chosen = expected(schedule, problem, library, factory.policies)
     if args.json:
-        told = {PREDICTION: outlook(chosen, problem)} if schedule.feasible else {}
+        told = {PREDICTION: outlook(chosen, problem, factory.gateway.order)} if schedule.feasible else {}
         print(json.dumps({**schedule.to_dict(), **told}, indent=2))
     else:
         expected_hz = chosen.prediction.throughput_hz if schedule.feasible else 0.0
         parts = [
             render(schedule, problem, expected_hz),
-            *([render_outlook(chosen, problem)] if schedule.feasible else []),
+            *([render_outlook(chosen, problem, factory.gateway.order)] if schedule.feasible else []),
         ]
         print("\n\n".join(parts))
     if schedule.feasible:

@@ -19,6 +19,8 @@ from rosa_server.serving.core.turnover import Turnover
 
 URGENT_S = 5.0  # longer than an SLO of a robot that stands still until it is answered
 
+SURE_OF = 200  # ended tasks; while fewer are known what is left is a guess, and age counts for more
+
 Rank = tuple[float, ...]
 
 
@@ -159,7 +161,8 @@ class RemainingWork(Order):
     @property
     def age_weight(self) -> float:
         """Seconds of a server's work that one second of a task's age counts for now."""
-        return max(self._min_age_weight, self._turnover.age_weight)
+        guesses = SURE_OF / max(1, min(SURE_OF, len(self._lengths)))
+        return max(self._min_age_weight * guesses, self._turnover.age_weight)
 
     def work_s(self, task: TaskSeen) -> float:
         """The time of a server that the task is expected to need yet; 0 while nothing is known of any length."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_json_has_the_prediction_and_is_still_a_schedule(
     assert set(told["meet"]) == {"system1", "system2", "safety", "monitor"}
     assert min(told["meet"].values()) >= 0.99
     assert sum(len(queue["servers"]) for queue in told["queues"].values()) == 8
+    assert told["order"] == {"name": "remaining_work", "by_work": []}, "every SLO is short"
 
 
 def test_as_published_robots_keep_to_the_schedule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -48,3 +50,16 @@ def test_as_published_robots_keep_to_the_schedule(capsys: pytest.CaptureFixture[
     assert main(["plan", str(factory)]) == 0
     out = capsys.readouterr().out
     assert "robots keep to the schedule's rates" in out and "expected (assemble_kit 3.14 Hz)" in out
+
+
+def test_it_says_what_the_queues_go_by(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "queues go by deadline, as every SLO is within 5 s" in planned(capsys)
+    patient, ordered = tmp_path / "patient.yaml", tmp_path / "ordered.yaml"
+    text = P4.read_text()
+    patient.write_text(re.sub(r"(    system2:.*?slo_ms: )\d+", r"\g<1>20000", text, flags=re.DOTALL))
+    assert patient.read_text() != text
+    assert main(["plan", str(patient)]) == 0
+    assert "calls of system2 go by remaining work until 5 s before" in capsys.readouterr().out
+    ordered.write_text(f"{text}\ngateway: {{order: first_come}}\n")
+    assert main(["plan", str(ordered)]) == 0
+    assert "queues go by first_come" in capsys.readouterr().out
