@@ -78,10 +78,10 @@ NOTES = [
     " workload whose horizons are published lies within it. Part `published` has both halves of the table, and what"
     " they say of Autellix against FIFO. Traces are synthetic, with the published statistics of horizons.",
     f"Assumed, as it is not published: {'; '.join(ASSUMED)}; batch times of the edge {EDGE_MS} ms and the cloud"
-    f" {CLOUD_MS} ms, the largest batch of 2; the peak load of {PEAK:g}; ageing after {Gateway.order_ageing_s:g} s. Lengths'"
-    " variation and the peak load were chosen by the first three aims alone, which no order of ours takes part in. The"
-    " ageing was chosen among 20, 60, 200 s and none on seeds 0 to 2, the age weights of remaining_work on seeds 0, 1,"
-    " 50 and 51; the seeds here are others.",
+    f" {CLOUD_MS} ms, the largest batch of 2; the peak load of {PEAK:g}; ageing after {Gateway.order_ageing_s:g} s."
+    " Lengths' variation and the peak load were chosen by the first three aims alone, which no order of ours takes part"
+    " in. The ageing was chosen among 20, 60, 200 s and none on seeds 0 to 2, the age weights of remaining_work on"
+    " seeds 0 to 2, 50 and 51; the seeds here are others.",
     "The link takes 100 ms each way; the server sends the cloud the next batch while one travels. `stall_s`: what a"
     " robot stands still for in a task; `longest_stall_s`: the most of any task; `longest_wait_s`: of any call."
     f" `clairvoyant` knows how many rounds are left of each task. `{KNOWN}`: {ENDED[-1]} other tasks had ended before,"
