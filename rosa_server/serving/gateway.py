@@ -21,6 +21,7 @@ from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket, Limits
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
+from rosa_server.serving.malloc import Peaks
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.robots_socket import RobotsSocket
 from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
@@ -75,6 +76,7 @@ class Gateway:
         )
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
+        self._peaks = Peaks()
         self._poller = zmq.Poller()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
@@ -346,6 +348,7 @@ class Gateway:
             self._next_report_s = now_s + REPORT_EVERY_S
             self._metrics.state(self._core.health(), self._core.warm_workers())
             self._metrics.order(*self._core.order_state())
+            self._peaks.look(now_s)
             known = self._doorman.connections
             self._metrics.connections(
                 len(known), known.strangers, known.held_bytes, known.unread_bytes, self._intake.since_last()

@@ -20,10 +20,11 @@ from rosa_sim.hostile.together import Together, attack_together
 
 OUT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "hostile.json"
 NOTES = (
-    "Each attempt has a server of its own and four well-behaved robots (5 Hz, 300 ms) beside it. A row holds when its"
-    f" promise does, the server runs on without a traceback or a lost worker, at least {MIN_IN_TIME:.0%} of the robots'"
-    f" requests are answered in time, the gateway grows by less than {MAX_GROWTH_MB:.0f} MB and logs less than"
-    f" {MAX_LINES_PER_S:.0f} lines per second, and the cause, where there is one, is in log and metrics.",
+    "Each attempt has a server of its own and four well-behaved robots (5 Hz, 300 ms) beside it, and as many are at"
+    " another server at the same time that nobody attacks. A row holds when its promise does, the server runs on"
+    f" without a traceback or a lost worker, the robots get at least {MIN_IN_TIME:.0%} of what is in time elsewhere, the"
+    f" gateway grows by less than {MAX_GROWTH_MB:.0f} MB and logs less than {MAX_LINES_PER_S:.0f} lines per second, and the"
+    " cause, where there is one, is in log and metrics.",
     "The attackers run at the lowest priority, as hostile peers have machines of their own.",
     "Findings 2.1 and 2.2: libzmq gives 4,294,967,296 numbers before one comes again, and drops the names that peers"
     " bring. 10 million attempts get 0.23 % of the way to the number of a connection that stands, and a connection ends"
@@ -40,6 +41,7 @@ def row_of(name: str, outcome: Outcome) -> dict[str, Any]:
         "promise": attempt.promised,
         "outcome": "; ".join([outcome.words, *outcome.failures]),
         "in time": f"{outcome.served.share:.1%} of {outcome.served.asked}",
+        "elsewhere": f"{outcome.undisturbed.share:.1%}",
         "memory": f"{outcome.growth_mb:+.0f} MB",
         "seen": seen or "-",
         "holds": "yes" if outcome.holds else "**no**",

@@ -88,6 +88,7 @@ class Outcome:
     words: str
     failures: list[str] = field(default_factory=list)  # promises that were not kept
     served: Served = field(default_factory=Served)
+    undisturbed: Served = field(default_factory=Served)  # at the same time, at a server that nobody attacked
     growth_mb: float = 0.0
     seen: dict[str, int] = field(default_factory=dict)  # cause -> how often the metrics count it
 
@@ -115,6 +116,15 @@ class Attempt:
 
 
 @contextlib.contextmanager
+def undisturbed(folder: Path, robots: int) -> Iterator[Served]:
+    """As many robots at a server of their own: what they miss is the machine's fault."""
+    other = folder / "undisturbed"
+    other.mkdir()
+    with place_of(other, keys=False, robots=0) as place, serving_well(place.endpoint, robots) as served:
+        yield served
+
+
+@contextlib.contextmanager
 def place_of(folder: Path, keys: bool, robots: int, descriptors: int = 0) -> Iterator[Place]:
     """A running server, with keys for so many robots and the thief, if it has any."""
     key_folder = folder / "keys" if keys else None
@@ -129,7 +139,10 @@ def place_of(folder: Path, keys: bool, robots: int, descriptors: int = 0) -> Ite
 def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: float = MIN_IN_TIME) -> Outcome:
     """The attack beside so many well-behaved robots."""
     outcome = Outcome("")
-    with place_of(folder, attempt.keys, robots, attempt.descriptors) as place:
+    with (
+        place_of(folder, attempt.keys, robots, attempt.descriptors) as place,
+        undisturbed(folder, robots) as outcome.undisturbed,
+    ):
         key_folder = "" if place.keys is None else str(place.keys)
         with serving_well(place.endpoint, robots, key_folder) as outcome.served:
             time.sleep(SETTLE_S)
@@ -142,19 +155,20 @@ def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: flo
             said = len(place.log.read_text().splitlines()) - lines
             time.sleep(SETTLE_S)
             outcome.seen = seen(place) if place.alive() else {}
-        logged = place.log.read_text()
+        logged, ended = place.log.read_text(), not place.alive()
         named = [cause for cause in attempt.causes if outcome.seen.get(cause) and f'"{cause}"' in logged]
-        checks = (
-            (broken, bool(broken)),
-            ("the server ended", not place.alive()),
-            ("a traceback", "Traceback" in logged),
-            ("a worker was lost", '"worker_lost"' in logged),
-            (f"{outcome.served.share:.1%} in time", outcome.served.share < min_in_time),
-            (f"{outcome.growth_mb:+.0f} MB", outcome.growth_mb > MAX_GROWTH_MB),
-            (f"{said} log lines in {spent_s:.0f} s", said > MAX_LINES_PER_S * (1 + spent_s)),
-            (f"none of {', '.join(attempt.causes)} in log and metrics", bool(attempt.causes) and not named),
-        )
-        outcome.failures = [words for words, failed in checks if failed]
+    share = outcome.served.share / max(1e-9, outcome.undisturbed.share)
+    checks = (
+        (broken, bool(broken)),
+        ("the server ended", ended),
+        ("a traceback", "Traceback" in logged),
+        ("a worker was lost", '"worker_lost"' in logged),
+        (f"{share:.1%} of what is in time elsewhere", share < min_in_time),
+        (f"{outcome.growth_mb:+.0f} MB", outcome.growth_mb > MAX_GROWTH_MB),
+        (f"{said} log lines in {spent_s:.0f} s", said > MAX_LINES_PER_S * (1 + spent_s)),
+        (f"none of {', '.join(attempt.causes)} in log and metrics", bool(attempt.causes) and not named),
+    )
+    outcome.failures = [words for words, failed in checks if failed]
     return outcome
 
 

@@ -19,6 +19,7 @@ from rosa_sim.hostile.attempt import (
     peak_mb,
     place_of,
     seen,
+    undisturbed,
 )
 from rosa_sim.hostile.attempts import ATTEMPTS
 from rosa_sim.hostile.robots import Served, serving_well
@@ -26,7 +27,7 @@ from rosa_sim.hostile.robots import Served, serving_well
 ROBOTS = 16
 AT_ONCE = 3  # attackers; each takes another attempt when one has ended
 MAX_LEFT = 0.10  # of the memory before, that may stay
-WARM_S, CALM_S = 15.0, 30.0  # before the attack, and until memory is read again
+WARM_S, CALM_S = 15.0, 75.0  # before the attack, and until memory is read again
 KINDS = 4  # of log lines that peers can cause
 
 
@@ -36,6 +37,7 @@ class Together:
 
     seconds: float
     served: Served = field(default_factory=Served)
+    undisturbed: Served = field(default_factory=Served)
     made: dict[str, int] = field(default_factory=dict)  # attempt -> how often
     before_mb: float = 0.0
     peak_mb: float = 0.0
@@ -48,10 +50,10 @@ class Together:
         left = self.after_mb / max(1.0, self.before_mb) - 1.0
         return [
             {
-                "aim": f"all attacks for {self.seconds:.0f} s: at least {MIN_IN_TIME:.0%} of {ROBOTS} robots' requests"
-                " in time",
-                "value": f"{self.served.share:.2%} of {self.served.asked}",
-                "holds": self.alive and self.served.share >= MIN_IN_TIME,
+                "aim": f"all attacks for {self.seconds:.0f} s: of {ROBOTS} robots' requests at least"
+                f" {MIN_IN_TIME:.0%} of what is in time at a server that nobody attacks",
+                "value": f"{self.served.share:.2%} of {self.served.asked}; {self.undisturbed.share:.2%} there",
+                "holds": self.alive and self.served.share >= MIN_IN_TIME * self.undisturbed.share,
             },
             {
                 "aim": f"memory is back within {MAX_LEFT:.0%}",
@@ -85,7 +87,10 @@ def attack_together(
             with lock:
                 outcome.made[one.name] = outcome.made.get(one.name, 0) + 1
 
-    with place_of(folder, keys=False, robots=0) as place:
+    with (
+        place_of(folder, keys=False, robots=0) as place,
+        undisturbed(folder, ROBOTS) as outcome.undisturbed,
+    ):
         with serving_well(place.endpoint, ROBOTS) as outcome.served, peak_mb(place) as samples:
             time.sleep(WARM_S)
             outcome.before_mb = place.resident_mb()
