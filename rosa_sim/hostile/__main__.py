@@ -22,9 +22,9 @@ OUT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "hostile.
 NOTES = (
     "Each attempt has a server of its own and four well-behaved robots (5 Hz, 300 ms) beside it, and as many are at"
     " another server at the same time that nobody attacks. A row holds when its promise does, the server runs on"
-    f" without a traceback or a lost worker, the robots get at least {MIN_IN_TIME:.0%} of what is in time elsewhere, the"
-    f" gateway grows by less than {MAX_GROWTH_MB:.0f} MB and logs less than {MAX_LINES_PER_S:.0f} lines per second, and the"
-    " cause, where there is one, is in log and metrics.",
+    f" without a traceback or a lost worker, the robots get at least {MIN_IN_TIME:.0%} of what is in time elsewhere,"
+    f" the gateway grows by less than {MAX_GROWTH_MB:.0f} MB and logs less than {MAX_LINES_PER_S:.0f} lines per second,"
+    " and the cause, where there is one, is in log and metrics.",
     "The attackers run at the lowest priority, as hostile peers have machines of their own.",
     "Findings 2.1 and 2.2: libzmq gives 4,294,967,296 numbers before one comes again, and drops the names that peers"
     " bring. 10 million attempts get 0.23 % of the way to the number of a connection that stands, and a connection ends"

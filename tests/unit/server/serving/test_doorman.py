@@ -14,7 +14,8 @@ import pytest
 import zmq
 
 from rosa_server.serving.core.limits import Limits
-from rosa_server.serving.doorman import Doorman
+from rosa_server.serving.doorman import Doorman, follows
+from rosa_sim.fuzz.wire import Peer, message
 
 PATIENCE_S = 20.0
 PEER = """
@@ -117,3 +118,58 @@ def test_a_cut_off_connection_that_never_spoke_does_not_silence_the_next_one(doo
         other = door.read()
         assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
         assert not doorman.ignores(20.0, other)
+
+
+def test_a_message_of_one_that_has_gone_is_not_that_of_the_next_with_its_descriptor(door: Door) -> None:
+    doorman = door.doorman
+    with peer(door):
+        gone = door.read()  # read before it went; the doorman hears of it only afterwards
+        fd = int(gone.get(zmq.SRCFD))
+    until(lambda: not Path(f"/proc/self/fd/{fd}").exists())
+    with peer(door), lowest_free(fd):
+        other = door.read()
+        assert int(other.get(zmq.SRCFD)) == fd, "the lowest free descriptor"
+        doorman.ignores(0.0, gone)  # takes the descriptor for its own
+        assert not doorman.ignores(0.0, other), "the newer name is that of the connection that is there"
+        assert door.ended == [gone.bytes]
+        assert doorman.ignores(0.0, gone), "it has ended"
+        doorman.welcomed(other.bytes, "r1", 1000)
+        assert doorman.is_robot(other.bytes) and not doorman.is_robot(gone.bytes)
+
+
+def test_names_are_compared_beyond_the_last_number() -> None:
+    assert follows(b"\0\0\0\0\1", b"\0\xff\xff\xff\xff")
+    assert not follows(b"\0\xff\xff\xff\xff", b"\0\0\0\0\1")
+    assert not follows(b"\0\0\0\0\1", b"\0\0\0\0\1")
+
+
+def test_what_is_not_read_is_counted_until_it_is(door: Door) -> None:
+    doorman = door.doorman
+    reader = Peer(door.endpoint, receive_bytes=4096)
+    reader.send(message([b"x"]))
+    frame = door.read()
+    assert not doorman.ignores(0.0, frame)
+    doorman.welcomed(frame.bytes, "r1", 1000)
+    given = 0
+    for _ in range(20):  # more than the kernels take
+        if doorman.answers(0.0, frame.bytes, 100_000):
+            door.socket.send_multipart([frame.bytes, bytes(100_000)])
+            given += 1
+    assert given == 20 and doorman.connections.unread_bytes == 20 * 100_009
+    time.sleep(0.2)
+    now_s = 1.0
+    for now_s in (1.0, 2.0, 3.0):
+        doorman.step(now_s)
+    assert 0 < doorman.connections.unread_bytes < 20 * 100_009, "the peer's kernel has taken some"
+    for _ in range(20):
+        reader.receive()
+
+    def all_read() -> bool:
+        nonlocal now_s
+        now_s += 0.1
+        doorman.step(now_s)
+        return doorman.connections.unread_bytes == 0
+
+    until(all_read)
+    assert door.cut == []
+    reader.close()
