@@ -1,4 +1,7 @@
-"""python -m rosa_sim.hostile [--only NAME ...] [--minutes 10]: exit status 0 when every promise holds."""
+"""python -m rosa_sim.hostile [--only NAME ...] [--minutes 10]: exit status 0 when every promise holds.
+
+With `--only` the other rows stay as they are in the file, and with `--minutes 0` what was found of all together.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from typing import Any
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_sim.hostile.attempt import MAX_GROWTH_MB, MAX_LINES_PER_S, MIN_IN_TIME, Outcome, run_beside
 from rosa_sim.hostile.attempts import ATTEMPTS
-from rosa_sim.hostile.together import Together, attack_together
+from rosa_sim.hostile.together import attack_together
 
 OUT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "hostile.json"
 NOTES = (
@@ -48,13 +51,18 @@ def row_of(name: str, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def report(rows: list[dict[str, Any]], together: Together | None) -> dict[str, Any]:
+def merged(fresh: dict[str, dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of all attempts in their order: fresh ones by name, the others as they were."""
+    known = {row["attempt"]: row for row in before}
+    rows = [fresh.get(one.name) or known.get(one.tried) for one in ATTEMPTS]
+    return [row for row in rows if row is not None]
+
+
+def report(rows: list[dict[str, Any]], together: list[dict[str, Any]]) -> dict[str, Any]:
+    """`together`: the aims of all attacks at once."""
     held = sum(row["holds"] == "yes" for row in rows)
-    aims: list[dict[str, Any]] = [
-        {"aim": "every attempt fails", "value": f"{held} of {len(rows)}", "holds": held == len(rows)}
-    ]
-    if together is not None:
-        aims += together.aims()
+    first = {"aim": "every attempt fails", "value": f"{held} of {len(rows)}", "holds": held == len(rows)}
+    aims = [first, *together]
     return {
         "name": "hostile peers",
         "command": "make hostile",
@@ -70,28 +78,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="rosa_sim.hostile", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=[one.name for one in ATTEMPTS], metavar="NAME")
     parser.add_argument("--minutes", type=float, default=10.0, help="of all attacks together; 0: not at all")
-    parser.add_argument("--out", type=Path, default=OUT, help="written where every attempt was made")
+    parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args(argv)
     more_descriptors()
-    rows = []
+    before = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"rows": [], "aims": []}
+    fresh: dict[str, dict[str, Any]] = {}
     for one in ATTEMPTS:
         if arguments.only and one.name not in arguments.only:
             continue
         with tempfile.TemporaryDirectory(prefix="rosa-hostile-") as folder:
-            rows.append(row_of(one.name, run_beside(one, Path(folder))))
-        print(json.dumps({"name": one.name, **rows[-1]}), flush=True)
-    together = None
+            fresh[one.name] = row_of(one.name, run_beside(one, Path(folder)))
+        print(json.dumps({"name": one.name, **fresh[one.name]}), flush=True)
+    together = before["aims"][1:]
     if arguments.minutes:
         with tempfile.TemporaryDirectory(prefix="rosa-hostile-") as folder:
+            seconds = arguments.minutes * 60
             together = attack_together(
-                Path(folder), arguments.minutes * 60, tell=lambda line: print(line, flush=True)
-            )
-    result = report(rows, together)
+                Path(folder), seconds, tell=lambda line: print(line, flush=True)
+            ).aims()
+    result = report(merged(fresh, before["rows"]), together)
     for aim in result["aims"]:
         print(f"{'holds ' if aim['holds'] else 'MISSED'}  {aim['aim']}: {aim['value']}")
-    if together is not None and not arguments.only:
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n")
-        print(f"wrote {arguments.out}")
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"wrote {arguments.out}")
     return 0 if all(aim["holds"] for aim in result["aims"]) else 1
 
 

@@ -137,7 +137,13 @@ def place_of(folder: Path, keys: bool, robots: int, descriptors: int = 0) -> Ite
         yield Place(endpoint, metrics_port, psutil.Process(process.pid), log, key_folder)
 
 
-def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: float = MIN_IN_TIME) -> Outcome:
+def run_beside(
+    attempt: Attempt,
+    folder: Path,
+    robots: int = 4,
+    min_in_time: float = MIN_IN_TIME,
+    min_attack_s: float = MIN_ATTACK_S,
+) -> Outcome:
     """The attack beside so many well-behaved robots."""
     outcome = Outcome("")
     with (
@@ -150,7 +156,7 @@ def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: flo
             lines, began_s = len(place.log.read_text().splitlines()), time.monotonic()
             with peak_mb(place) as peak:
                 before_mb = place.resident_mb()
-                outcome.words, broken = at_low_priority(lambda: again_and_again(attempt, place))
+                outcome.words, broken = at_low_priority(lambda: again_and_again(attempt, place, min_attack_s))
             outcome.growth_mb = max(peak, default=0.0) - before_mb
             spent_s = time.monotonic() - began_s
             said = len(place.log.read_text().splitlines()) - lines
@@ -173,9 +179,9 @@ def run_beside(attempt: Attempt, folder: Path, robots: int = 4, min_in_time: flo
     return outcome
 
 
-def again_and_again(attempt: Attempt, place: Place) -> tuple[str, str]:
+def again_and_again(attempt: Attempt, place: Place, seconds: float) -> tuple[str, str]:
     """What happened last, or first failed."""
-    end_s = time.monotonic() + MIN_ATTACK_S
+    end_s = time.monotonic() + seconds
     while True:
         words, broken = attempt.run(place)
         if broken or not place.alive() or time.monotonic() >= end_s:

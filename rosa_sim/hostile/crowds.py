@@ -9,8 +9,9 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_sim.fuzz.wire import GREETING, Peer, idle_connections, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
+from rosa_sim.hostile.robots import hello_of
 
-IDLE, HALF_OPEN, HIT_AND_RUN = 3900, 40, 1500
+IDLE, HALF_OPEN, HIT_AND_RUN, GREEDY = 3900, 40, 1500, 12
 WATCHED_S = 10.0
 MAX_SHARE = 0.15  # of a core, that idle connections may cost
 HEALTH = message(codec.encode(m.HealthQuery()))
@@ -25,6 +26,8 @@ def _idle(place: Place) -> tuple[str, str]:
     for index in range(IDLE):
         with contextlib.suppress(OSError):
             peers.append(Peer(place.endpoint, f"127.0.5.{1 + index % 4}", timeout_s=2.0))
+        time.sleep(5e-4)  # `swept_names` is the one that hurries
+    time.sleep(1.1)  # the metrics are set once a second
     counted = place.counted()
     began_s, before_s = time.monotonic(), place.cpu_s()
     while time.monotonic() - began_s < WATCHED_S:
@@ -80,7 +83,39 @@ def _hit_and_run(place: Place) -> tuple[str, str]:
     return f"{made} of them, {made / (time.monotonic() - began_s):.0f} per second", ""
 
 
+def _greedy(place: Place) -> tuple[str, str]:
+    """Welcomed robots, each from another address, that say hello as fast as they may and read the answers."""
+    said = [message(codec.encode(hello_of(f"greedy{index}"))) for index in range(GREEDY)]
+    peers: list[Peer] = []
+    for index, hello in enumerate(said):
+        peers.append(Peer(place.endpoint, f"127.0.8.{1 + index}"))
+        peers[-1].send(hello)
+        peers[-1].receive()
+    left, made, end_s = dict(enumerate(peers)), 0, time.monotonic() + WATCHED_S
+    while left and time.monotonic() < end_s:
+        for index in list(left):
+            peers[index].socket.settimeout(1.0)
+            try:
+                peers[index].send(said[index] * 4)
+                made += 4
+            except OSError:
+                del left[index]
+        for index in list(left):
+            if not peers[index].is_open():
+                del left[index]
+    for peer in peers:
+        peer.close()
+    return f"{made} hellos, {GREEDY - len(left)} of {GREEDY} cut off", ""
+
+
 CROWDS = (
+    Attempt(
+        "greedy_robots",
+        "2.10",
+        f"{GREEDY} welcomed robots say hello as fast as they may, and read the answers",
+        "robots are served: connections take turns",
+        _greedy,
+    ),
     Attempt(
         "idle_connections",
         "2.5",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -19,6 +20,7 @@ from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of
 
 FLOOD_S = 4.0
+ROBOTS = itertools.count()  # each comes under a name and an address of its own
 CUT = ("bad_messages", "held_bytes", "handling_time", "address_waits")
 
 
@@ -82,8 +84,9 @@ def hellos() -> bytes:
 
 
 def _unasked_camera(place: Place) -> tuple[str, str]:
-    peer = Peer(place.endpoint, "127.0.0.7")
-    peer.send(message(codec.encode(hello_of("r1"))))
+    number = next(ROBOTS)
+    peer = Peer(place.endpoint, f"127.0.9.{1 + number % 250}")
+    peer.send(message(codec.encode(hello_of(f"camera{number}"))))
     peer.receive()
     extra = EncodedImage("rgb8", 3000, 3000, bytes(27_000_000))
     request = m.Request(1, "system1", 300.0, "", STATE, {"front": FRONT, "back": extra})

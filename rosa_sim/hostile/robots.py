@@ -41,6 +41,10 @@ class Robot:
         self.asked = self.in_time = 0
         self._due_s, self._number, self._waits_until_s = first_s, 0, 0.0
 
+    def begin(self) -> None:
+        """Count from now on."""
+        self.asked, self.in_time, self._waits_until_s = 0, 0, 0.0
+
     def step(self, now_s: float) -> float:
         """Read answers and ask when it is time. Returns when it is next to be stepped."""
         for answer in self.link.poll(0.0, now_s):
@@ -81,7 +85,7 @@ def serve_well(endpoint: str, count: int, keys: str, ready: Event, stop: Event, 
         due_s = min(robot.step(now_s) for robot in robots)
         if not ready.is_set() and all(robot.link.ready for robot in robots):
             for robot in robots:
-                robot.asked = robot.in_time = 0
+                robot.begin()
             ready.set()
         poller.poll(max(0, int((due_s - time.monotonic()) * 1000)) + 1)
     for robot in robots:

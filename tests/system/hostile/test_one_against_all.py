@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgpack
 import psutil
 import pytest
 
@@ -18,6 +15,7 @@ from rosa_contract import messages as m
 from rosa_contract.images import EncodedImage
 from rosa_sim.fuzz.run import MOST_GROWTH_MB
 from rosa_sim.fuzz.wire import MORE, Peer, frame, message
+from rosa_sim.hostile.floods import empty_frames, huge_header, nested_lists, noise
 from tests.system.hostile.flood import STRANGER, flooding
 from tests.system.server_harness import FRONT, JOINTS, Robot, Server, robot, serving
 
@@ -66,27 +64,7 @@ def everything(panda: Robot) -> Iterator[m.Message]:
             yield panda.receive(2.0)
 
 
-def huge_header() -> bytes:
-    """A well-formed message that takes long to decode, with a key that no message has."""
-    body = msgpack.packb(
-        {"v": m.SCHEMA_VERSION, "t": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF}
-    )[:-4]
-    return message([body + zlib.crc32(body).to_bytes(4, "big")])
-
-
-def empty_frames() -> bytes:
-    return frame(b"", MORE) * 1_000_000 + frame(b"")
-
-
-def large_garbage() -> bytes:
-    return message([os.urandom(60_000)])
-
-
-def nested_lists() -> bytes:
-    return message([b"\x91" * 60_000 + b"\xc0"])
-
-
-@pytest.mark.parametrize("data", [huge_header, empty_frames, large_garbage, nested_lists])
+@pytest.mark.parametrize("data", [huge_header, empty_frames, noise, nested_lists])
 def test_one_connection_does_not_starve_the_others(tmp_path: Path, data: Callable[[], bytes]) -> None:
     with serving(tmp_path, factory=LARGE) as server, robot(server) as panda:
         panda.join()
