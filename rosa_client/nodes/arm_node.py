@@ -294,7 +294,8 @@ class ConnectedArm:
 
 
 def offer_recovery(node: Node, recover: Callable[[], None], in_loop: InLoop) -> None:
-    """Serve `~/recover`, which helps the arm out of a fault. The runtime calls it when an operator decides so."""
+    """Serve `~/recover`: a person helps the arm out of a fault, or on from where it stands. The runtime calls it when
+    an operator decides so."""
 
     def on_request(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.message = in_loop(recover)[1]

@@ -41,7 +41,7 @@ class Inputs:
     catch_up: float = 0.0  # how many periods of such a rate a late robot may make up for
     # When the first call of a component may leave, this machine's clock; absent: at once.
     first_call_s: Mapping[str, float] = field(default_factory=dict)
-    arm_recovers: bool = False  # its driver can help it out of a fault when a person says so
+    arm_recovers: bool = False  # it can be helped out of a fault when a person says so
     # Components that may be called before their turn, with a permit of the server.
     permits: Collection[str] = ()
     permit_s: Mapping[str, float] = field(default_factory=dict)  # when the newest permit of a component came

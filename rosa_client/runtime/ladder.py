@@ -17,7 +17,7 @@ from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
-RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault that its driver can help it out of
+RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
 # States in which every component is called. `clearing` ends with a human in any case; there only safety is called.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)

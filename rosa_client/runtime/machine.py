@@ -36,8 +36,14 @@ def advance(table: Mapping[tuple[S, E], S], state: S, event: E) -> S:
 
 def diagram(table: Mapping[tuple[S, E], S], first: S) -> str:
     """The table as a Mermaid state diagram that begins in `first`, for the docs."""
-    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {drawn(first)}"]
     lines += [
-        f"    {source.value} --> {target.value}: {event.value}" for (source, event), target in table.items()
+        f"    {drawn(source)} --> {drawn(target)}: {drawn(event)}"
+        for (source, event), target in table.items()
     ]
     return "\n".join(lines)
+
+
+def drawn(symbol: Enum) -> str:
+    """The name of a state or an event in a diagram, whose names are single words."""
+    return symbol.name.lower()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rosa_client import arm_watch, control_loop
+from rosa_client.motion import following, measurement, setpoint_guard
 from rosa_client.runtime.ladder import CHOICES
 from rosa_client.runtime.mission import Timeouts
 from rosa_contract.config import ESCALATIONS, SafetyAndSloViolation, TaskRetry
@@ -19,6 +21,7 @@ from rosa_sim.faults.table import FAULTS
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LADDER = (ROOT / "docs" / "failure_ladder.md").read_text()
+LOCAL_SAFETY = (ROOT / "docs" / "local_safety.md").read_text()
 # Which argument of which call of the robot's core is a cause.
 CAUSE_AT = {"Cause": 0, "note": 1, "stop": 3, "violate": 2, "_unusable": 2, "fall_back": 3, "finish": 2}
 # What starts, ends or goes as it should needs no explanation on a page about failures.
@@ -79,6 +82,58 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"for {waits.arm_s:g} s" in rows["arm_silent"]
     assert f"over {waits.move_s:g} s" in rows["move_timeout"]
     assert f"for {waits.connect_s:g} s" in rows["not_ready"]
+
+
+def faults_of_the_arm() -> Iterator[str]:
+    """Every cause for which an arm gets nothing more, or no longer what was ordered."""
+    for module in (measurement, setpoint_guard, following, arm_watch, control_loop):
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
+            if not (isinstance(node, ast.Call) and node.args):
+                continue
+            name, cause = getattr(node.func, "id", getattr(node.func, "attr", "")), node.args[0]
+            if name == "Refusal" and isinstance(cause, ast.Constant):
+                yield str(cause.value)
+            elif name == "Refusal" and isinstance(cause, ast.Name):
+                yield str(getattr(module, cause.id))
+            elif name == "_beyond" and isinstance(cause, ast.Constant):
+                yield f"setpoint_{cause.value}"
+
+
+def test_every_fault_that_the_arm_finds_by_itself_has_its_row() -> None:
+    found = set(faults_of_the_arm())
+    assert {
+        "measurement_unconfirmed",
+        "arm_driver",
+        "arm_elsewhere",
+        "setpoint_jerk",
+        "control_loop",
+    } <= found
+    rows = re.findall(r"^\| `(\w+)` \|", LOCAL_SAFETY, re.MULTILINE)
+    assert set(rows) == found
+    assert len(rows) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RANGE_SLACK_RAD", f"{measurement.RANGE_SLACK_RAD:g} rad"),
+        ("SPEED_MARGIN", f"{measurement.SPEED_MARGIN:g} times"),
+        ("NOISE_RAD", f"{measurement.NOISE_RAD:g} rad"),
+        ("CONFIRM_SAMPLES", f"{measurement.CONFIRM_SAMPLES} samples"),
+        ("CONFIRM_S", f"{measurement.CONFIRM_S:g} s"),
+        ("SILENT_S", f"{measurement.SILENT_S:g} s"),
+        ("STAMP_SLACK_S", f"{measurement.STAMP_SLACK_S:g} s"),
+        ("CERTAIN_WITHIN_S", f"{control_loop.CERTAIN_WITHIN_S:g} s"),
+        ("BLOCKED_S", f"{control_loop.BLOCKED_S:g} s"),
+        ("OFF_RAD", f"{following.OFF_RAD:g} rad"),
+        ("RECOVER_WITHIN_S", f"{following.RECOVER_WITHIN_S:g} s"),
+        ("BEHIND_FOR_S", f"{arm_watch.BEHIND_FOR_S:g} s"),
+        ("MAX_OUTSIDE_M", f"{setpoint_guard.MAX_OUTSIDE_M * 1000:g} mm"),
+    ],
+)
+def test_the_numbers_of_the_arms_own_checks_are_those_of_the_code(name: str, value: str) -> None:
+    (row,) = [line for line in LOCAL_SAFETY.splitlines() if line.startswith("|") and f"`{name}`" in line]
+    assert value in row
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
