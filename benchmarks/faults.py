@@ -30,20 +30,33 @@ from fault_table import aims_of, measured_at, rows_of, show, write
 from provenance import commit
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
-from rosa_client.bringup.graph import Robot
+from rosa_client.bringup.graph import Robot, robot_graph
 from rosa_contract.errors import ContractError
+from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo.episodes import EpisodeError, episodes
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken
 from rosa_sim.faults.story import Story
-from rosa_sim.faults.table import ARM, CLOCK, FAULTS, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
+from rosa_sim.faults.table import (
+    ARM,
+    CLOCK,
+    CONTROLLER,
+    FAULTS,
+    GATEWAY,
+    LINK,
+    RUNTIME,
+    SENSORS,
+    WORKER,
+    fault,
+)
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / ".cache" / "faults"
 CONFIG = ROOT / "configs" / "pick_place.yaml"
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"
+CONTROLLED = ROOT / "configs" / "robots" / "panda_ros2_control.yaml"
 TASK = "pick_and_place"
 FIRST_SEED = 910_000
 TIMEOUT_S = 45.0  # of a task; an episode without a fault takes about 6 s
@@ -51,7 +64,7 @@ RESUME_AFTER_S = 0.3
 READY_S = 120.0
 # Faults that share a bring-up. A worker that dies more often than once a minute is restarted with growing delays, so
 # the faults of a group take turns.
-GROUPS = ((LINK,), (WORKER, GATEWAY), (SENSORS, ARM, RUNTIME), (CLOCK,))
+GROUPS = ((LINK,), (WORKER, GATEWAY), (SENSORS, ARM, RUNTIME), (CONTROLLER,), (CLOCK,))
 MOST_FRUITLESS = 2
 
 Key = tuple[str, int]  # fault, repetition
@@ -93,11 +106,19 @@ def _run_group(
     config = folder / "pick_place.yaml"
     config.write_text(yaml.safe_dump(document, sort_keys=False))
     name = f"cell{number}"
-    robot = Robot(config=str(config), robot=str(ROBOT), gateway=endpoint, namespace=name)
+    controlled = CONTROLLER in places
+    robot_file = CONTROLLED if controlled else ROBOT
+    robot = Robot(config=str(config), robot=str(robot_file), gateway=endpoint, namespace=name)
     made = set_up(robot, set(places) & set(PLACES), folder / "faults")
     with (
-        FaultyCell(made, folder / "logs") as cell,
-        episodes(name, TASK, alive=lambda: check_signals() or cell.bringup.failure(), video=False) as runner,
+        FaultyCell(made, folder / "logs", graph=behind_ros2_control if controlled else robot_graph) as cell,
+        episodes(
+            name,
+            TASK,
+            alive=lambda: check_signals() or cell.bringup.failure(),
+            video=False,
+            scene=CELL if controlled else "arm_node",
+        ) as runner,
     ):
         injector = Injector(cell, runner.node)
         story = Story(runner, injector, RESUME_AFTER_S)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace
@@ -130,6 +131,7 @@ class SimulatedCell(Node):
         )
         self._scene = ScenePort(self, scene, world_rate, tried, lambda: None)
         self.add_on_set_parameters_callback(self._on_parameters)
+        self.create_service(Trigger, "~/told_share", self._on_told_share)
         self._trace_file = self.get_parameter("trace").value
         self._trace: list[tuple[float, float, Array, Array]] = []
         self._stopping = threading.Event()
@@ -174,6 +176,12 @@ class SimulatedCell(Node):
                 if self.context.ok():
                     raise
                 return  # a signal has shut ROS down
+
+    def _on_told_share(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """How fast the arm was told to move at most since the last fault began, as a share of its joints' limits."""
+        with self._lock:
+            response.success, response.message = True, f"{self._panda.told_share:.4f}"
+        return response
 
     def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rosa_sim.cell.hardware import panda
 from rosa_sim.cell.world import World
 from rosa_sim.controller.following import Array, Point, PositionFollower, TrajectoryFollower
 from rosa_sim.controller.power import SHOWN, Event, Power, Shown, after
+from rosa_sim.controller.wrong_states import WrongStates
 
 # What `fault` may be, and what it does.
 FAULTS = {
@@ -17,7 +19,12 @@ FAULTS = {
     "reflex": "the robot stops by a reflex, as after a collision",
     "stale_joint_states": "no joint state is published",
     "gripper_stuck": "the fingers do not move",
+    "second_publisher": "another node publishes zeros as joint states, ten times a second",
+    "frozen_stamps": "the last joint state is published again and again",
+    "wrong_sample": "one joint state is 0.5 rad off",
+    "joint_jump": "one joint jumps by 0.5 rad and back, again and again",
 }
+VELOCITY_RAD_S = np.array(panda()["limits"]["velocity_rad_s"])
 NEAR_RAD = 0.05  # after a reset, commands further away than this are meant for the scene before
 SOON_S = 0.5  # commands that take longer lead the arm on after a fault; what follows is its usual stream
 STUCK_AFTER_S = 0.5  # fingers that press for this long have stalled
@@ -36,6 +43,10 @@ class SimulatedPanda:
         self.power = Power.RUNNING
         self.fault = ""
         self.refused = ""  # why the last command was refused
+        self.wrong_states = WrongStates()
+        self.told_share = (
+            0.0  # greatest speed of the commanded arm since the last fault began, of its joints' limits
+        )
         self._width_m = self.world.gripper_width  # asked for
         self._still_s = 0.0  # how long the fingers have not moved
         self._reset = False  # nobody has commanded the arm where it stands since
@@ -119,6 +130,9 @@ class SimulatedPanda:
     def break_down(self, fault: str) -> None:
         """Begin a fault of `FAULTS`, or end all with an empty text. What it stopped stays stopped."""
         self.fault = fault
+        self.wrong_states.turn(fault)
+        if fault:
+            self.told_share = 0.0
         if fault == "controller_stopped":
             self.turn(Event.DEACTIVATE)
         elif fault == "reflex":
@@ -142,7 +156,9 @@ class SimulatedPanda:
     def update(self, now_s: float, period_s: float) -> None:
         """One update of the controllers, then `period_s` of physics."""
         if self.power is Power.RUNNING:
-            self._target = self._follower.desired(now_s)
+            before, self._target = self._target, self._follower.desired(now_s)
+            share = float(np.max(np.abs(self._target - before) / (period_s * VELOCITY_RAD_S)))
+            self.told_share = max(self.told_share, share)
         before_m = self.world.gripper_width
         self.world.step(self._target, self._width_m, period_s)
         moved_m = abs(self.world.gripper_width - before_m)

@@ -17,6 +17,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -37,6 +38,7 @@ from rosa_sim.controller.following import Point
 from rosa_sim.controller.panda import SimulatedPanda
 from rosa_sim.controller.power import Event
 
+OTHER_HZ = 10.0  # joint_state_publisher_gui's
 ROBOT_STATE_HZ = 30.0  # franka_robot_state_broadcaster's
 REACHED_M = 0.002
 UPDATE_S = 0.004  # how often `publish` is called
@@ -67,6 +69,8 @@ class Controllers:
         self._robot_rate = Rate(ROBOT_STATE_HZ, UPDATE_S)
         self._node = Node("controllers", namespace=base, use_global_arguments=False)
         self._group = ReentrantCallbackGroup()
+        self._other: Node | None = None
+        self._other_rate = Rate(OTHER_HZ, UPDATE_S)
         self._grip_number = 0
         self._open_topics(base)
         self._open_services(base)
@@ -85,6 +89,7 @@ class Controllers:
         """Called after every update of the physics."""
         if self._joint_rate.due(now_s) and self._panda.fault != "stale_joint_states":
             self._joints.publish(self._joint_state())
+        self._publish_beside(now_s)
         if self._robot_state is not None and self._robot_rate.due(now_s):
             shown = self._panda.shown
             message = FrankaRobotState(robot_mode=shown.robot_mode)
@@ -126,6 +131,24 @@ class Controllers:
             topic = resolve(base, settings.robot_state)
             self._robot_state = node.create_publisher(FrankaRobotState, topic, QoSProfile(depth=10))
 
+    def _publish_beside(self, now_s: float) -> None:
+        """Somebody else's joint states, as a forgotten joint_state_publisher_gui makes them."""
+        if self._panda.fault != "second_publisher":
+            if self._other is not None:
+                self._other.destroy_node()
+                self._other = None
+            return
+        base = self._node.get_namespace()
+        if self._other is None:
+            self._other = Node("joint_state_publisher_gui", namespace=base, use_global_arguments=False)
+            self._others = self._other.create_publisher(
+                JointState, resolve(base, self._settings.joint_states), QoSProfile(depth=10)
+            )
+        if self._other_rate.due(now_s):
+            message = JointState(name=self._names, position=[0.0] * len(self._names))
+            message.header.stamp = self._node.get_clock().now().to_msg()
+            self._others.publish(message)
+
     def _joint_state(self) -> JointState:
         with self._lock:
             world, effort = self._panda.world, self._panda.effort_nm
@@ -133,7 +156,9 @@ class Controllers:
         count = len(self._fingers)
         stands = self._finger_scale.position(width) if count else 0.0
         message = JointState(name=[*self._names, *self._fingers])
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        stamp = self._node.get_clock().now()
+        q, stamp_s = self._panda.wrong_states.state(q, stamp.nanoseconds / 1e9)
+        message.header.stamp = Time(nanoseconds=round(stamp_s * 1e9)).to_msg()
         message.position = [*q.tolist(), *[stands] * count]
         message.velocity = [*v.tolist(), *[0.0] * count]
         message.effort = [*effort.tolist(), *[0.0] * count]

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 
 from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS
+from rosa_sim.faults.table import CONTROLLER, FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTION = (
@@ -114,6 +115,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-video", action="store_true", help="do not render the video")
     args = parser.parse_args(words)
     task = TASKS[args.task]
+    if args.fault in FAULTS and FAULTS[args.fault].place == CONTROLLER:
+        args.arm = "ros2_control"  # the only one with controllers
     args.policy = args.policy or next(iter(task.policies))
     for option, chosen, known in (("--arm", args.arm, task.robots), ("--policy", args.policy, task.policies)):
         if chosen not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -10,19 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import zmq
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
 from rclpy.node import Node
 from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
 
 from rosa_client.bringup.supervisor import BringupError
 from rosa_contract import codec
 from rosa_contract.errors import CodecError
 from rosa_contract.messages import HealthQuery, HealthReport
+from rosa_sim.controller.graph import CELL
 from rosa_sim.faults.cell import SERVER, FaultyCell
 from rosa_sim.faults.link import LinkFault
 from rosa_sim.faults.proxy import set_fault
 from rosa_sim.faults.switch import turn
-from rosa_sim.faults.table import ARM, CLOCK, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
+from rosa_sim.faults.table import ARM, CLOCK, CONTROLLER, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
 
 WORKER_MODULE = "rosa_server.serving.worker"
 GONE_WITHIN_S = 5.0
@@ -42,6 +47,9 @@ class Injector:
         self._pressed = False
         self._button = node.create_publisher(Bool, "emergency_stop", 10)
         self._release = node.create_client(ReleaseEmergencyStop, "arm_node/release_emergency_stop")
+        self._controller = node.create_client(SetParameters, f"{CELL}/set_parameters")
+        self._told_client = node.create_client(Trigger, f"{CELL}/told_share")
+        self._told: Any = None
         self._shown = node.create_publisher(String, "fault", 10)  # for the recording: which fault is on
         self._health = (
             Health(self._setup.factory.gateway.bind) if not self._setup.factory.gateway.curve_keys else None
@@ -52,9 +60,21 @@ class Injector:
             GATEWAY: (self._kill_server, self._start_server),
             SENSORS: (self._bad_sensor, lambda: turn(self._setup.switch(SENSORS))),
             ARM: (self._bad_arm, self._good_arm),
+            CONTROLLER: (self._mismeasure, lambda: self._mismeasure("")),
             CLOCK: (self._jump, lambda: turn(self._setup.switch(CLOCK))),
             RUNTIME: (self._stop_runtime, self._continue),
         }
+
+    @property
+    def told_share(self) -> float:
+        """How fast the controller was told to move the arm at most, as a share of its joints' limits; NaN: unknown."""
+        done = self._told is not None and self._told.done() and self._told.result() is not None
+        return float(self._told.result().message) if done else math.nan
+
+    def ask_told_share(self) -> None:
+        """Ask for it; the answer comes while the node is spun."""
+        if self._told_client.service_is_ready():
+            self._told = self._told_client.call_async(Trigger.Request())
 
     def begin(self, name: str) -> None:
         """Switch a fault on. Raises `UnknownFault`, or `RuntimeError` when one is already on."""
@@ -141,6 +161,15 @@ class Injector:
             self._pressed = False
             request = ReleaseEmergencyStop.Request(decided_by="run", why="the fault of this run is over")
             self._release.call_async(request)
+
+    def _mismeasure(self, name: str) -> None:
+        if not self._controller.service_is_ready():
+            raise BringupError(
+                "the simulated controllers are not there: this fault needs an arm behind ros2_control"
+            )
+        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=name)
+        request = SetParameters.Request(parameters=[Parameter(name="fault", value=value)])
+        self._controller.call_async(request)
 
     def _jump(self, name: str) -> None:
         turn(self._setup.switch(CLOCK), **fault(name).settings)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rosa_contract.config import SYSTEM1
-from rosa_sim.faults.table import Fault
+from rosa_sim.faults.table import CONTROLLER, Fault
 from rosa_sim.faults.watch import Alerted, Events
 
 HOLDING = 0  # rosa_interfaces/ArmStatus
@@ -58,6 +58,8 @@ class Happened:
     causes_seen: tuple[str, ...] = field(default=())
     # Detection -> the joints stand still; NaN: they stood before, or moved on as ordered.
     still_s: float = math.nan
+    # How fast a controller without limits was told to move the arm at most, as a share of its joints' limits.
+    told_share: float = math.nan
 
 
 def happened(
@@ -135,6 +137,10 @@ def wrong(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"{seen.played_while_waiting} chunks were ordered while a human was waited for")
     if seen.moved_rad > fault.still_rad:
         problems.append(f"a joint moved {seen.moved_rad:.3f} rad while a human was waited for")
+    if seen.told_share > 1.0 or (fault.place == CONTROLLER and math.isnan(seen.told_share)):
+        problems.append(
+            f"the controller was told to move at {seen.told_share:.2f} of the joints' speed limits"
+        )
     if not seen.calls_seen:
         problems.append("no call was reported, so nobody can tell late results apart")
     if (seen.outcome, seen.truth) != ("done", "done"):

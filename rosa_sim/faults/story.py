@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from rosa_interfaces.msg import OperatorAlert
 
@@ -71,7 +72,7 @@ class Story:
         seen = happened(
             fault(name), self._watch.events, self._on_s, whole_s, ended_s, episode.outcome, episode.truth
         )
-        return episode, seen
+        return episode, replace(seen, told_share=self._injector.told_share)
 
     # -- hooks ------------------------------------------------------------------------------------------------------
 
@@ -87,6 +88,7 @@ class Story:
                 self._lift()
         elif self._whole_s is None and self._whole(now_s, self._lifted_s):
             self._whole_s = now_s
+            self._injector.ask_told_share()
             self._say(f"everything works again {now_s - self._on_s:.1f} s after the fault began")
 
     def _wait_for_the_moment(self, now_s: float) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 from rosa_contract.errors import ContractError
 from rosa_contract.strict import nearest
 
-LINK, WORKER, GATEWAY, SENSORS, ARM, CLOCK, RUNTIME = (
+LINK, WORKER, GATEWAY, SENSORS, ARM, CONTROLLER, CLOCK, RUNTIME = (
     "link",
     "worker",
     "gateway",
     "sensors",
     "arm",
+    "controller",
     "clock",
     "runtime",
 )
@@ -74,6 +75,17 @@ _BLIND = {
     "calls_within_s": (2.9, 4.3),
     "seconds": 5.0,
     "shown_s": 5.0,
+}
+# The measurement is wrong; nothing that is measured moves the arm, and a human is called at once. The controller would
+# follow anything, at any speed.
+_MISMEASURED = {
+    "place": CONTROLLER,
+    "causes": ("arm_fault",),
+    "action": "stop_and_call_human",
+    "alert": "arm_fault",
+    "calls_within_s": (0.0, 1.0),
+    "detect_s": 1.0,
+    "still_rad": 0.025,  # following.OFF_RAD, plus what the servo gives way
 }
 _UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
 
@@ -249,6 +261,34 @@ FAULTS: dict[str, Fault] = {
         detect_s=0.5,
         seconds=0.8,
         still_rad=0.025,  # chunk_player.OFF_RAD, plus what the servo gives way
+    ),
+    "second_publisher": Fault(
+        does="another node publishes zeros on the arm's joint states, ten times a second",
+        promise="they do not count: the arm stops, and a human is told which nodes publish",
+        seconds=3.0,
+        **_MISMEASURED,
+    ),
+    "frozen_stamps": Fault(
+        does="the arm's last joint state is published again and again, with its stamp",
+        promise="it is not new: the arm stops when the newest is older than 500 ms, and after 1 s a human is called",
+        seconds=3.0,
+        **{
+            **_MISMEASURED,
+            "causes": ("sensor_stale", "arm_fault"),
+            "calls_within_s": (0.9, 1.8),
+            "detect_s": 1.5,
+        },
+    ),
+    "wrong_sample": Fault(
+        does="one joint state is 0.5 rad off",
+        promise="it does not count: the arm stops, and a human is called",
+        **_MISMEASURED,
+    ),
+    "joint_jump": Fault(
+        does="the first joint is measured 0.5 rad off and back, five times a second",
+        promise="neither place counts while it jumps: the arm stops, and a human is called",
+        seconds=2.0,
+        **_MISMEASURED,
     ),
     "clock_jump": Fault(
         CLOCK,
