@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 RANGE_SLACK_RAD = 0.05  # an arm that was moved by hand may rest this far beyond a limit of its robot file
 SPEED_MARGIN = 1.5  # on the velocity limits: a joint that gives way is faster than it is told to be
 NOISE_RAD = 0.02  # between two samples, however close in time
+TIMING_S = (
+    0.02  # by which the times of two samples may be wrong; nothing moves by a measurement that was let pass
+)
 CONFIRM_S = 0.2  # without a sample in between that does not count
 CONFIRM_SAMPLES = 5
 SILENT_S = 1.0  # without a sample that counts
@@ -180,7 +183,7 @@ class MeasurementCheck:
         if before is None:
             return None
         passed_s = max(0.0, taken_s - self._taken_s)
-        beyond = np.abs(q_rad - before) - self._speed * passed_s - NOISE_RAD
+        beyond = np.abs(q_rad - before) - self._speed * (passed_s + TIMING_S) - NOISE_RAD
         joint = int(np.argmax(beyond))
         if beyond[joint] <= 0.0:
             return None

@@ -14,6 +14,7 @@ from franka_msgs.action import ErrorRecovery, Grasp, Move
 from franka_msgs.msg import FrankaRobotState
 from rclpy.action import ActionServer
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.duration import Duration
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -88,7 +89,7 @@ class Controllers:
     def publish(self, now_s: float) -> None:
         """Called after every update of the physics."""
         if self._joint_rate.due(now_s) and self._panda.fault != "stale_joint_states":
-            self._joints.publish(self._joint_state())
+            self._joints.publish(self._joint_state(now_s))
         self._publish_beside(now_s)
         if self._robot_state is not None and self._robot_rate.due(now_s):
             shown = self._panda.shown
@@ -149,14 +150,15 @@ class Controllers:
             message.header.stamp = self._node.get_clock().now().to_msg()
             self._others.publish(message)
 
-    def _joint_state(self) -> JointState:
+    def _joint_state(self, now_s: float) -> JointState:
+        """Stamped with when the physics was there: it may catch up after a pause."""
         with self._lock:
             world, effort = self._panda.world, self._panda.effort_nm
             q, v, width = world.joint_position, world.joint_velocity, world.gripper_width
         count = len(self._fingers)
         stands = self._finger_scale.position(width) if count else 0.0
         message = JointState(name=[*self._names, *self._fingers])
-        stamp = self._node.get_clock().now()
+        stamp = self._node.get_clock().now() - Duration(seconds=max(0.0, time.monotonic() - now_s))
         q, stamp_s = self._panda.wrong_states.state(q, stamp.nanoseconds / 1e9)
         message.header.stamp = Time(nanoseconds=round(stamp_s * 1e9)).to_msg()
         message.position = [*q.tolist(), *[stands] * count]

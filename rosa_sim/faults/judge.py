@@ -23,6 +23,9 @@ BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before 
 CALL = "stop_and_call_human"
 SLOW = ("slo_missed", "late_result")  # these also happen by chance on a busy machine
 MOST_SLOW = 1
+# A controller that got no setpoint for some tens of ms catches up faster than it was told; a setpoint that jumps to a
+# wrong measurement is a hundred times too fast.
+MAX_CATCH_UP = 10.0
 BENIGN = (
     "operator",
     "recovered",
@@ -110,6 +113,8 @@ def slow(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"noticed after {seen.detected_s:.2f} s, promised {fault.detect_s:g} s")
     if seen.stop_s > STOP_WITHIN_S:
         problems.append(f"the arm held {seen.stop_s:.2f} s after that, promised {STOP_WITHIN_S:g} s")
+    if 1.0 < seen.told_share <= MAX_CATCH_UP:
+        problems.append(_told(seen))
     return problems
 
 
@@ -137,15 +142,17 @@ def wrong(fault: Fault, seen: Happened) -> list[str]:
         problems.append(f"{seen.played_while_waiting} chunks were ordered while a human was waited for")
     if seen.moved_rad > fault.still_rad:
         problems.append(f"a joint moved {seen.moved_rad:.3f} rad while a human was waited for")
-    if seen.told_share > 1.0 or (fault.place == CONTROLLER and math.isnan(seen.told_share)):
-        problems.append(
-            f"the controller was told to move at {seen.told_share:.2f} of the joints' speed limits"
-        )
+    if seen.told_share > MAX_CATCH_UP or (fault.place == CONTROLLER and math.isnan(seen.told_share)):
+        problems.append(_told(seen))
     if not seen.calls_seen:
         problems.append("no call was reported, so nobody can tell late results apart")
     if (seen.outcome, seen.truth) != ("done", "done"):
         problems.append(f"the task ended as {seen.outcome}, in truth {seen.truth}")
     return problems
+
+
+def _told(seen: Happened) -> str:
+    return f"the controller was told to move at {seen.told_share:.2f} of the joints' speed limits"
 
 
 def _harm(seen: Happened) -> list[str]:

@@ -89,7 +89,7 @@ def test_slow_samples_have_to_be_several() -> None:
         ("measurement_range", off(3, 1e6)),
         ("measurement_range", np.zeros(7)),  # joint 4 of a Panda cannot be stretched
         ("measurement_jump", off(0, 0.5)),
-        ("measurement_jump", off(6, -0.1)),
+        ("measurement_jump", off(6, -0.2)),
         ("measurement_shape", np.zeros(6)),
         ("measurement_shape", np.zeros((7, 1))),
     ],
@@ -137,7 +137,7 @@ def test_an_arm_that_was_put_elsewhere_counts_once_it_could_have_moved_there(ben
     """As after a person moved it by hand while nothing measured; 1 rad at one and a half times 2.175 rad/s."""
     heard = [bench.sample(off(0, 1.0)) for _ in range(100)]
     first = heard.index("")
-    assert 0.27 < first * DT_S < 0.33
+    assert 0.25 < first * DT_S < 0.33
     assert set(heard[first:]) == {""}
     assert bench.cause == ""
     assert bench.check.trusted == pytest.approx(off(0, 1.0))

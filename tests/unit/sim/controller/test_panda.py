@@ -88,6 +88,7 @@ def test_after_a_reset_commands_for_the_scene_before_are_refused(bench: Bench) -
     assert bench.panda.refused == "the controller is inactive"
     assert not bench.panda.adopted
     home = bench.panda.world.joint_position
+    assert bench.panda.turn(Event.ACTIVATE), "somebody recovers it"
     bench.run(0.02, lambda now_s: home)
     assert not bench.panda.adopted, "nobody has heard that the controller is active again"
     assert bench.panda.listing() == "active"
@@ -95,11 +96,22 @@ def test_after_a_reset_commands_for_the_scene_before_are_refused(bench: Bench) -
     assert bench.panda.world.seed == 4
 
 
-def test_every_fault_is_one_that_it_knows() -> None:
-    assert set(FAULTS) == {
-        "controller_stopped",
-        "trajectory_rejected",
-        "reflex",
-        "stale_joint_states",
-        "gripper_stuck",
-    }
+def test_after_every_fault_has_begun_and_ended_the_arm_can_be_commanded_again(bench: Bench) -> None:
+    for name in FAULTS:
+        bench.panda.break_down(name)
+        assert bench.panda.fault == name
+        bench.panda.break_down("")
+        for event in (Event.CLEAR, Event.START_HARDWARE, Event.ACTIVATE):
+            bench.panda.turn(event)
+        home = bench.home
+        bench.run(0.02, lambda now_s, home=home: home)
+        assert bench.panda.refused == "", name
+
+
+def test_how_fast_it_was_told_to_move_is_kept_from_the_beginning_of_a_fault(bench: Bench) -> None:
+    bench.run(0.5, bench.turning(0.5))
+    assert 0.0 < bench.panda.told_share < 1.0
+    bench.run(0.1, lambda now_s: bench.home + 1.0)
+    assert bench.panda.told_share > 10.0
+    bench.panda.break_down("wrong_sample")
+    assert bench.panda.told_share == 0.0

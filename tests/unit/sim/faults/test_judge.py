@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_sim.faults.judge import Happened, broken, happened, late_commands
+from rosa_sim.faults.judge import Happened, broken, happened, late_commands, slow, wrong
 from rosa_sim.faults.relay import SensorFilter
 from rosa_sim.faults.summary import FaultRun, table
 from rosa_sim.faults.table import FAULTS, UnknownFault, fault, listing
@@ -169,7 +169,7 @@ def test_the_arms_own_word_counts_as_noticed() -> None:
 
 
 def test_the_table_is_complete_and_an_unknown_name_is_helped() -> None:
-    assert len(FAULTS) == 23
+    assert len(FAULTS) == 27
     assert all(name in listing() for name in FAULTS)
     for entry in FAULTS.values():
         assert entry.does
@@ -177,6 +177,17 @@ def test_the_table_is_complete_and_an_unknown_name_is_helped() -> None:
         assert 0 < entry.seconds <= 5
     with pytest.raises(UnknownFault, match="did you mean 'server_killed'"):
         fault("server_kiled")
+
+
+def test_a_controller_that_is_told_to_jump_breaks_a_promise_and_one_that_catches_up_is_slow() -> None:
+    entry, seen = fault("wrong_sample"), told(good_story())
+    assert any("was told to move at nan" in problem for problem in wrong(entry, seen)), "somebody has to know"
+    assert not any("told to move" in problem for problem in wrong(entry, replace(seen, told_share=0.4)))
+    caught_up = replace(seen, told_share=2.0)
+    assert not any("told to move" in problem for problem in wrong(entry, caught_up))
+    assert "the controller was told to move at 2.00 of the joints' speed limits" in slow(entry, caught_up)
+    jumped = replace(seen, told_share=108.0)
+    assert "the controller was told to move at 108.00 of the joints' speed limits" in wrong(entry, jumped)
 
 
 def test_the_summary_says_what_was_promised_and_what_happened() -> None:
