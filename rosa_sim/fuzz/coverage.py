@@ -2,7 +2,7 @@
 
 atheris (libFuzzer) changes inputs, keeps those that reach new code, and reports one that breaks a promise of
 `parsers.py`, takes longer than `MAX_SECONDS` or more than `MAX_MB`. What it finds is kept in `.cache/fuzz` between
-runs; `--merge` puts the smallest inputs that reach the same code into the repository.
+runs; `--keep` puts a sample of it into the repository.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORK = ROOT / ".cache" / "fuzz"
 MAX_SECONDS = 5  # for one input; the machine may be busy
 MAX_MB = 1024
 MAX_INPUT_BYTES = 4096
-MAX_KEPT = 64  # inputs of a parser in the repository
+MAX_KEPT, MAX_KEPT_BYTES = 24, 24_000  # inputs of a parser that are put into the repository at a time
 INSTRUMENTED = ["rosa_contract", "rosa_server.scheduler", "rosa_server.serving", "yaml"]
 
 
@@ -78,19 +78,22 @@ def one(parser: str, arguments: Sequence[str]) -> None:
     atheris.Fuzz()
 
 
-def merge(parser: str) -> int:
-    """Put into the repository the smallest inputs that reach what all that were found reach. Returns how many."""
+def keep(parser: str) -> int:
+    """Put a sample of what was found into the repository, of all lengths. Returns how many inputs are there now.
+
+    libFuzzer keeps an input only when it reaches something new, and replaces it by a shorter one that does too.
+    """
     from rosa_sim.fuzz.parsers import corpus, save_corpus
 
-    small = WORK / f"{parser}.merged"
-    small.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "rosa_sim.fuzz.coverage", "--one", parser, "--"]
-    folders = [str(small), str(WORK / parser)]
-    subprocess.run([*command, *folders, "-merge=1"], check=True, capture_output=True, timeout=600, cwd=ROOT)
-    found = sorted((path.read_bytes() for path in small.iterdir()), key=len)
-    kept = corpus(parser) + found[:: max(1, len(found) // MAX_KEPT)]
+    found = sorted((path.read_bytes() for path in (WORK / parser).iterdir()), key=len)
+    room, kept = MAX_KEPT_BYTES, corpus(parser)
+    for content in found[:: max(1, len(found) // MAX_KEPT)]:
+        room -= len(content)
+        if room < 0:
+            break
+        kept.append(content)
     save_corpus(parser, kept)
-    return len(kept)
+    return len(corpus(parser))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=30, help="for each parser")
     parser.add_argument("--parser", action="append", help="only this one; may be given again")
     parser.add_argument(
-        "--merge", action="store_true", help="do not search; put what was found into the repository"
+        "--keep", action="store_true", help="do not search; put what was found into the repository"
     )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
@@ -117,8 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no parser {unknown[0]}; there are {', '.join(PARSERS)}")
     broken = 0
     for name in names:
-        if given.merge:
-            print(f"{name}: {merge(name)} inputs", flush=True)
+        if given.keep:
+            print(f"{name}: {keep(name)} inputs", flush=True)
             continue
         began_s = time.monotonic()
         found = search(name, given.seconds)
