@@ -27,6 +27,7 @@ CAUSES = {
     "no_servers_suffice": "no number of servers was found that suffices",
     "lower_rates_fit": "the highest min_action_rate_hz that fit these servers",
     "no_rates_fit": "these servers do not suffice at any action rate",
+    "task_starved": "the schedule lets robots of a task never act",
     "servers_full": "servers needed for a component, by the load that one server carries",
     "rounds_too_long": "robots would wait too long to reach a rate, although servers are not full",
     "slo_missed": "a latency is above its SLO (baselines without rate control only)",

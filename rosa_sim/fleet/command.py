@@ -11,6 +11,7 @@ from typing import Any
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_sim.fleet import random_bench
 from rosa_sim.fleet.compare import ProgressLine, Row, compare
 from rosa_sim.fleet.scenario import STARTS, Loaded, load_scenario
 from rosa_sim.fleet.systems import SYSTEMS
@@ -28,7 +29,15 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         description="Executes ROSA, ROSA as published and the paper's baselines with the robots of a scenario, and"
         " prints raw and SLO-qualified action throughput beside what was predicted; see docs/fleet.md.",
     )
-    fleet.add_argument("scenario", help="a file, or one of configs/scenarios by name, such as p4")
+    fleet.add_argument("scenario", nargs="?", help="a file, or one of configs/scenarios by name, such as p4")
+    fleet.add_argument(
+        "--random",
+        type=int,
+        metavar="N",
+        help="instead of a scenario: N factories drawn at random, planned and executed from both starts and under five"
+        " disturbances; the worst are printed again at the end",
+    )
+    fleet.add_argument("--first", type=int, default=0, help="seed of the first of them")
     fleet.add_argument("--robots", help="sizes of the fleet instead of the scenario's, such as 8,64")
     fleet.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; separated by commas")
     fleet.add_argument("--start", help="random, together, or both separated by a comma")
@@ -49,6 +58,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print one row after the other."""
+    if arguments.random is not None:
+        return _random(arguments)
+    if arguments.scenario is None:
+        raise ConfigError("scenario", ["is missing; name one, or draw factories with --random"])
     loaded = with_arguments(load_scenario(arguments.scenario), arguments)
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
@@ -71,6 +84,27 @@ def main(arguments: argparse.Namespace) -> int:
             print(header(), flush=True)
             first = False
         print(shown(row), flush=True)
+    return 0
+
+
+WORST = 10  # that are printed again
+
+
+def _random(arguments: argparse.Namespace) -> int:
+    if arguments.random < 1:
+        raise ConfigError("--random", [f"expected at least 1, got {arguments.random}"])
+    logging.getLogger("rosa.link").setLevel(logging.ERROR)
+    seconds = random_bench.SECONDS if arguments.seconds is None else arguments.seconds
+    found = []
+    if not arguments.json:
+        print(random_bench.header(), flush=True)
+    for one in random_bench.all_judged(arguments.random, arguments.first, seconds):
+        found.append(one)
+        print(json.dumps(one.plain()) if arguments.json else random_bench.shown(one), flush=True)
+    if not arguments.json:
+        print(f"\nThe worst of {len(found)}:\n{random_bench.header()}")
+        for one in sorted(found, key=random_bench.badness, reverse=True)[:WORST]:
+            print(random_bench.shown(one))
     return 0
 
 

@@ -12,9 +12,10 @@ from typing import Any
 from rosa_contract.config import Factory
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.execute import execute
+from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Loaded
-from rosa_sim.fleet.systems import System, fleet_of, limit_hz, system_of, without_limits
+from rosa_sim.fleet.systems import System, fleet_of, system_of, without_limits
 
 # Student's t for a two-sided interval of 95 %, by degrees of freedom; 1.96 beyond.
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12)

@@ -6,7 +6,6 @@ Each is a schedule. Executing a baseline means its placement with robots that se
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
 
 from rosa_contract.config import SYSTEM1, Factory, FleetEntry
 from rosa_contract.errors import ConfigError
@@ -19,7 +18,7 @@ from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.policies import service_table
 from rosa_server.scheduler.running.prediction import predicted
-from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.schedule import Refusal, Schedule
 from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
@@ -31,7 +30,6 @@ ROSA, PUBLISHED = "rosa", "rosa_published"
 BASELINES = tuple(baselines.BASELINES)
 SYSTEMS = (ROSA, PUBLISHED, *BASELINES)
 NEVER = 1_000_000  # violations in a row that nobody reaches
-LARGEST = 16  # batch of System 1 that profiles know
 RUNNING = 64  # requests at a time in a worker with continuous batching
 
 
@@ -92,6 +90,11 @@ def executable(
     name: str, factory: Factory, schedule: Schedule, library: ProfileLibrary, variation: float
 ) -> System:
     """A schedule of `factory` with all that its execution needs."""
+    starved = [task for task, rates in schedule.rates_hz.items() if not rates.get(SYSTEM1, 0.0) > 0]
+    if starved and name not in BASELINES:
+        words = f"plans {', '.join(sorted(starved))} at 0 actions/s: that is no service"
+        schedule = replace(schedule, feasible=False, reasons=(Refusal("task_starved", words),))
+        return System(name, schedule, None)
     serving = carrying_out(name, factory, schedule, library, variation)
     if serving is None:
         return System(name, schedule, None, schedule.action_throughput_hz)
@@ -118,49 +121,6 @@ def carrying_out(
         for replica in placement.replicas.values()
     }
     return Serving(factory, placement, services, admission, variation)
-
-
-def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
-    """Actions/s that no system exceeds with one model per server and a call's whole latency in its round.
-
-    Equation (4) with no waiting, and the capacity of the System 1 servers that are left when every other model has the
-    fewest: max over batches k of min(x k / S(k), sum over robots of 1 / (t_act + S(k) + S2 / H)).
-    """
-    problem = problem_from(factory)
-    others: dict[tuple[str, str], float] = {}  # share of servers that each other (model, component) needs
-    tables: dict[tuple[str, str], BatchProfile] = {}
-    action_models = set()
-    for cls in problem.classes:
-        for need in cls.needs:
-            key = (need.model, need.component)
-            tables[key] = service_table(library, problem.gpu_type, need.model, (need.component,))
-            if need.component == SYSTEM1:
-                action_models.add(need.model)
-                continue
-            profile = library.get_for(need.model, need.component, problem.gpu_type)
-            most_hz = max(c.max_throughput_hz for c in profile.configurations_for(need.component))
-            load = 0.0 if need.is_goal else cls.robots * need.freq_hz / most_hz
-            others[key] = others.get(key, 0.0) + load
-    servers = problem.servers - sum(max(1, ceil(load - 1e-9)) for load in others.values())
-    best = 0.0
-    for batch in range(1, LARGEST + 1):
-        runs_s = {model: tables[model, SYSTEM1].service_s(batch) for model in action_models}
-        capacity_hz = servers * batch / min(runs_s.values())
-        loops_hz = sum(
-            cls.robots
-            / (
-                cls.action_s
-                + sum(
-                    runs_s[need.model]
-                    if need.component == SYSTEM1
-                    else need.calls_per_action * tables[need.model, need.component].service_s(1)
-                    for need in cls.goals
-                )
-            )
-            for cls in problem.classes
-        )
-        best = max(best, min(capacity_hz, loops_hz))
-    return best
 
 
 def _schedule(name: str, factory: Factory, problem: Problem, library: ProfileLibrary) -> Schedule:

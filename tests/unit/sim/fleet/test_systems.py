@@ -8,8 +8,10 @@ from rosa_server.models.emulated import EmulatedBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import load_profile
 from rosa_server.scheduler.running.policies import service_table
+from rosa_sim.fleet.limit import limit_hz
+from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario
-from rosa_sim.fleet.systems import BASELINES, SYSTEMS, System, fleet_of, limit_hz, system_of, without_limits
+from rosa_sim.fleet.systems import BASELINES, SYSTEMS, System, fleet_of, system_of, without_limits
 
 LIBRARY = ProfileLibrary()
 
@@ -92,9 +94,9 @@ def test_a_profile_of_a_backend_that_runs_every_size_pads_nothing() -> None:
 def test_the_limit_is_the_round_for_few_robots_and_the_servers_for_many() -> None:
     factory = load_scenario("p4").factory
     round_s = 0.2 + 0.046933 + 0.1 * 0.2326
-    assert limit_hz(fleet_of(factory, 8), LIBRARY) == pytest.approx(8 / round_s, rel=1e-6)
-    assert limit_hz(fleet_of(factory, 64), LIBRARY) < 0.85 * 64 / round_s
-    assert limit_hz(fleet_of(factory, 64, servers=24), LIBRARY) == pytest.approx(64 / round_s, rel=1e-6)
+    assert limit_hz(fleet_of(factory, 8), LIBRARY) == pytest.approx(8 / round_s, rel=1e-3)
+    assert limit_hz(fleet_of(factory, 96), LIBRARY) < 0.85 * 96 / round_s
+    assert limit_hz(fleet_of(factory, 64, servers=24), LIBRARY) == pytest.approx(64 / round_s, rel=1e-3)
 
 
 def test_the_limit_is_above_every_plan() -> None:
@@ -104,6 +106,23 @@ def test_the_limit_is_above_every_plan() -> None:
             assert (
                 limit_hz(factory, LIBRARY) > planned("rosa", robots, scenario).schedule.action_throughput_hz
             )
+
+
+@pytest.mark.parametrize(("robots", "every_size"), [(32, False), (96, False), (96, True)])
+def test_the_limit_is_above_what_is_predicted_with_shared_servers_and_large_batches(
+    robots: int, every_size: bool
+) -> None:
+    library = ProfileLibrary(every_size=every_size)
+    factory = fleet_of(load_scenario("p4").factory, robots)
+    assert limit_hz(factory, library) > system_of("rosa", factory, library, 0.0).predicted_hz
+
+
+def test_a_plan_that_starves_a_task_is_infeasible_and_ends_no_table() -> None:
+    """The paper's scheduler plans them: equation (1) gains more elsewhere, and nobody asked for a least rate."""
+    drawn = random_factory(5, 60, 12)
+    system = system_of("rosa_published", drawn.factory, drawn.library, 0.0)
+    assert system.serving is None and "0 actions/s" in system.refused
+    assert system.schedule.reasons[0].cause == "task_starved"
 
 
 def test_a_mix_keeps_its_shares_in_every_size() -> None:

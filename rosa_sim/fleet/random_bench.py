@@ -1,0 +1,163 @@
+"""`rosa bench fleet --random N`: plans of factories that nobody tuned anything for, executed, the worst first.
+
+Each factory is drawn (`random_factory.py`), planned, and executed from both starts and under five disturbances. Beside
+it stand the paper's system and the best baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rosa_contract.config import SYSTEM1, Factory
+from rosa_contract.policies import PLANNED
+from rosa_sim.fleet.execute import execute
+from rosa_sim.fleet.limit import limit_hz
+from rosa_sim.fleet.measure import Outcome
+from rosa_sim.fleet.network import Network
+from rosa_sim.fleet.random_factory import RandomFactory, random_factory
+from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
+from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA, System, system_of, without_limits
+
+WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
+LOCAL, JITTER = Network(0.2), "jitter 3 ms"
+RIVALS = ("equal_partition", "weighted_partition")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One run: actions per second of the fleet, qualified ones, and the component that was in time least often."""
+
+    hz: float
+    qualified_hz: float
+    meet: float
+    component: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one factory."""
+
+    seed: int
+    robots: int
+    servers: int
+    refused: str = ""  # why `rosa plan` refuses it
+    limit_hz: float = 0.0  # 0 with a refusal: no system serves it
+    predicted_hz: float = 0.0
+    planned_hz: float = 0.0  # the schedule's own rates
+    runs: Mapping[str, Executed] = field(default_factory=dict)  # by start or disturbance
+    others: Mapping[str, float] = field(default_factory=dict)  # qualified actions per second of other systems
+
+    @property
+    def error(self) -> float:
+        """By how much what is executed differs from what was predicted, at worst of both starts; a share, signed."""
+        errors = [self.runs[start].hz / self.predicted_hz - 1 for start in (RANDOM, TOGETHER)]
+        return max(errors, key=abs)
+
+    @property
+    def best_other_hz(self) -> float:
+        return max(self.others.values(), default=0.0)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def disturbances(factory: Factory) -> dict[str, dict[str, Any]]:
+    """What is changed in a scenario, by name."""
+    task = factory.robot_fleet[0].task
+    return {
+        RANDOM: {},
+        TOGETHER: {},
+        JITTER: {"network": Network(0.5, 3.0)},
+        "latency 5 ms": {"network": Network(5.0)},
+        "1 % lost": {"network": Network(0.2, 0.5, 0.01)},
+        "a lost server": {"lost_servers": (LostServer(SYSTEM1, 4.0, 3.0),)},
+        "robots join": {"joined": (Joined(task, 2, 5.0),)},
+    }
+
+
+def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_servers: int = 20) -> Judged:
+    """Draw, plan and execute one factory."""
+    drawn = random_factory(seed, max_robots, max_servers)
+    factory = without_limits(drawn.factory)
+    robots = sum(entry.num_robots for entry in factory.robot_fleet)
+    head = (seed, robots, factory.server_cluster.num_servers)
+    system = system_of(ROSA, factory, drawn.library, VARIATION)
+    if system.serving is None:
+        return Judged(*head, refused=system.refused, others=_others(drawn, factory, robots, seconds))
+    runs = {
+        name: _run(_scenario(robots, seconds, **changes), factory, system, name)
+        for name, changes in disturbances(factory).items()
+    }
+    policies = replace(factory.policies, rates=PLANNED)
+    others = _others(drawn, replace(factory, policies=policies), robots, seconds)
+    return Judged(
+        *head,
+        limit_hz=limit_hz(factory, drawn.library),
+        predicted_hz=system.predicted_hz,
+        planned_hz=system.schedule.action_throughput_hz,
+        runs=runs,
+        others=others,
+    )
+
+
+def _others(drawn: RandomFactory, factory: Factory, robots: int, seconds: float) -> dict[str, float]:
+    """Qualified actions per second of the paper's system and of baselines that serve the factory."""
+    found = {}
+    for name in (PUBLISHED, *(name for name in BASELINES if name in RIVALS)):
+        system = system_of(name, factory, drawn.library, VARIATION)
+        if system.serving is not None:
+            found[name] = _run(_scenario(robots, seconds), factory, system, RANDOM).qualified_hz
+    return found
+
+
+def _scenario(robots: int, seconds: float, **changes: Any) -> Scenario:
+    plain = Scenario("", (robots,), warm_up_s=WARM_UP_S, seconds=seconds, network=LOCAL)
+    return replace(plain, **changes)
+
+
+def _run(scenario: Scenario, factory: Factory, system: System, name: str) -> Executed:
+    start = TOGETHER if name == TOGETHER else RANDOM
+    outcome: Outcome = execute(scenario, factory, system, start, 0)
+    component = min(outcome.meet, key=lambda each: outcome.meet[each])
+    return Executed(outcome.executed_hz, outcome.qualified_hz, outcome.meet[component], component)
+
+
+def all_judged(count: int, first: int = 0, seconds: float = SECONDS) -> Iterator[Judged]:
+    """One factory after the other."""
+    for seed in range(first, first + count):
+        yield judged(seed, seconds)
+
+
+def shown(one: Judged) -> str:
+    """One line of the table."""
+    head = f"{one.seed:>6}{one.robots:>7}{one.servers:>8}"
+    if one.refused:
+        served = f"  (others: {one.best_other_hz:.1f})" if one.best_other_hz else ""
+        return f"{head}  refused: {one.refused.split(';')[0]}{served}"
+    worst = min(one.runs, key=lambda name: one.runs[name].meet)
+    least = min((name for name in one.runs if name != "a lost server"), key=lambda name: one.runs[name].hz)
+    return (
+        f"{head}{one.planned_hz:>9.1f}{one.predicted_hz:>10.1f}{one.runs[RANDOM].hz:>9.1f}"
+        f"{one.runs[TOGETHER].hz:>9.1f}{one.error:>8.1%}{one.limit_hz:>8.1f}{one.best_other_hz:>8.1f}"
+        f"  least {one.runs[least].hz:.1f} ({least}); {one.runs[worst].component} in time"
+        f" {one.runs[worst].meet:.1%} ({worst})"
+    )
+
+
+def header() -> str:
+    return (
+        f"{'seed':>6}{'robots':>7}{'servers':>8}{'planned':>9}{'predicted':>10}{RANDOM:>9}{TOGETHER:>9}"
+        f"{'error':>8}{'limit':>8}{'others':>8}"
+    )
+
+
+def badness(one: Judged) -> float:
+    """The worst come first: by how much what was predicted is missed, or calls are late."""
+    if one.refused:
+        return float(one.best_other_hz > 0)
+    return max(
+        abs(one.error), *(1 - run.meet for name, run in one.runs.items() if name in (RANDOM, TOGETHER))
+    )
