@@ -37,7 +37,7 @@ from rosa_client.ask import answer_within
 from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState, connecting, create_arm, followed, recovering, scene_of
 from rosa_client.motion.arm_orders import OrderId
-from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.chunk_player import OFF_DUTY, ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
 from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.nodes.arm_messages import arm_status, control_diagnostics, joint_state, to_order
@@ -72,7 +72,7 @@ DDS_PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 REST_WITHIN_S = 1.0  # stopping from the working speed takes about 0.2 s
 
 
-OFF_DUTY = "the arm node is inactive"
+INACTIVE = "the arm node is inactive"
 
 
 class ArmNode(ManagedNode):
@@ -130,7 +130,7 @@ class ConnectedArm:
         except BaseException:
             self._arm.close()
             raise
-        self._player.go_off_duty(OFF_DUTY)
+        self._player.go_off_duty(INACTIVE)
         self._names = [*spec.joints, *spec.finger_joints]
         self._refused = 0
         self._logged = ""  # cause of the fault that was logged last

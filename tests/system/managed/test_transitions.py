@@ -120,7 +120,10 @@ def test_an_inactive_arm_is_held_and_takes_no_order_and_activating_it_moves_noth
 
 
 def test_an_arm_that_is_deactivated_in_motion_comes_to_rest_and_does_not_go_on_by_itself() -> None:
-    with managing("rest", "arm_node") as manager, running("arm_node", "rest", PANDA, BY_HAND, "driver:=echo"):
+    with (
+        managing("rest", "arm_node") as manager,
+        running("arm_node", "rest", PANDA, BY_HAND, "driver:=echo") as node,
+    ):
         arm = Arm(manager)
         assert manager.change("arm_node", CONFIGURE) and manager.change("arm_node", ACTIVATE)
         arm.turn(0.5)
@@ -132,6 +135,7 @@ def test_an_arm_that_is_deactivated_in_motion_comes_to_rest_and_does_not_go_on_b
         assert manager.change("arm_node", ACTIVATE)
         arm.stands()
         assert (arm.status.fault, arm.status.state) == ("", ArmStatus.HOLDING)
+        assert "ERROR" not in end(node), "it is no fault to be inactive"
 
 
 def test_an_emergency_stop_is_taken_in_every_state_and_no_transition_releases_it() -> None:
