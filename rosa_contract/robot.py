@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -193,12 +193,7 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
     count = len(spec.joints)
     if not count:
         reader.fail("joints", "is empty; expected the names of the joints", "missing")
-    for index, name in enumerate(spec.joints):
-        if problem := name_problem(name):
-            reader.fail(f"joints[{index}]", problem, "out_of_range")
-        elif name in spec.joints[:index]:
-            words = f"{name} is already joint {spec.joints.index(name)}"
-            reader.fail(f"joints[{index}]", words, "duplicate_key")
+    _check_names(reader, "joints", spec.joints)
     limits = spec.limits
     lists = {f"limits.{name}": getattr(limits, name) for name in JointLimits.__dataclass_fields__}
     poses = ("home_rad", "safe_rad", "clear_rad", "drop_rad")
@@ -212,6 +207,7 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         # No default: a file that names no driver must not move a simulated arm, nor a real one.
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     settings = read_arm(reader, spec.arm_driver, spec.arm)
+    _check_names(reader, "arm.gripper.joints", getattr(getattr(settings, "gripper", None), "joints", ()))
     if reader.problems:
         return settings
     for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
@@ -229,6 +225,15 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         words = f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}"
         reader.fail("gripper.max_m", words, "conflict")
     return settings
+
+
+def _check_names(reader: Reader, path: str, names: Sequence[str]) -> None:
+    """Joint names are names, and no two are the same."""
+    for index, name in enumerate(names):
+        if problem := name_problem(name):
+            reader.fail(f"{path}[{index}]", problem, "out_of_range")
+        elif name in names[:index]:
+            reader.fail(f"{path}[{index}]", f"{name} is already joint {names.index(name)}", "duplicate_key")
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:

@@ -136,3 +136,13 @@ def test_camera_names_are_names(name: str) -> None:
 
 def test_a_robot_without_joints_is_refused() -> None:
     assert any(problem.path == "joints" for problem in robot(joints=[]))
+
+
+@pytest.mark.parametrize(
+    ("names", "cause"), [(["finger", "finger"], "duplicate_key"), (["", "finger"], "out_of_range")]
+)
+def test_finger_joints_are_distinct_and_are_names(names: list[str], cause: str) -> None:
+    """Their positions add up to the width: the same joint twice would be a width that is never there."""
+    problems = robot(arm_driver="ros2_control", arm={"gripper": {"joints": names}})
+    assert [problem.cause for problem in problems] == [cause]
+    assert problems[0].path.startswith("arm.gripper.joints[")
