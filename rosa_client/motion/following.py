@@ -103,7 +103,10 @@ class Following:
 
     def recover(self, now_s: float) -> None:
         """A person says that the arm is to be led on from where it stands, once its fault is over."""
-        self._recover_until_s = now_s + RECOVER_WITHIN_S
+        if (
+            self.gets is not Follow.SETPOINTS
+        ):  # there is nothing to lead on, and the next fault is another one
+            self._recover_until_s = now_s + RECOVER_WITHIN_S
 
     def fault(self, fault: Refusal) -> None:
         """Something is wrong with the arm, or it is stopped while it is led on."""

@@ -96,7 +96,7 @@ class FrankaArm:
 
     def track(self, command: Command) -> None:
         with self._lock:
-            before, ill = self._link.setpoint, self._link.fault()
+            before, ill = self._link.begins(command), self._link.fault()
         if not ill:
             self._send(rows(before, command.q_rad, command.within_s))
         self._hand.want(time.monotonic(), command.gripper_m)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
+from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.measurement import Sample
 
 # Robot modes of libfranka.
@@ -116,6 +117,12 @@ class FrankaLink:
         """The setpoint that was sent last since the arm follows."""
         return self._setpoint
 
+    def begins(self, command: Command) -> Array | None:
+        """Where the way to a command begins; None: where the library holds the arm, at a speed within `limit_share`."""
+        if self._setpoint is None and self._heard is not None and command.within_s > LONG_S:
+            return self._heard.q_rad  # an arm that is led on from where it stands
+        return self._setpoint
+
     def state(self, now_s: float, gripper_m: float, fault: str) -> ArmState:
         """The newest measurement."""
         heard = self._heard
@@ -165,6 +172,7 @@ def why_not(heard: Heard | None) -> str:
 
 # -- setpoints at 1 kHz ---------------------------------------------------------------------------------------------
 
+LONG_S = 0.1  # more than a control period
 ROW_S = 0.002  # every second period of the arm
 
 

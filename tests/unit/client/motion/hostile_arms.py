@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.drivers.arms import ArmState
-from rosa_client.drivers.arms.franka_rules import ROW_S, FrankaLink, Heard, rows
+from rosa_client.drivers.arms.franka_rules import FrankaLink, Heard, rows
 from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, waypoints
 from rosa_client.motion.arm_orders import Command
 from rosa_contract.arms import FORWARD_POSITION, JOINT_TRAJECTORY, Ros2ControlSettings
@@ -227,12 +227,12 @@ class ForwardPosition(Ros2Control):
 
 
 class Franka(HostileArm):
-    """The product's rules of the `franka` driver, before a loop that passes through each row when it is due."""
+    """The product's rules of the `franka` driver, before a library that passes through its rows."""
 
     def __init__(self, begin_rad: Array = HOME) -> None:
         super().__init__(begin_rad)
         self._link = FrankaLink()
-        self._rows: Array = np.array(begin_rad)[None]
+        self._hold(self.true_rad)
         self._hear(self.true_rad, CLOCK_S)
         self._link.follows()
 
@@ -246,24 +246,21 @@ class Franka(HostileArm):
     def track(self, command: Command) -> None:
         if self._link.fault():
             return
-        if (
-            self._link.setpoint is None
-        ):  # the library's own loop leads there evenly, as from where it holds the arm
-            shares = np.linspace(0.0, 1.0, round(max(command.within_s, PERIOD_S) / ROW_S) + 1)[1:, None]
-            self._rows = self._rows[:1] + (command.q_rad - self._rows[:1]) * shares**2 * (3.0 - 2.0 * shares)
-        else:
-            self._rows = rows(self._link.setpoint, command.q_rad, command.within_s)
+        self._rows = rows(self._link.begins(command), command.q_rad, command.within_s)
         self._link.sent(command.q_rad)
 
     def read(self) -> ArmState:
         return self._link.state(self.now_s, 0.04, self._link.fault())
 
     def _desired(self) -> Array:
+        """The library follows the rows within its share of the joint limits."""
         row, self._rows = self._rows[0], self._rows[1:] if len(self._rows) > 1 else self._rows
-        return row
+        step = 0.5 * SPEED * self.tick_s
+        self._at = self._at + np.clip(row - self._at, -step, step)
+        return self._at
 
     def _hold(self, q_rad: Array) -> None:
-        self._rows = np.array(q_rad)[None]
+        self._rows, self._at = np.array(q_rad)[None], np.array(q_rad)
 
     def _hear(self, q_rad: Array, stamp_s: float) -> None:
         self._link.hear(self.now_s, Heard(q_rad, np.zeros(7), np.zeros(7), "move", (), stamp_s))

@@ -308,6 +308,14 @@ def test_an_arm_whose_controller_was_active_returns_by_setpoints_and_stops_when_
     assert player.fault == ""
 
 
+def test_a_recovery_without_a_fault_allows_nothing_later(player: ChunkPlayer) -> None:
+    player.recover(0.0)
+    player.sense(0.0, HOME, fault_of("brake"))
+    run(player, 0.0, 0.1)
+    player.sense(0.2, HOME + 0.1, None)
+    assert (player.update(0.2), player.fault_cause) == (None, "arm_elsewhere")
+
+
 def test_an_arm_that_cannot_be_led_stays_without_commands_until_it_is_put_back() -> None:
     player = ChunkPlayer(MOTION, RATE_HZ, leads=False)
     player.reset(HOME, 0.08)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rosa_client.arm_watch import ArmWatch
 from rosa_client.control_loop import ControlLoop
-from rosa_client.motion.arm_orders import Hold, MoveTo, OrderId, Play
+from rosa_client.motion.arm_orders import Command, Hold, MoveTo, OrderId, Play
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
@@ -44,6 +44,31 @@ BACK_WITHIN_S = 12.0
 SAFE = np.array(SPEC.safe_rad)
 
 
+class Sent:
+    """The commands of each period, held against velocity, acceleration and jerk; without one the arm rests."""
+
+    def __init__(self, q_rad: np.ndarray) -> None:
+        self._q = [q_rad] * 4  # of the last periods, the newest last
+
+    def begin_period(self) -> None:
+        self._q = [*self._q[1:], self._q[-1]]
+
+    def take(self, command: Command) -> None:
+        if command.within_s > 2 * PERIOD_S:  # the arm is led on from where it stands, from rest to rest
+            way = np.abs(command.q_rad - self._q[-1])
+            assert (1.5 * way / command.within_s <= 1.01 * SPEED).all()
+            assert (6.0 * way / command.within_s**2 <= 1.01 * np.array(SPEC.limits.acceleration_rad_s2)).all()
+            self._q = [command.q_rad] * 4
+            return
+        self._q[-1] = command.q_rad
+        limits = SPEC.limits
+        for order, limit in enumerate((SPEED, limits.acceleration_rad_s2, limits.jerk_rad_s3), start=1):
+            moved = np.abs(np.diff(np.array(self._q), order, axis=0)[-1]) / PERIOD_S**order
+            assert (moved <= 1.01 * np.array(limit) + 1e-3 * 100.0 ** (order - 1)).all(), (
+                f"derivative {order}"
+            )
+
+
 class Judge:
     """Steps an arm and its loop, and holds each thing that the controller is told against the limits."""
 
@@ -60,6 +85,14 @@ class Judge:
         )
         self.seq = 0
         self._told = arm.told[-1]
+        self._sent = Sent(arm.told[-1])
+        track = arm.track
+
+        def kept(command: Command) -> None:
+            self._sent.take(command)
+            track(command)
+
+        arm.track = kept  # type: ignore[method-assign]
         self._quiet_s = math.inf  # since when nothing new may be told
 
     def order(self, what: Hold | MoveTo | Play) -> bool:
@@ -71,6 +104,7 @@ class Judge:
         if alive:
             self.player.alive(now_s, self.player.last)
         led = self.player.fault_cause == "arm_returns"
+        self._sent.begin_period()
         self.loop.period(now_s)
         self.arm.pass_time()
         silenced = self.player.emergency_stop.latched or (self.player.fault and not led)
