@@ -126,7 +126,6 @@ class HeadlessServer:
                     log.warning("output_lost", what="the ready line", robots=self.gateway.robots_endpoint)
 
     def _drain(self) -> None:
-        self._lengths.save()
         open_calls = len(self.core.ledger)
         log.event("server_draining", open_requests=open_calls)
         self.core.drain(self._clock.now_s())
@@ -135,6 +134,7 @@ class HeadlessServer:
             self.gateway.step()
         self.core.give_up(self._clock.now_s(), "the server is shutting down")
         self.gateway.step(0.0)
+        self._lengths.save()
         self.gateway.send_drain()
 
 

@@ -172,3 +172,50 @@ def test_with_keys_only_known_robots_get_in_and_only_under_their_own_name(tmp_pa
                 stranger.send(m.HealthQuery())
                 with pytest.raises(TimeoutError):
                     stranger.receive(1.0)
+
+
+def learned(server: Server) -> float:
+    """Ended tasks whose length the server remembers, as its metrics say."""
+    url = f"http://127.0.0.1:{server.metrics_port}/metrics"
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("rosa_tasks_learned "))
+
+
+def until_learned(server: Server, count: float) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while learned(server) != count:
+        assert time.monotonic() < end_s, f"{learned(server)} tasks are remembered, not {count}"
+        time.sleep(0.1)
+
+
+def test_what_robots_said_of_their_tasks_outlives_the_server(tmp_path: Path) -> None:
+    gateway = ', task_lengths: "state/lengths.json"'
+    with serving(tmp_path, gateway=gateway) as server, robot(server) as panda:
+        assert panda.join().hello().tasks
+        for task in range(3):
+            for number in range(2):
+                panda.request(10 * task + number, progress=m.Progress(task, number, 20.0, "cube"))
+                assert panda.answer().status == "ok"
+            panda.send(m.TaskEnds(task, "done"))
+        until_learned(server, 3)
+        assert server.stop() == 0
+        told = json.loads((tmp_path / "state" / "lengths.json").read_text())
+        assert {kind: [rounds for _, rounds in ended] for kind, ended in told.items()} == {
+            "pick: cube": [2, 2, 2]
+        }
+        server.start()
+        until_served(server)
+        until_learned(server, 3)
+
+
+def until_served(server: Server) -> None:
+    """Its metrics can be read."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            learned(server)
+            return
+        except (OSError, StopIteration):
+            assert time.monotonic() < end_s
+            time.sleep(0.1)
