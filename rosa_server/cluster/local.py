@@ -194,7 +194,8 @@ class LocalCluster:
             spec = replace(
                 worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds, log_fd=log_fd
             )
-            environment = {**os.environ, "CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else None
+            gpu = {"CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else {}
+            environment = {**os.environ, **spec.environment(), **gpu}
             worker.process = subprocess.Popen(
                 spec.command(),
                 stdin=subprocess.DEVNULL,

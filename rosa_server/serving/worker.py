@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import os
 import signal
 import sys
@@ -25,7 +24,7 @@ from rosa_server.serving.answers import short
 from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
-from rosa_server.serving.worker_spec import FAILED_TO_START, MISCONFIGURED, WorkerSpec
+from rosa_server.serving.worker_spec import FAILED_TO_START, MISCONFIGURED, spec_from
 
 PR_SET_PDEATHSIG = 1
 
@@ -44,8 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="rosa_server.serving.worker", description="one model worker of a ROSA server"
     )
-    parser.add_argument("--spec", required=True, help="WorkerSpec as JSON")
-    spec = WorkerSpec(**json.loads(parser.parse_args(argv).spec))
+    parser.add_argument(
+        "--spec", required=True, help="WorkerSpec as JSON; its options may come in ROSA_WORKER_OPTIONS"
+    )
+    spec = spec_from(parser.parse_args(argv).spec, os.environ)
     die_with(spec.parent_pid)
     # Ctrl-C reaches the whole process group; the server then drains its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

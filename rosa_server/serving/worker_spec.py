@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+OPTIONS = "ROSA_WORKER_OPTIONS"
 FAILED_TO_START = 70  # exit status of one whose backend raised, as EX_SOFTWARE
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
 
@@ -30,4 +31,17 @@ class WorkerSpec:
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(asdict(self))]
+        """Without the options: every user of a machine may read its command lines."""
+        told = {name: value for name, value in asdict(self).items() if name != "options"}
+        return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(told)]
+
+    def environment(self) -> dict[str, str]:
+        """What is added to the environment of the process: the options, for its user only."""
+        return {OPTIONS: json.dumps(self.options)}
+
+
+def spec_from(text: str, environment: MutableMapping[str, str]) -> WorkerSpec:
+    """What `command` and `environment` tell a process. The options are taken out, so that no child inherits them."""
+    spec = WorkerSpec(**json.loads(text))
+    options = environment.pop(OPTIONS, "")
+    return replace(spec, options=json.loads(options)) if options else spec

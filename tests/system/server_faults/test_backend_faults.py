@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.system.server_faults.test_worker_faults import faulty, wait_for
-from tests.system.server_harness import FACTORY, PATIENCE_S, Server, robot, serving
+from tests.system.server_harness import EMULATED, FACTORY, PATIENCE_S, Server, robot, serving
 
 NO_BACKEND = "tests.system.server_faults.faulty:NoBackend"
 
@@ -184,3 +184,12 @@ def test_weights_that_are_not_those_of_the_factory_file_are_never_read(tmp_path:
         assert server.events("worker_misconfigured"), server.log()
         (said,) = server.events("worker_misconfigured")
         assert "its SHA-256 is " in said["reason"] and "safetensors header" not in server.log().lower()
+
+
+def test_what_a_model_is_told_is_on_no_command_line(tmp_path: Path) -> None:
+    """Every user of the machine may read command lines; options may hold a token of somebody's API."""
+    with serving(tmp_path, options={**EMULATED, "text": "a-secret-token"}) as server, robot(server) as panda:
+        panda.join()
+        for worker in server.workers():
+            assert "policy" in " ".join(worker.cmdline())
+            assert "a-secret-token" not in " ".join(worker.cmdline())
