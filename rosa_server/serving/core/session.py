@@ -171,7 +171,13 @@ class Sessions:
         return moved
 
     def silent(self, now_s: float) -> list[Session]:
-        """The sessions that were not heard from for `FORGET_AFTER_S`."""
+        """The sessions that were not heard from for `FORGET_AFTER_S`. Names that are free again are forgotten."""
+        while self._reserved:
+            last = next(iter(self._reserved.values()))
+            if now_s - last.heard_s < RESERVED_FOR_S:
+                break
+            del self._reserved[last.robot_id]
+            self._silent.pop(last.connection, None)
         return [s for s in self._by_robot.values() if now_s - s.heard_s > FORGET_AFTER_S]
 
     def _begin(self, connection: bytes, hello: Hello, now_s: float, holder: Session | None) -> Greeting:

@@ -183,6 +183,15 @@ def test_the_names_of_those_who_left_do_not_fill_the_memory(monkeypatch: pytest.
     assert [isinstance(answer, m.Welcome) for answer in answers] == [True] * 4 + [False] * 5
 
 
+def test_a_name_that_is_free_again_takes_no_memory() -> None:
+    stage = Stage().open("r1", "r2")
+    stage.wait(100.0)
+    assert isinstance(greet(stage, hello("r2"), b"r2"), m.Welcome)
+    stage.wait(30.0)
+    assert list(stage.core.sessions._reserved) == ["r2"]
+    assert list(stage.core.sessions._silent) == [b"r2"]
+
+
 def test_saying_hello_again_changes_nothing() -> None:
     stage = Stage().open("r1")
     before = stage.core.sessions.callers("guard")
