@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ import yaml
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.drivers.arms.ros2_control import Ros2ControlArm
 from rosa_client.drivers.arms.ros2_control_rules import waypoints
+from rosa_client.motion.arm_orders import Command, Setpoint
+from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_client.motion.setpoint_guard import SetpointGuard
 from rosa_client.nodes.arm_node import keep_apart
 from rosa_contract.arms import arm_settings
 from rosa_contract.robot import RobotSpec, load_robot
@@ -75,22 +79,32 @@ VARIANTS = (
 )
 
 
-def motion(spec: RobotSpec, seconds: float) -> np.ndarray:
-    """Setpoints (n, dof), rad: from home from one random target to the next."""
+def motion(spec: RobotSpec, seconds: float) -> list[Command]:
+    """Commands, one a control period: from home from one random target to the next."""
     rng = np.random.default_rng(7)
     path = SetpointFilter(spec.limits, spec.control_rate_hz)
     home = np.array(spec.home_rad)
     path.reset(home)
-    rows, target = [], home
+    guard = SetpointGuard(MotionLimits(spec.limits, spec.gripper), spec.control_rate_hz)
+    guard.begin(home)
+    commands, target = [], home
     per_target = round(TARGET_EVERY_S * spec.control_rate_hz)
     for index in range(round(seconds * spec.control_rate_hz)):
         if index % per_target == 0:
             target = home + rng.uniform(-REACH_RAD, REACH_RAD, len(home))
-        rows.append(path.step(target))
-    return np.array(rows)
+        q_rad = path.step(target)
+        command = guard.check(Setpoint(q_rad, spec.gripper.max_m, path.goes_to, path.stop_s))
+        assert isinstance(command, Command), command
+        commands.append(command)
+    return commands
 
 
-def send(spec: RobotSpec, setpoints: np.ndarray) -> np.ndarray:
+def asked(commands: Sequence[Command]) -> np.ndarray:
+    """Their setpoints (n, dof), rad."""
+    return np.array([command.q_rad for command in commands])
+
+
+def send(spec: RobotSpec, commands: Sequence[Command]) -> np.ndarray:
     """Send them with the product's driver; returns when each of them was to be reached, s."""
     period_s = 1 / spec.control_rate_hz
     arm = Ros2ControlArm(spec, 0)
@@ -98,10 +112,10 @@ def send(spec: RobotSpec, setpoints: np.ndarray) -> np.ndarray:
     try:
         reached_s = []
         next_s = time.monotonic() + 0.1
-        for setpoint in setpoints:
+        for command in commands:
             time.sleep(max(0.0, next_s - time.monotonic()))
             now_s = time.monotonic()
-            arm.track(setpoint, spec.gripper.max_m, period_s)
+            arm.track(command)
             reached_s.append(now_s + period_s)
             if fault := arm.read().fault:
                 raise RuntimeError(f"the arm reports: {fault}")
@@ -124,22 +138,18 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
     panda = SimulatedPanda(0, spec.joints, forward, variant.from_desired)
     rng = np.random.default_rng(11)
     period_s, update_s = 1 / spec.control_rate_hz, 1 / UPDATE_RATE_HZ
-    setpoints = motion(spec, seconds)
-    sent_s = np.arange(len(setpoints)) * period_s
-    under_way_s = rng.uniform(*UNDER_WAY_S, len(setpoints)) + LATE_S * (
-        rng.random(len(setpoints)) < LATE_SHARE
-    )
+    commands = motion(spec, seconds)
+    sent_s = np.arange(len(commands)) * period_s
+    under_way_s = rng.uniform(*UNDER_WAY_S, len(commands)) + LATE_S * (rng.random(len(commands)) < LATE_SHARE)
     arrives_s = np.maximum.accumulate(sent_s + under_way_s)
     next_one, curve = 0, []
     for step in range(round(seconds / update_s)):
         now_s = step * update_s
-        while next_one < len(setpoints) and arrives_s[next_one] <= now_s:
-            setpoint = setpoints[next_one]
+        while next_one < len(commands) and arrives_s[next_one] <= now_s:
             if forward:
-                panda.positions(setpoint)
+                panda.positions(commands[next_one].q_rad)
             else:
-                before = setpoints[next_one - 1] if next_one else None
-                way = waypoints(spec, settings, setpoint, before, period_s)
+                way = waypoints(settings, commands[next_one])
                 points = [Point(one.q_rad, one.velocity_rad_s, one.after_s) for one in way]
                 panda.trajectory(arrives_s[next_one], spec.joints, points)
             assert not panda.refused, panda.refused
@@ -152,7 +162,7 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
         "command_rad": np.array(commands),
         "position_rad": np.array(positions),
         "asked_s": sent_s + period_s,
-        "asked_rad": setpoints,
+        "asked_rad": asked(commands),
     }
     return measures(spec, curves), curves
 
@@ -177,14 +187,14 @@ def live(variant: Variant, seconds: float, folder: Path) -> tuple[dict[str, Any]
         command += ["-p", f"{name}:={value}"]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
-        setpoints = motion(spec, seconds)
-        reached_s = send(spec, setpoints)
+        commands = motion(spec, seconds)
+        reached_s = send(spec, commands)
     finally:
         process.terminate()
         process.wait(timeout=10)
     with np.load(trace) as found:
         curves = {name: found[name] for name in found.files}
-    curves |= {"asked_s": reached_s, "asked_rad": setpoints}
+    curves |= {"asked_s": reached_s, "asked_rad": asked(commands)}
     return measures(spec, curves), curves
 
 

@@ -130,6 +130,7 @@ def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRend
         if core.lets_move:
             player.alive(now_s, player.last)
         setpoint = player.update(now_s)
+        assert setpoint is not None, "nothing is wrong with this arm"
         found.setpoints_rad.append(setpoint.q_rad)
         world.step(setpoint.q_rad, setpoint.gripper_m, PERIOD_S)
         if len(found.setpoints_rad) % 5 == 0:
