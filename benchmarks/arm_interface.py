@@ -156,10 +156,10 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
             next_one += 1
         panda.update(now_s, update_s)
         curve.append((now_s, panda.command_rad, panda.world.joint_position))
-    times_s, commands, positions = zip(*curve, strict=True)
+    times_s, commanded, positions = zip(*curve, strict=True)
     curves = {
         "time_s": np.array(times_s),
-        "command_rad": np.array(commands),
+        "command_rad": np.array(commanded),
         "position_rad": np.array(positions),
         "asked_s": sent_s + period_s,
         "asked_rad": asked(commands),
