@@ -275,6 +275,8 @@ FAULTS: dict[str, Fault] = {
         **{
             **_MISMEASURED,
             "causes": ("sensor_stale", "arm_fault"),
+            "action": "stop_and_resend",
+            "still_rad": 0.5,  # how far it went while nobody saw it is seen only when the stamps go on
             "calls_within_s": (0.9, 1.8),
             "detect_s": 1.5,
         },
