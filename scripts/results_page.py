@@ -31,6 +31,7 @@ SLOW = {
     "faults": "71 minutes, goes on where it was interrupted",
     "fleet": "20 minutes, 2 with compiled cores",
     "fleet_policies": "20 minutes, 3 with compiled cores",
+    "random_factories": "two hours",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "hostile": "20 minutes",

@@ -9,6 +9,7 @@ import numpy as np
 from rosa_contract.config import SYSTEM1, Factory
 from rosa_sim.fleet.compare import SIMULATED, row_of
 from rosa_sim.fleet.execute import execute, joinings
+from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.scenario import RANDOM, Loaded, load_scenario
 from rosa_sim.fleet.simulation import Simulation, tasks_of
@@ -19,7 +20,6 @@ from rosa_sim.fleet.systems import (
     System,
     executable,
     fleet_of,
-    limit_hz,
     system_of,
     without_limits,
 )

@@ -24,6 +24,7 @@ def outlook(choice: Choice, problem: Problem, order: str) -> dict[str, Any]:
         "action_throughput_hz": prediction.throughput_hz,
         "objective": prediction.objective,
         "rates_hz": dict(prediction.rates_hz),
+        "missing": prediction.missing,
         "meet": {component: prediction.meet[component] for component in _components(problem, choice)},
         "rates": _rates(choice),
         "order": {"name": order, "by_work": by_work(problem, order)},
@@ -45,6 +46,8 @@ def render_outlook(choice: Choice, problem: Problem, order: str) -> str:
     expected = f"{prediction.throughput_hz:.1f} actions/s expected ({rates})"
     if not prediction.meet:
         lines.append(f"  - {expected}: the schedule's own rates")
+        if prediction.missing:
+            lines.append(f"  - NOT PREDICTED, nor whether calls are in time: {prediction.missing}")
     elif not prediction.holds:
         late = ", ".join(f"{part} {share:.1%}" for part, share in prediction.meet.items() if share < 0.99)
         lines.append(

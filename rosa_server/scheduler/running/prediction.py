@@ -30,6 +30,7 @@ SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
 MOST_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
+LARGER_PARTS = (1, 2, 4, 8)  # times as many, where some queue has too few servers to be divided so far
 MOST_ROBOTS = 256  # that are played through; of a larger fleet, an even slice of robots and servers
 
 
@@ -41,6 +42,7 @@ class Prediction:
     throughput_hz: float  # actions per second of the fleet
     objective: float  # equation (1)
     meet: Mapping[str, float] = field(default_factory=dict)  # component -> share of calls in time
+    missing: str = ""  # why nothing was simulated although robots act faster than planned
 
     @property
     def holds(self) -> bool:
@@ -99,9 +101,12 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
     if not placement.adaptive or not placement.routes:
         return planned
-    part = slice_of(placement, MOST_ROBOTS)
+    parts = (slice_of(placement, MOST_ROBOTS * times) for times in LARGER_PARTS)
+    part = next((part for part in parts if part is not None), None)
     if part is None:
-        return planned
+        robots, most = len(placement.routes), MOST_ROBOTS * LARGER_PARTS[-1]
+        why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
+        return replace(planned, missing=why)
     found = _Loop(part, problem).run()
     if not found.holds:
         return replace(planned, meet=found.meet)

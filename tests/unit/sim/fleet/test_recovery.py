@@ -127,7 +127,7 @@ def executed_hz(seed: int, rates: str, disturb: Disturb | None, late: bool = Fal
 def cases() -> list[tuple[int, str]]:
     """Of each disturbance some factories, other ones for each."""
     names = [*DISTURBANCES, "a late start"]
-    return [(seed, names[seed % len(names)]) for seed in range(examples(12, 200))]
+    return [(seed, names[seed % len(names)]) for seed in range(examples(6, 200))]
 
 
 @pytest.mark.parametrize(("seed", "what"), cases())

@@ -103,4 +103,8 @@ def test_a_fleet_that_is_small_enough_is_whole() -> None:
 def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slice_of(placed(64), 32) is None, "one server for System 2"
     monkeypatch.setattr(prediction_module, "MOST_ROBOTS", 32)
-    assert prediction(64).throughput_hz == scheduled(64).action_throughput_hz
+    assert predicted(64) > scheduled(64).action_throughput_hz, "the next larger part is the whole"
+    monkeypatch.setattr(prediction_module, "LARGER_PARTS", (1,))
+    found = prediction(64)
+    assert found.throughput_hz == scheduled(64).action_throughput_hz
+    assert not found.meet and "less than one server" in found.missing, "and that is said"
