@@ -53,7 +53,7 @@ test-franka:  ## the driver `franka` against a simulated FR3, in an environment 
 	@"$(PYTHON)" scripts/franka_env.py --venv $(FRANKA_VENV)
 	@MINUTES=$(MINUTES) $(FRANKA_VENV)/bin/python -m pytest --confcutdir tests/franka -p no:cacheprovider tests/franka $(ARGS)
 
-prove: setup  ## search everything that can happen to the robot's core, then 100,000 random steps and more (minutes)
+prove: setup  ## search everything that can happen to the robot's core and its arm, then 100,000 random steps and more (minutes)
 	@$(WITH)python -m rosa_sim.explore
 	@export HYPOTHESIS_PROFILE=long; $(WITH)python -m pytest -q -s -m prove tests/unit
 

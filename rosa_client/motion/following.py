@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 OFF_RAD = 0.02  # an arm that is no further than this from its setpoint after a fault keeps it
 DRIVER = "arm_driver"  # cause of a fault that the driver reports: its controller may have been stopped
 ELSEWHERE = "arm_elsewhere"
+RETURNS = "arm_returns"
 RECOVER_WITHIN_S = 30.0  # what a person said counts for this long
 
 
@@ -102,10 +103,11 @@ class Following:
         self._recover_until_s = -math.inf  # a person said that the arm is to be led on from where it stands
 
     def recover(self, now_s: float) -> None:
-        """A person says that the arm is to be led on from where it stands, once its fault is over."""
-        if (
-            self.gets is not Follow.SETPOINTS
-        ):  # there is nothing to lead on, and the next fault is another one
+        """A person says that the arm is to be led on from where it stands, once its fault is over.
+
+        While nothing is wrong there is nothing to recover, and it must not count for a fault that comes later.
+        """
+        if self.gets is not Follow.SETPOINTS:
             self._recover_until_s = now_s + RECOVER_WITHIN_S
 
     def fault(self, fault: Refusal) -> None:
@@ -124,7 +126,9 @@ class Following:
         if self.gets is Follow.LED and now_s >= self._arrives_s:
             self._turn(Event.ARRIVED)
         # A controller finishes what it was sent last: what comes next has to begin there.
-        if self.gets is Follow.NOTHING and now_s >= self._arrives_s:
+        if self.gets is Follow.NOTHING and now_s < self._arrives_s:
+            self._waits = Refusal(RETURNS, "its controller finishes the command that leads it on")
+        elif self.gets is Follow.NOTHING:
             self._go_on(now_s, q_rad, stopped, gripper_m)
         if self.gets is Follow.SETPOINTS:
             self._let_go, self._waits, self._recover_until_s = False, None, -math.inf
@@ -161,7 +165,7 @@ class Following:
         joints = self._limits.joints
         self._there_rad = np.clip(q_rad, joints.position_min_rad, joints.position_max_rad)
         within_s = self._way_s(self._there_rad - here)
-        self._waits = Refusal("arm_returns", f"the arm is led on from where it stands, for {within_s:.1f} s")
+        self._waits = Refusal(RETURNS, f"the arm is led on from where it stands, for {within_s:.1f} s")
         if self._let_go:
             self._path.reset(self._there_rad)
             self._arrives_s = now_s + within_s

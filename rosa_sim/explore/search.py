@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from rosa_client.runtime import mission
 from rosa_client.runtime.runtime import RobotRuntime
@@ -16,6 +16,9 @@ from rosa_sim.explore.events import possible
 from rosa_sim.explore.harmless import disturbing
 from rosa_sim.explore.keys import Key, fine
 from rosa_sim.explore.situation import Situation
+
+S = TypeVar("S")
+Step = tuple[str, S, list[str]]  # an event, what it led to, and what it broke
 
 
 @dataclass
@@ -45,35 +48,60 @@ def search(
     ends = {name: Ends(*way, key_of) for name, way in CONTINUATIONS.items()}
     first = Situation(core)
     first.settle()
-    came_from: dict[Hashable, tuple[Hashable, str]] = {key_of(first): ("", "")}
-    waiting = deque([first])
+
+    def look(situation: Situation) -> Iterator[str]:
+        for name, one in ends.items():
+            if way := one.endless(situation):
+                yield f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
+        disturbing_things, tried = disturbing(situation)
+        found.transitions += tried
+        for thing in disturbing_things:
+            yield f"{thing}: changed something"
+
     with _Watch(found.rows):
-        while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
-            progress(found, len(waiting))
-            situation = waiting.popleft()
-            here = key_of(situation)
-            found.states += 1
-            for name, one in ends.items():
-                if way := one.endless(situation):
-                    text = f"{name}, but it goes on and on: {' -> '.join(way[-12:])}"
-                    found.problems.append(_told(text, here, came_from))
-            disturbing_things, tried = disturbing(situation)
-            found.transitions += tried
-            for thing in disturbing_things:
-                found.problems.append(_told(f"{thing}: changed something", here, came_from))
-            for event, happen in possible(situation):
-                after = situation.copy()
-                problems = _happens(situation, event, happen, after)
-                after.settle()
-                found.transitions += 1
-                key = key_of(after)
-                found.problems += [_told(f"{event}: {p}", here, came_from) for p in problems]
-                if key not in came_from:
-                    came_from[key] = (here, event)
-                    waiting.append(after)
-    found.complete = not waiting
+        breadth_first(found, first, key_of, look, _steps, most_states, most_problems, progress)
     found.longest = {name: one.longest for name, one in ends.items()}
     return found
+
+
+def breadth_first(
+    found: Found,
+    first: S,
+    key_of: Callable[[S], Hashable],
+    look: Callable[[S], Iterable[str]],
+    steps: Callable[[S], Iterator[Step[S]]],
+    most_states: int,
+    most_problems: int = 1,
+    progress: Callable[[Found, int], None] = lambda found, waiting: None,
+) -> None:
+    """Every state that `steps` lead to from `first`, each key once, written to `found`.
+
+    `look` tells what is broken in a state itself. Each problem is told with the shortest way to it.
+    """
+    came_from: dict[Hashable, tuple[Hashable, str]] = {key_of(first): ("", "")}
+    waiting = deque([first])
+    while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
+        progress(found, len(waiting))
+        state = waiting.popleft()
+        here = key_of(state)
+        found.states += 1
+        found.problems += [_told(text, here, came_from) for text in look(state)]
+        for event, after, problems in steps(state):
+            found.transitions += 1
+            found.problems += [_told(f"{event}: {problem}", here, came_from) for problem in problems]
+            key = key_of(after)
+            if key not in came_from:
+                came_from[key] = (here, event)
+                waiting.append(after)
+    found.complete = not waiting
+
+
+def _steps(situation: Situation) -> Iterator[Step[Situation]]:
+    for event, happen in possible(situation):
+        after = situation.copy()
+        problems = _happens(situation, event, happen, after)
+        after.settle()
+        yield event, after, problems
 
 
 def _happens(situation: Situation, event: str, happen: object, after: Situation) -> list[str]:

@@ -206,6 +206,49 @@ def test_an_arm_that_was_guided_by_hand_with_its_stop_latched_does_not_move_when
     assert judge.arm.true_rad == pytest.approx(guided, abs=1e-6)
 
 
+def guided_elsewhere() -> Judge:
+    """An arm that stands somewhere else than at its last setpoint, with its controller running again."""
+    judge = Judge(Ros2Control())
+    judge.stop_controller("guided by hand")
+    for _ in range(100):
+        judge.arm.true_rad = judge.arm.true_rad + np.array([0.004, 0, 0, 0, 0, 0, 0])
+        judge.step()
+    judge.stop_controller("")
+    for _ in range(50):
+        judge.step()
+    assert judge.player.fault_cause == "arm_elsewhere"
+    return judge
+
+
+def test_an_arm_that_is_stopped_while_it_is_led_on_obeys_again_after_the_release() -> None:
+    judge = guided_elsewhere()
+    judge.player.recover(judge.arm.now_s)
+    for _ in range(10):
+        judge.step()
+    assert judge.player.fault_cause == "arm_returns"
+    judge.player.press_emergency_stop("test")
+    judge.step()
+    assert judge.player.fault_cause == "arm_returns"  # no stop calls back the command that leads it
+    for _ in range(500):
+        judge.step()
+    judge.comes_back()
+    assert judge.order(MoveTo(HOME, math.nan))
+    for _ in range(500):
+        judge.step()
+    assert judge.arm.true_rad == pytest.approx(HOME, abs=1e-3)
+
+
+def test_a_recovery_of_an_arm_that_nothing_is_wrong_with_does_not_count_for_a_later_fault() -> None:
+    judge = Judge(Ros2Control())
+    judge.player.recover(judge.arm.now_s)
+    judge.arm.attack("other_pose_instead")
+    begun = judge.arm.told[-1]
+    for _ in range(300):
+        judge.step()
+    assert judge.player.fault_cause == "arm_elsewhere"
+    assert judge.arm.told[-1] == pytest.approx(begun)
+
+
 places = st.tuples(*[st.floats(-0.4, 0.4)] * 7).map(lambda by: np.clip(HOME + np.array(by), LOW, HIGH))
 orders = st.one_of(
     st.just(Hold()),

@@ -1,0 +1,272 @@
+"""Everything that can happen to an arm, its measurements included: the search of the robot's side that moves.
+
+Each event is something that happens at one instant, and a few control periods of the real control loop after it
+(`arm_world.py`). Positions and times are numbers here, so the search takes for the same state what has the same key:
+every discrete value of player, watch, check and guard, and positions as coarse as the places that the events know. It
+goes on from the first state that it finds of each key, so it is complete for the keys, not for every number. In every
+state it also puts everything right, as a person would, and the arm has to obey a move again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_client.motion import following
+from rosa_client.motion.arm_orders import Hold, MoveTo, Play
+from rosa_client.motion.chunk_player import ALIVE_WITHIN_S
+from rosa_client.motion.following import OFF_RAD, Follow
+from rosa_client.motion.measurement import SILENT_S
+from rosa_sim.explore.arm_world import (
+    HIGH,
+    HOME,
+    LOW,
+    NOT_FINITE,
+    PERIOD_S,
+    SILENCE,
+    STAMP_BACK,
+    STAMP_STANDS,
+    WRONG_ONCE,
+    World,
+)
+from rosa_sim.explore.search import Found, Step, breadth_first
+
+Array = NDArray[np.float64]
+
+ARM_CELLS = {"arm that can be led": True, "arm that cannot be led": False}
+SHORT, CONFIRMS = 6, 30  # control periods: an event; enough to confirm a position
+BEGINS = 50  # control periods in which an arm is seen to obey a move
+BACK_WITHIN = 600  # control periods in which an arm obeys once everything is right
+AWAY = np.array([0.6, 0.3])  # the place that is ordered, and back home from it
+GUIDED = np.array([-0.15, 0.15])  # where it is guided by hand
+CLOSE_RAD = 0.05
+
+Event = tuple[str, Callable[[World], None]]
+
+
+def search_arm(
+    name: str,
+    most_states: int = 10_000_000,
+    most_problems: int = 1,
+    progress: Callable[[Found, int], None] = lambda found, waiting: None,
+    story: Sequence[str] = (),
+) -> Found:
+    """Search everything that can happen to the arm of the cell `name`, from rest at home after the events `story`."""
+    found = Found()
+    longest = 0
+
+    def look(world: World) -> Iterator[str]:
+        nonlocal longest
+        why, periods = put_right(world.copy())
+        longest = max(longest, periods)
+        if why:
+            yield f"everything is right again, but {why}"
+
+    with _Watch(found):
+        first = World.begin(leads=ARM_CELLS[name])
+        for event in story:
+            dict(possible(first))[event](first)
+        breadth_first(found, first, key, look, _steps, most_states, most_problems, progress)
+    found.longest = {"all is put right": longest}
+    return found
+
+
+def _steps(world: World) -> Iterator[Step[World]]:
+    for event, happen in possible(world):
+        after = world.copy()
+        try:
+            happen(after)
+        except Exception as error:
+            after.problems.append(f"raised {type(error).__name__}: {error}")
+        yield event, after, list(dict.fromkeys(after.problems))
+
+
+# -- what can happen --------------------------------------------------------------------------------------------------
+
+
+def possible(world: World) -> Iterator[Event]:
+    """Every event that can happen now and may change something."""
+    arm, player = world.arm, world.player
+    yield "a while passes", lambda w: w.pass_time(CONFIRMS)
+    yield "the sender is silent", lambda w: w.pass_time(SHORT + round(ALIVE_WITHIN_S / PERIOD_S), alive=False)
+    for measured in (WRONG_ONCE, STAMP_STANDS, STAMP_BACK, NOT_FINITE, SILENCE):
+        yield measured, _measured(measured, SHORT)
+    for measured in (STAMP_STANDS, SILENCE):
+        yield f"{measured} for long", _for_long(measured)
+    lies = "is measured where it is again" if arm.lies else "is measured elsewhere from now on"
+    yield lies, _then(_lie)
+    for name, what in orders(world):
+        yield name, _then(lambda w, what=what: w.order(what))
+    if player.emergency_stop.latched:
+        yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
+    yield "the stop is pressed", _then(World.press)
+    yield "a person recovers it", _then(World.recover)
+    if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
+        yield "nothing comes of the recovery in time", _then(_expires)
+    if player._off_duty is not None:
+        yield "its node is activated", _then(lambda w: w.player.go_on_duty())
+    else:
+        yield "its node is deactivated", _then(World.go_off_duty)
+    if arm.fault:
+        yield "its controller starts", _then(World.start_controller)
+        yield "it is guided by hand", _then(lambda w: _put(w, GUIDED))
+        yield "it is put back", _then(lambda w: _put(w, w.player._filter.setpoint))
+    else:
+        yield "its controller stops", _then(World.stop_controller)
+    yield "it is let go" if arm.held else "something holds it", _then(_hold)
+
+
+def orders(world: World) -> Iterator[tuple[str, Any]]:
+    """A move and a chunk to whichever place it is not at, and a hold."""
+    here = world.player._filter.setpoint
+    there = HOME if np.abs(here - AWAY).max() < np.abs(here - HOME).max() else AWAY
+    yield "a move is ordered", MoveTo(there, 0.04)
+    yield "a chunk is ordered", Play([[*AWAY / 2, 0.04], [*there, 0.04]], 0.1)
+    yield "it is told to hold", Hold()
+
+
+def _then(happens: Callable[[World], Any]) -> Callable[[World], None]:
+    def happen(world: World) -> None:
+        happens(world)
+        world.pass_time(SHORT)
+
+    return happen
+
+
+def _measured(measured: str, periods: int) -> Callable[[World], None]:
+    return lambda world: world.pass_time(periods, measured)
+
+
+def _for_long(measured: str) -> Callable[[World], None]:
+    """Until it is a fault. What is heard is made older instead of letting the time pass."""
+
+    def happen(world: World) -> None:
+        world.pass_time(SHORT, measured)
+        world.watch._check._heard_s -= SILENT_S
+        world.watch._check._taken_s -= SILENT_S
+        world.pass_time(SHORT, measured)
+
+    return happen
+
+
+def _lie(world: World) -> None:
+    world.arm.lies = not world.arm.lies
+
+
+def _hold(world: World) -> None:
+    world.arm.held = not world.arm.held
+
+
+def _expires(world: World) -> None:
+    world.player._following._recover_until_s = 0.0
+    world.may_return = False
+
+
+def _put(world: World, q_rad: Array) -> None:
+    """A hand moves the arm there, slowly enough to be believed."""
+    begin = world.arm.true_rad
+    for share in np.linspace(0.0, 1.0, CONFIRMS)[1:]:
+        world.arm.true_rad = begin + share * (np.clip(q_rad, LOW, HIGH) - begin)
+        world.period()
+
+
+# -- what is the same state -------------------------------------------------------------------------------------------
+
+
+def key(world: World) -> Hashable:
+    """Everything discrete that decides what comes next, and positions by the places that the events know."""
+    arm, player, check = world.arm, world.player, world.watch._check
+    follow, now_s = player._following, world.arm.now_s
+    setpoint, desired = player._filter.setpoint, arm.desired
+    trusted = check.trusted if check.trusted is not None else arm.true_rad
+    causes = (_cause(player._fault), _cause(player._off_duty), _cause(player._refused))
+    return (
+        (arm.held, arm.lies, arm.fault, player.emergency_stop.latched, *causes),
+        (player.state, player._stopping, player._filter.settled, now_s - player._alive_s < ALIVE_WITHIN_S),
+        (follow.gets, follow._let_go, follow._leading is not None, _cause(follow._waits)),
+        (now_s <= follow._recover_until_s, now_s < follow._arrives_s, now_s <= arm.busy_until_s),
+        (_cause(check.fault), check._run > 0, check._repeats > 0, world.guard.refusal is not None),
+        (now_s - world.watch._behind_s < 0.2, world.may_move, world.may_return),
+        (
+            now_s > world.quiet_s + world.stop_s,
+            now_s <= world.stops_until_s,
+            _place(setpoint),
+            _place(arm.true_rad),
+        ),
+        tuple(bool(np.abs(q_rad - setpoint).max() <= OFF_RAD) for q_rad in (trusted, arm.true_rad, desired)),
+    )
+
+
+def _place(q_rad: Array) -> str:
+    places = {"home": HOME, "away": AWAY, "guided": GUIDED}
+    return next(
+        (name for name, place in places.items() if np.abs(q_rad - place).max() <= CLOSE_RAD), "between"
+    )
+
+
+def _cause(refusal: Any) -> str:
+    return "" if refusal is None else refusal.cause
+
+
+# -- everything is put right ------------------------------------------------------------------------------------------
+
+
+def put_right(world: World) -> tuple[str, int]:
+    """Measurements, controller, stop and duty are right again and a person recovers the arm, or, where it says that it
+    has to be put back, does that. Why it does not obey a move then, and in how many control periods it begins to."""
+    arm, player = world.arm, world.player
+    arm.lies = arm.held = False
+    if arm.fault:
+        world.start_controller()
+    player.release_emergency_stop("Ada", "test")
+    player.go_on_duty()
+    world.recover()
+    for periods in range(BACK_WITHIN):
+        world.period()
+        if world.problems:
+            return world.problems[0], periods
+        if periods >= SHORT and player._fault is None:
+            return _obeys(world), periods
+        if "put it back" in player.fault and player.fault_cause == following.ELSEWHERE:
+            world.stop_controller()
+            _put(world, player._filter.setpoint)
+            world.start_controller()
+    return f"it still says {player.fault_cause}: {player.fault}", BACK_WITHIN
+
+
+def _obeys(world: World) -> str:
+    """Why it does not carry out a move; empty when it does."""
+    _, move = next(orders(world))
+    if (refusal := world.order(move)) is not None:
+        return f"it refuses a move: {refusal}"
+    away_rad = np.abs(move.q_rad - world.arm.true_rad).max()
+    for _ in range(BEGINS):
+        world.period()
+        if world.problems:
+            return world.problems[0]
+        if np.abs(move.q_rad - world.arm.true_rad).max() < away_rad - OFF_RAD:
+            return ""
+    return f"it takes a move to {move.q_rad} and stands at {world.arm.true_rad}"
+
+
+class _Watch:
+    """Notes every row of the table of `following.py` that is used."""
+
+    def __init__(self, found: Found) -> None:
+        self._rows = found.rows
+        self._before = following.after
+
+    def __enter__(self) -> None:
+        def noting(state: Follow, event: following.Event) -> Enum:
+            turned = self._before(state, event)
+            self._rows.add((state, event))
+            return turned
+
+        following.after = noting  # type: ignore[assignment]
+
+    def __exit__(self, *_: object) -> None:
+        following.after = self._before

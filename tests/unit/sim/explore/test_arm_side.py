@@ -1,0 +1,138 @@
+"""The search of the arm's side (`rosa_sim/explore/arm_side.py`): its first states are clean, and it sees a broken arm.
+
+`make prove` searches both cells completely, and fails too when a row of `following.py` is never taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rosa_client.control_loop import ControlLoop
+from rosa_client.motion import following
+from rosa_client.motion.arm_orders import Command, Setpoint
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.following import Event, Follow, Following
+from rosa_client.refusal import Refusal
+from rosa_sim.explore.arm_side import ARM_CELLS, key, possible, search_arm
+from rosa_sim.explore.arm_world import Guard, World
+
+LED, NOT_LED = ARM_CELLS
+
+
+@pytest.mark.parametrize("cell", ARM_CELLS)
+def test_the_first_things_that_can_happen_to_an_arm_break_no_promise(cell: str) -> None:
+    found = search_arm(cell, most_states=250)
+    assert found.problems == []
+    assert found.states > 25
+    assert found.transitions > 500
+    assert (Follow.NOTHING, Event.NEAR) in found.rows
+    assert 0 < found.longest["all is put right"] < 600
+
+
+def test_a_copy_goes_on_as_the_original_and_leaves_it_alone() -> None:
+    """For every event; two worlds that shared something would not."""
+    for name, happen in possible(World.begin(leads=True)):
+        world, again = World.begin(leads=True), World.begin(leads=True)
+        before, copied = key(world), world.copy()
+        happen(copied)
+        assert key(world) == before, name
+        assert copied.loop._player is copied.player and copied.loop._guard is copied.arm._guard
+        happen(world)
+        happen(again)
+        assert key(world) == key(copied) == key(again), name
+        assert np.array_equal(world.told, copied.told) and np.array_equal(world.told, again.told), name
+
+
+# -- a search that finds nothing in a broken arm would prove nothing --------------------------------------------------
+
+
+def resets_at_a_fault(player: ChunkPlayer, now_s: float, q_rad: Any, fault: Refusal | None) -> None:
+    """Takes what is measured for the new setpoint at any fault, as it once did."""
+    if fault is not None:
+        player._filter.reset(q_rad)
+        player._rest()
+    player._fault = fault
+
+
+def lets_all_pass(guard: Guard, setpoint: Setpoint) -> Command:
+    """Checks nothing."""
+    still = np.zeros_like(setpoint.q_rad)
+    guard.passed = Command(setpoint.q_rad, still, setpoint.q_rad, 0.0, 0.04, setpoint.within_s or 0.01)
+    return guard.passed
+
+
+def sends_something_else(loop: ControlLoop, now_s: float) -> Command | None:
+    """Sends what no check has seen."""
+    command = real_command(loop, now_s)
+    return None if command is None else dataclasses.replace(command)
+
+
+def asks_nobody(follow: Following, now_s: float, q_rad: Any, stopped: bool) -> str:
+    """Leads an arm on from where it is measured to be although no person has said so."""
+    return ""
+
+
+def latches_only(player: ChunkPlayer, source: str) -> bool:
+    """Goes on under an emergency stop."""
+    return player.emergency_stop.press(source)
+
+
+def counts_for_later(follow: Following, now_s: float) -> None:
+    """Takes a recovery of an arm that nothing is wrong with for one of its next fault, as it once did."""
+    follow._recover_until_s = now_s + following.RECOVER_WITHIN_S
+
+
+def forgets_that_it_waits(
+    follow: Following, now_s: float, q_rad: Any, stopped: bool, gripper_m: float
+) -> Refusal | None:
+    """Reports no fault while the controller finishes its command, and is not asked again, as it once did."""
+    waits = follow.gets is Follow.NOTHING and now_s < follow._arrives_s
+    return None if waits else real_well(follow, now_s, q_rad, stopped, gripper_m)
+
+
+def never_near(follow: Following, *_: Any) -> None:
+    """Leaves an arm without setpoints once it had a fault."""
+    follow._waits = Refusal(following.ELSEWHERE, "put it in order")
+
+
+real_command = ControlLoop._command
+real_well = Following.well
+
+RESETS = (ChunkPlayer, "sense", resets_at_a_fault)
+UNGUARDED = (Guard, "check", lets_all_pass)
+GUIDED_BY_HAND = ("its controller stops", "it is guided by hand", "its controller starts", "a while passes")
+# What is broken, and what happens before the search, so that it is short: nothing in most cases.
+BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
+    (LED, [RESETS], ()),
+    (NOT_LED, [RESETS], ()),
+    (LED, [RESETS, UNGUARDED], ()),
+    (NOT_LED, [RESETS, UNGUARDED], ()),
+    (LED, [(ControlLoop, "_command", sends_something_else)], ()),
+    (LED, [(Following, "_why_not", asks_nobody)], ()),
+    (NOT_LED, [(Following, "_why_not", asks_nobody)], ()),
+    (LED, [(Following, "_go_on", never_near)], ()),
+    (NOT_LED, [(ChunkPlayer, "press_emergency_stop", latches_only)], ("a move is ordered",)),
+    (LED, [(Following, "recover", counts_for_later)], ("a person recovers it",)),
+    (LED, [(Following, "well", forgets_that_it_waits)], (*GUIDED_BY_HAND, "a person recovers it")),
+]
+
+
+@pytest.mark.parametrize(
+    ("cell", "changes", "story"),
+    BROKEN,
+    ids=[f"{'+'.join(change.__name__ for *_, change in changes)}, {cell}" for cell, changes, _ in BROKEN],
+)
+def test_a_broken_arm_is_noticed(
+    cell: str,
+    changes: list[tuple[Any, str, Any]],
+    story: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not search_arm(cell, most_states=40, story=story).problems
+    for where, name, change in changes:
+        monkeypatch.setattr(where, name, change)
+    assert search_arm(cell, most_states=700, story=story).problems
