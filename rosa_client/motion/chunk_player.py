@@ -205,8 +205,11 @@ class ChunkPlayer:
             self.fail(fault)
         elif self._fault is not None:
             stopped = self.emergency_stop.latched or self._off_duty is not None
-            self._fault = self._following.well(now_s, q_rad, stopped, self._gripper_m)
-            if self._fault is None:
+            waits = self._following.well(now_s, q_rad, stopped, self._gripper_m)
+            goes_on = self._following.gets is Follow.SETPOINTS
+            if waits is not None or goes_on:  # else it still comes to rest for the fault that was
+                self._fault = waits
+            if goes_on:
                 self._refused = None
 
     def fail(self, fault: Refusal) -> None:

@@ -2,9 +2,9 @@
 
 Each event is something that happens at one instant, and a few control periods of the real control loop after it
 (`arm_world.py`). Positions and times are numbers here, so the search takes for the same state what has the same key:
-every discrete value of player, watch, check and guard, and positions as coarse as the places that the events know. It
-goes on from the first state that it finds of each key, so it is complete for the keys, not for every number. In every
-state it also puts everything right, as a person would, and the arm has to obey a move again.
+the discrete values that decide what comes next, and positions as coarse as the places that the events know. It goes on
+from the first state that it finds of each key, so it is complete for the keys, not for every number. In every state it
+also puts everything right, as a person would, and the arm has to obey a move again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_client.arm_watch import BEHIND_FOR_S
 from rosa_client.motion import following
 from rosa_client.motion.arm_orders import Hold, MoveTo, Play
 from rosa_client.motion.chunk_player import ALIVE_WITHIN_S
@@ -178,26 +179,30 @@ def _put(world: World, q_rad: Array) -> None:
 
 
 def key(world: World) -> Hashable:
-    """Everything discrete that decides what comes next, and positions by the places that the events know."""
+    """What decides what comes next, and positions by the places that the events know.
+
+    Left out is what no decision looks at: which of the faults of a measurement it is, and why an order was refused.
+    Samples that count after a fault are counted only within an event: some events are long enough to confirm.
+    """
     arm, player, check = world.arm, world.player, world.watch._check
     follow, now_s = player._following, world.arm.now_s
-    setpoint, desired = player._filter.setpoint, arm.desired
-    trusted = check.trusted if check.trusted is not None else arm.true_rad
-    causes = (_cause(player._fault), _cause(player._off_duty), _cause(player._refused))
+    setpoint, trusted = player._filter.setpoint, check.trusted
+    assert trusted is not None  # from the start on
+    cause = "" if player._fault is None else player._fault.cause
+    waits = cause if cause in ("", following.ELSEWHERE, following.RETURNS) else "faulty"
     return (
-        (arm.held, arm.lies, arm.fault, player.emergency_stop.latched, *causes),
-        (player.state, player._stopping, player._filter.settled, now_s - player._alive_s < ALIVE_WITHIN_S),
-        (follow.gets, follow._let_go, follow._leading is not None, _cause(follow._waits)),
-        (now_s <= follow._recover_until_s, now_s < follow._arrives_s, now_s <= arm.busy_until_s),
-        (_cause(check.fault), check._run > 0, check._repeats > 0, world.guard.refusal is not None),
-        (now_s - world.watch._behind_s < 0.2, world.may_move, world.may_return),
+        (arm.held, arm.lies, arm.fault, player.emergency_stop.latched, player._off_duty is not None, waits),
+        (player.state, player._stopping, player._filter.settled),
+        (follow.gets, follow._let_go, follow._leading is not None),
+        (now_s <= follow._recover_until_s, now_s < follow._arrives_s),
         (
-            now_s > world.quiet_s + world.stop_s,
-            now_s <= world.stops_until_s,
-            _place(setpoint),
-            _place(arm.true_rad),
+            check.fault is not None,
+            world.guard.refusal is not None,
+            now_s - world.watch._behind_s < BEHIND_FOR_S,
         ),
-        tuple(bool(np.abs(q_rad - setpoint).max() <= OFF_RAD) for q_rad in (trusted, arm.true_rad, desired)),
+        (world.may_move, world.may_return, now_s <= world.stops_until_s),
+        (_place(setpoint), _place(arm.true_rad)),
+        tuple(bool(np.abs(q_rad - setpoint).max() <= OFF_RAD) for q_rad in (trusted, arm.true_rad)),
     )
 
 
@@ -206,10 +211,6 @@ def _place(q_rad: Array) -> str:
     return next(
         (name for name, place in places.items() if np.abs(q_rad - place).max() <= CLOSE_RAD), "between"
     )
-
-
-def _cause(refusal: Any) -> str:
-    return "" if refusal is None else refusal.cause
 
 
 # -- everything is put right ------------------------------------------------------------------------------------------

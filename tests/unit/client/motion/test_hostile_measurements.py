@@ -238,6 +238,25 @@ def test_an_arm_that_is_stopped_while_it_is_led_on_obeys_again_after_the_release
     assert judge.arm.true_rad == pytest.approx(HOME, abs=1e-3)
 
 
+def test_an_arm_whose_fault_is_shorter_than_its_stop_obeys_again() -> None:
+    judge = Judge(Ros2Control())
+    assert judge.order(MoveTo(SAFE, math.nan))
+    for _ in range(30):
+        judge.step()
+    judge.arm.fault = "a moment"
+    judge.step()
+    judge.arm.fault = ""
+    judge.step()
+    assert judge.player.fault_cause == "arm_driver"  # until it has come to rest
+    for _ in range(100):
+        judge.step()
+    judge.comes_back()
+    assert judge.order(MoveTo(HOME, math.nan))
+    for _ in range(500):
+        judge.step()
+    assert judge.arm.true_rad == pytest.approx(HOME, abs=1e-3)
+
+
 def test_a_recovery_of_an_arm_that_nothing_is_wrong_with_does_not_count_for_a_later_fault() -> None:
     judge = Judge(Ros2Control())
     judge.player.recover(judge.arm.now_s)

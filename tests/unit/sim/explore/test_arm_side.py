@@ -86,12 +86,12 @@ def counts_for_later(follow: Following, now_s: float) -> None:
     follow._recover_until_s = now_s + following.RECOVER_WITHIN_S
 
 
-def forgets_that_it_waits(
-    follow: Following, now_s: float, q_rad: Any, stopped: bool, gripper_m: float
-) -> Refusal | None:
-    """Reports no fault while the controller finishes its command, and is not asked again, as it once did."""
-    waits = follow.gets is Follow.NOTHING and now_s < follow._arrives_s
-    return None if waits else real_well(follow, now_s, q_rad, stopped, gripper_m)
+def forgets_that_it_waits(player: ChunkPlayer, now_s: float, q_rad: Any, fault: Refusal | None) -> None:
+    """Reports no fault while the setpoints come to rest, and then never goes on, as it once did."""
+    if fault is not None:
+        player.fail(fault)
+    elif player._fault is not None:
+        player._fault = player._following.well(now_s, q_rad, player.emergency_stop.latched, 0.04)
 
 
 def never_near(follow: Following, *_: Any) -> None:
@@ -100,11 +100,10 @@ def never_near(follow: Following, *_: Any) -> None:
 
 
 real_command = ControlLoop._command
-real_well = Following.well
 
 RESETS = (ChunkPlayer, "sense", resets_at_a_fault)
 UNGUARDED = (Guard, "check", lets_all_pass)
-GUIDED_BY_HAND = ("its controller stops", "it is guided by hand", "its controller starts", "a while passes")
+RECOVERED = ("a move is ordered", "something holds it", "a while passes", "a person recovers it")
 # What is broken, and what happens before the search, so that it is short: nothing in most cases.
 BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
     (LED, [RESETS], ()),
@@ -117,7 +116,7 @@ BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
     (LED, [(Following, "_go_on", never_near)], ()),
     (NOT_LED, [(ChunkPlayer, "press_emergency_stop", latches_only)], ("a move is ordered",)),
     (LED, [(Following, "recover", counts_for_later)], ("a person recovers it",)),
-    (LED, [(Following, "well", forgets_that_it_waits)], (*GUIDED_BY_HAND, "a person recovers it")),
+    (NOT_LED, [(ChunkPlayer, "sense", forgets_that_it_waits)], RECOVERED),
 ]
 
 
