@@ -5,6 +5,9 @@ Each event is something that happens at one instant, and a few control periods o
 the discrete values that decide what comes next, and positions as coarse as the places that the events know. It goes on
 from the first state that it finds of each key, so it is complete for the keys, not for every number. In every state it
 also puts everything right, as a person would, and the arm has to obey a move again.
+
+A person recovers no arm that is measured where it is not: nothing else could tell, and its controller, once it was
+stopped and starts where the arm really stands, would jump to the setpoint.
 """
 
 from __future__ import annotations
@@ -105,7 +108,8 @@ def possible(world: World) -> Iterator[Event]:
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
     yield "the stop is pressed", _then(World.press)
-    yield "a person recovers it", _then(World.recover)
+    if not arm.lies:  # a person looks at the arm before leading it on
+        yield "a person recovers it", _then(World.recover)
     if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
         yield "nothing comes of the recovery in time", _then(_expires)
     if player._off_duty is not None:
