@@ -6,8 +6,8 @@ the discrete values that decide what comes next, and positions as coarse as the 
 from the first state that it finds of each key, so it is complete for the keys, not for every number. In every state it
 also puts everything right, as a person would, and the arm has to obey a move again.
 
-A person recovers no arm that is measured where it is not: nothing else could tell, and its controller, once it was
-stopped and starts where the arm really stands, would jump to the setpoint.
+A person recovers no arm that is measured where it is not, and no lie begins before that recovery is over: nothing else
+could tell, and its controller, once it was stopped and starts where the arm really stands, would jump to the setpoint.
 """
 
 from __future__ import annotations
@@ -102,13 +102,14 @@ def possible(world: World) -> Iterator[Event]:
     for measured in (STAMP_STANDS, SILENCE):
         yield f"{measured} for long", _for_long(measured)
     lies = "is measured where it is again" if arm.lies else "is measured elsewhere from now on"
-    yield lies, _then(_lie)
+    if arm.lies or not world.may_return:  # see above
+        yield lies, _then(_lie)
     for name, what in orders(world):
         yield name, _then(lambda w, what=what: w.order(what))
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
     yield "the stop is pressed", _then(World.press)
-    if not arm.lies:  # a person looks at the arm before leading it on
+    if not arm.lies:
         yield "a person recovers it", _then(World.recover)
     if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
         yield "nothing comes of the recovery in time", _then(_expires)
