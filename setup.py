@@ -15,7 +15,9 @@ SHARE = "share/rosa_client"
 
 def requirements(*names: str) -> list[str]:
     """The direct dependencies of requirements/<name>.txt; colcon ignores them, rosdep reads package.xml."""
-    return [line for name in names for line in (ROOT / "requirements" / f"{name}.txt").read_text().split()]
+    return [
+        line for name in names for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    ]
 
 
 def shared(folder: str) -> list[tuple[str, list[str]]]:

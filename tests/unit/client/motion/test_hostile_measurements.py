@@ -88,8 +88,12 @@ class Judge:
         self._sent = Sent(arm.told[-1])
         track = arm.track
 
+        self._led_until_s = -math.inf  # a controller finishes the command that leads its arm on
+
         def kept(command: Command) -> None:
             self._sent.take(command)
+            if command.within_s > 2 * PERIOD_S:
+                self._led_until_s = arm.now_s + command.within_s + 2 * PERIOD_S
             track(command)
 
         arm.track = kept  # type: ignore[method-assign]
@@ -108,7 +112,7 @@ class Judge:
         self.loop.period(now_s)
         self.arm.pass_time()
         silenced = self.player.emergency_stop.latched or (self.player.fault and not led)
-        led = led or self.player.fault_cause == "arm_returns"
+        led = led or self.player.fault_cause == "arm_returns" or now_s < self._led_until_s
         self._quiet_s = min(self._quiet_s, now_s) if silenced and not led else math.inf
         for told in self.arm.told:
             self._judge(told)
