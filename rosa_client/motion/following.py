@@ -1,7 +1,7 @@
 """What an arm gets around a fault: how its setpoints end, and how it is led on afterwards.
 
 While nothing is wrong the arm gets a setpoint each control period. A fault brings the setpoints to rest, and then the
-arm gets none. When the fault is over and the arm is at its last setpoint, the setpoints go on there. It may stand
+arm gets none. When the fault is over and the arm is at its last setpoint, it goes on there. It may stand
 elsewhere, since it sagged, was moved by hand or is held, or because the measurement lies. Then a person has to say that
 it is to be led on from where it stands (`recover`); no measurement alone moves an arm. Once that was said:
 
@@ -35,6 +35,8 @@ OFF_RAD = 0.02  # an arm that is no further than this from its setpoint after a 
 DRIVER = "arm_driver"  # cause of a fault that the driver reports: its controller may have been stopped
 ELSEWHERE = "arm_elsewhere"
 RETURNS = "arm_returns"
+# A controller that was stopped gets at least this long for its first command: the arm may stand elsewhere all the same.
+LEAD_S = 1.0
 RECOVER_WITHIN_S = 30.0  # what a person said counts for this long
 
 
@@ -55,7 +57,7 @@ class Event(Enum):
     RESTED = "its setpoints no longer change"
     NEAR = "the fault is over, and it is at its last setpoint"
     MOVED = "the fault is over, it is not at its last setpoint, and its controller is"
-    LET_GO = "the fault is over, it is not at its last setpoint, and its controller may not be either"
+    LET_GO = "the fault is over, and its controller may have been stopped"
     ARRIVED = "the time of the command is over"
 
 
@@ -155,7 +157,10 @@ class Following:
         here = self._path.setpoint
         away_rad = float(np.abs(q_rad - here).max())
         if away_rad <= OFF_RAD:
-            self._turn(Event.NEAR)
+            if self._let_go and self._leads:  # it goes on where it was told to be, and not at once
+                self._lead(now_s, here, gripper_m)
+            else:
+                self._turn(Event.NEAR)
             return
         if why := self._why_not(now_s, q_rad, stopped):
             if self._waits is None or not self._waits.reason.endswith(why):  # the words stay while it lasts
@@ -164,13 +169,19 @@ class Following:
             return
         joints = self._limits.joints
         self._there_rad = np.clip(q_rad, joints.position_min_rad, joints.position_max_rad)
-        within_s = self._way_s(self._there_rad - here)
-        self._waits = Refusal(RETURNS, f"the arm is led on from where it stands, for {within_s:.1f} s")
         if self._let_go:
-            self._path.reset(self._there_rad)
-            self._arrives_s = now_s + within_s
-            self._leading = Setpoint(self._there_rad, gripper_m, self._there_rad, 0.0, within_s)
-        self._turn(Event.LET_GO if self._let_go else Event.MOVED)
+            self._lead(now_s, self._there_rad, gripper_m)
+        else:
+            self._waits = Refusal(RETURNS, "the setpoints return to where the arm stands")
+            self._turn(Event.MOVED)
+
+    def _lead(self, now_s: float, there_rad: Array, gripper_m: float) -> None:
+        within_s = max(LEAD_S, self._way_s(there_rad - self._path.setpoint))
+        self._path.reset(there_rad)
+        self._arrives_s = now_s + within_s
+        self._leading = Setpoint(there_rad, gripper_m, there_rad, 0.0, within_s)
+        self._waits = Refusal(RETURNS, f"the arm is led on from where it stands, for {within_s:.1f} s")
+        self._turn(Event.LET_GO)
 
     def _why_not(self, now_s: float, q_rad: Array, stopped: bool) -> str:
         """Why an arm that is not at its last setpoint gets nothing, and what a person has to do; empty when it may."""

@@ -102,10 +102,10 @@ class Arm:
         self.unchecked |= command is not self._guard.passed
         self._guard.passed = None
         self.sent_rad = command.q_rad
-        if self.fault:
-            return
         if command.within_s > 1.5 * PERIOD_S:
             self.busy_until_s = self.now_s + command.within_s + PERIOD_S
+        if self.fault:
+            return
         if self.leads:
             points = [Point(p.q_rad, p.velocity_rad_s, p.after_s) for p in waypoints(SETTINGS, command)]
             self._trajectory.follow(self.now_s, SPEC.joints, points, points[0])

@@ -127,6 +127,7 @@ def test_every_fault_that_the_arm_finds_by_itself_has_its_row() -> None:
         ("BLOCKED_S", f"{control_loop.BLOCKED_S:g} s"),
         ("OFF_RAD", f"{following.OFF_RAD:g} rad"),
         ("RECOVER_WITHIN_S", f"{following.RECOVER_WITHIN_S:g} s"),
+        ("LEAD_S", f"{following.LEAD_S:g} s"),
         ("BEHIND_FOR_S", f"{arm_watch.BEHIND_FOR_S:g} s"),
         ("MAX_OUTSIDE_M", f"{setpoint_guard.MAX_OUTSIDE_M * 1000:g} mm"),
     ],

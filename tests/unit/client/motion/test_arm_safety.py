@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, PlayerState
 from rosa_client.motion.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
+from rosa_client.motion.following import LEAD_S
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.refusal import Refusal
@@ -224,9 +225,16 @@ def test_a_driver_fault_stops_and_refuses_and_goes_when_the_driver_has_recovered
     refused = player.order(1.5, OrderId(1, 2), MoveTo(SAFE, 0.08))
     assert because("arm_fault", refused) == "the arm cannot move: joint 3: cartesian reflex"
     player.sense(1.6, q, None)
+    leading = player.update(1.6)
+    assert leading is not None and leading.within_s == LEAD_S, (
+        "its controller may stand elsewhere all the same"
+    )
+    assert leading.q_rad == pytest.approx(q)
+    assert player.fault_cause == "arm_returns"
+    player.sense(1.6 + LEAD_S, q, None)
     assert (player.fault, player.fault_cause) == ("", "")
-    assert player.update(1.6) is not None
-    assert player.order(1.6, OrderId(1, 3), MoveTo(SAFE, 0.08)) is None
+    assert player.update(2.6) is not None
+    assert player.order(2.6, OrderId(1, 3), MoveTo(SAFE, 0.08)) is None
 
 
 def faulty_elsewhere(player: ChunkPlayer, by_rad: float) -> np.ndarray:
@@ -345,7 +353,11 @@ def test_a_fault_on_the_way_back_waits_until_that_way_is_over(player: ChunkPlaye
     player.sense(0.25, sagged, fault_of("brake"))
     player.sense(0.26, HOME, None)
     assert player.update(0.26) is None
-    player.sense(0.2 + leading.within_s + 0.01, sagged, None)
+    over_s = 0.2 + leading.within_s + 0.01
+    player.sense(over_s, sagged, None)
+    again = player.update(over_s)
+    assert again is not None and again.q_rad == pytest.approx(sagged)
+    player.sense(over_s + again.within_s, sagged, None)
     assert player.fault == ""
 
 
