@@ -120,9 +120,30 @@ def aims_of(rows: list[dict[str, Any]], repetitions: int) -> list[dict[str, Any]
     ]
 
 
-def write(
-    rows: list[dict[str, Any]], aims: list[dict[str, Any]], problems: list[str], minutes: float
-) -> None:
+def taken(rows: list[dict[str, Any]], minutes: float) -> str:
+    """What was measured, and what the columns mean."""
+    return (
+        f"{sum(row['repetitions'] for row in rows)} episodes in {minutes:.0f} minutes of measuring; times are as an"
+        " observer on the ROS topics sees them. `detected`: fault on to the first decision that names it; `arm"
+        " holds`: fault on to an arm that says so; `holding ordered`: from the decision to there, 0 where it held;"
+        " `still`: from the decision until no joint moves any more, of those arms that moved and were not sent on."
+    )
+
+
+def added(
+    rows: list[dict[str, Any]], problems: list[str], minutes: float
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The stored rows with `rows` in place of those of the same faults, and the notes of both measurements."""
+    path = RESULTS / "faults.json"
+    before = json.loads(path.read_text()) if path.exists() else {"rows": [], "notes": []}
+    mine = {row["fault"]: row for row in rows}
+    kept = {row["fault"]: row for row in before["rows"]}
+    names = ", ".join(mine)
+    notes = [*before["notes"], f"measured again: {names}: {taken(rows, minutes).split(';')[0]}", *problems]
+    return [{**kept, **mine}[name] for name in FAULTS if name in {**kept, **mine}], notes
+
+
+def write(rows: list[dict[str, Any]], aims: list[dict[str, Any]], notes: list[str]) -> None:
     """The result file and its picture."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     result = {
@@ -132,13 +153,7 @@ def write(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": rows,
         "aims": aims,
-        "notes": [
-            f"{sum(row['repetitions'] for row in rows)} episodes in {minutes:.0f} minutes of measuring; times are as an"
-            " observer on the ROS topics sees them. `detected`: fault on to the first decision that names it; `arm"
-            " holds`: fault on to an arm that says so; `holding ordered`: from the decision to there, 0 where it held;"
-            " `still`: from the decision until no joint moves any more, of those arms that moved and were not sent on.",
-            *problems,
-        ],
+        "notes": notes,
     }
     (RESULTS / "faults.json").write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
     draw(rows, RESULTS / "faults.png")

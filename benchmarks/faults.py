@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from fault_table import aims_of, measured_at, rows_of, show, write
+from fault_table import added, aims_of, measured_at, rows_of, show, taken, write
 from provenance import commit
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
@@ -282,12 +282,16 @@ def main() -> int:
         for entry in entries
         for problem in entry["problems"]
     ]
+    minutes = sum(entry["took_s"] for entry in entries) / 60 / args.cells
     problems += measured_at(entries)
     print("\n".join(problems))
-    if args.only:
-        print("with --only, benchmarks/results/ is not changed")
+    if args.only and not args.add:
+        print("with --only, benchmarks/results/ is not changed; --add replaces the rows of these faults")
+    elif args.add:
+        rows, notes = added(rows, problems, minutes)
+        write(rows, aims_of(rows, args.repetitions), notes)
     else:
-        write(rows, aims, problems, sum(entry["took_s"] for entry in entries) / 60 / args.cells)
+        write(rows, aims, [taken(rows, minutes), *problems])
     return 0 if all(row["holds"] for row in rows) else 1
 
 
@@ -295,6 +299,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--repetitions", type=int, default=20, help="of every fault (default 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these faults only")
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="with --only: replace the rows of these faults in the stored result",
+    )
     parser.add_argument("--cells", type=int, default=1, help="cells side by side (default 1)")
     parser.add_argument("--again", action="store_true", help="measure again what has been measured")
     parser.add_argument("--cell", type=int, help=argparse.SUPPRESS)
@@ -302,6 +311,8 @@ def _arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if args.repetitions < 1 or args.cells < 1:
         parser.error("--repetitions and --cells: expected at least 1")
+    if args.add and not args.only:
+        parser.error("--add: goes with --only NAME ...")
     return args
 
 

@@ -107,8 +107,19 @@ def test_the_result_is_written_with_its_plot_and_without_nan(bench: ModuleType, 
     nothing = {"detected_s": float("nan"), "stop_s": float("nan"), "holding_s": float("nan"), "cause": ""}
     entries = [entry(name, 1, **(nothing if name == "link_duplicate" else {})) for name in FAULTS]
     rows = bench.rows_of(entries)
-    bench.write(rows, bench.aims_of(rows, 1), ["link_drop, repetition 1: a problem"], 3.0)
+    bench.write(rows, bench.aims_of(rows, 1), [bench.taken(rows, 3.0), "link_drop, repetition 1: a problem"])
     written = json.loads((tmp_path / "results" / "faults.json").read_text())
     assert {"name", "command", "machine", "date", "rows", "aims", "notes"} <= set(written)
     assert "link_drop, repetition 1: a problem" in written["notes"]
     assert (tmp_path / "results" / "faults.png").stat().st_size > 1000
+
+
+def test_some_faults_measured_again_replace_their_rows_only(bench: ModuleType, tmp_path: Path) -> None:
+    rows = bench.rows_of([entry(name, 1) for name in FAULTS if name != "joint_jump"])
+    bench.write(rows, bench.aims_of(rows, 1), ["the first time"])
+    again = bench.rows_of([entry("joint_jump", 1, alerts=1), entry("link_drop", 1, ("too late",))])
+    together, notes = bench.added(again, ["link_drop, repetition 1: too late"], 1.0)
+    assert [row["fault"] for row in together] == list(FAULTS)
+    assert [row["fault"] for row in together if not row["holds"]] == ["link_drop"]
+    assert notes[0] == "the first time" and notes[-1] == "link_drop, repetition 1: too late"
+    assert "joint_jump" in notes[1]
