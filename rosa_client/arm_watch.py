@@ -54,6 +54,8 @@ class ArmWatch:
 
         Causes: arm_driver, not_following, and those of `MeasurementCheck.fault`.
         """
+        if state.fault:
+            self._check.question()
         doubt = self._doubts(now_s, state)
         fault = Refusal(DRIVER, state.fault) if state.fault else doubt
         fault = fault or self._following(now_s, expected_rad)

@@ -89,6 +89,12 @@ class MeasurementCheck:
         self._trusted, self._taken_s, self._heard_s = q_rad, now_s, now_s
         self._fault, self._stamp_s = None, None
 
+    def question(self) -> None:
+        """The arm may be moved by others: its position has to be confirmed again afterwards."""
+        self._run = 0
+        if self._fault is None:
+            self._fault = UNCONFIRMED
+
     def watch(self, now_s: float) -> None:
         """Time has passed: a silence is a fault too."""
         if self._trusted is None or now_s - self._heard_s <= SILENT_S:

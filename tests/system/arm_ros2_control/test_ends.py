@@ -41,7 +41,10 @@ def test_controllers_that_die_are_a_fault() -> None:
             "no joint states on /joint_states within 1 s; is ros2_control running there?",
         ),
         ({"namespace": ""}, "arm.joint_states: /robot/joint_states is what the arm node itself publishes"),
-        ({"gripper": {"kind": "hand"}}, "arm.gripper.kind: must be one of gripper_command, franka, none"),
+        (
+            {"gripper": {"kind": "hand"}},
+            "arm.gripper.kind: must be one of gripper_command, parallel_gripper_command, franka, none",
+        ),
     ],
 )
 def test_an_arm_that_cannot_be_reached_ends_the_node_with_the_reason(

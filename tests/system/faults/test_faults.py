@@ -11,7 +11,7 @@ import pytest
 from rosa_client.bringup.graph import Robot
 from rosa_sim.demo.episodes import EpisodeRunner, episodes
 from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, set_up
-from rosa_sim.faults.inject import Injector, processes, worker_pid
+from rosa_sim.faults.inject import WORKER_MODULE, Injector, processes, worker_pid
 from rosa_sim.faults.judge import Happened, wrong
 from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import LINK, SENSORS, WORKER, fault
@@ -71,7 +71,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
 
 def test_a_server_that_is_killed_calls_a_human_and_its_workers_are_gone(cell: Cell) -> None:
     server = cell.faulty.bringup.supervisor.pid(SERVER)
-    workers = [pid for pid, _ in processes(server)]
+    workers = [pid for pid, words in processes(server) if WORKER_MODULE in words]
     assert len(workers) == 2
     cell.tell("server_killed", SEED)
     assert cell.faulty.bringup.supervisor.pid(SERVER) != server

@@ -204,6 +204,17 @@ def test_a_liar_with_stamps_ahead_gains_no_time_to_move(bench: Bench) -> None:
     assert bench.sample(off(0, 0.5), bench.now_s + CLOCK_S + 0.2) == "measurement_jump"
 
 
+def test_an_arm_that_others_may_have_moved_is_confirmed_again(bench: Bench) -> None:
+    bench.check.question()
+    assert bench.cause == "measurement_unconfirmed"
+    bench.good(CONFIRM_S)
+    bench.check.question()
+    bench.good(CONFIRM_S - DT_S)
+    assert bench.cause == "measurement_unconfirmed", "from the last time on"
+    bench.good(3 * DT_S)
+    assert bench.cause == ""
+
+
 def test_the_first_fault_is_the_one_that_is_told(bench: Bench) -> None:
     bench.sample(off(0, 0.5))
     bench.sample(off(2, math.nan))
