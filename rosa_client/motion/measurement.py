@@ -30,6 +30,7 @@ TIMING_S = (
 )
 CONFIRM_S = 0.2  # without a sample in between that does not count
 CONFIRM_SAMPLES = 5
+OVERTAKEN_S = 0.05  # a sample this much older than the newest one was overtaken on its way
 SILENT_S = 1.0  # without a sample that counts
 STAMP_SLACK_S = 0.25  # a sample this much sooner than the fastest one so far has a stamp from the future
 
@@ -106,11 +107,14 @@ class MeasurementCheck:
             self._doubt(Refusal("measurement_silent", f"no new position of the arm for {SILENT_S:g} s"))
 
     def take(self, sample: Sample) -> Refusal | None:
-        """Hear a sample; returns why it does not count. One with the stamp of the last one is not new, and no fault."""
+        """Hear a sample; returns why it does not count. One that was overtaken or sent twice is no fault."""
         self.watch(sample.at_s)
         if sample.stamp_s is not None and sample.stamp_s == self._stamp_s:
             self._repeats += 1
             return Refusal("stamp_frozen", "the stamp is that of the sample before")
+        late_s = 0.0 if sample.stamp_s is None or self._stamp_s is None else self._stamp_s - sample.stamp_s
+        if 0.0 < late_s < OVERTAKEN_S:
+            return Refusal("stamp_back", f"a sample was overtaken by one {late_s:.3g} s younger")
         refusal = self._form(sample.q_rad) or self._stamp(sample)
         taken_s = sample.at_s
         if sample.stamp_s is not None:

@@ -158,7 +158,7 @@ class Controllers:
         count = len(self._fingers)
         stands = self._finger_scale.position(width) if count else 0.0
         message = JointState(name=[*self._names, *self._fingers])
-        stamp = self._node.get_clock().now() - Duration(seconds=max(0.0, time.monotonic() - now_s))
+        stamp = self._node.get_clock().now() - Duration(seconds=time.monotonic() - now_s)
         q, stamp_s = self._panda.wrong_states.state(q, stamp.nanoseconds / 1e9)
         message.header.stamp = Time(nanoseconds=round(stamp_s * 1e9)).to_msg()
         message.position = [*q.tolist(), *[stands] * count]

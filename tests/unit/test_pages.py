@@ -123,6 +123,7 @@ def test_every_fault_that_the_arm_finds_by_itself_has_its_row() -> None:
         ("CONFIRM_S", f"{measurement.CONFIRM_S:g} s"),
         ("SILENT_S", f"{measurement.SILENT_S:g} s"),
         ("STAMP_SLACK_S", f"{measurement.STAMP_SLACK_S:g} s"),
+        ("OVERTAKEN_S", f"{measurement.OVERTAKEN_S:g} s"),
         ("CERTAIN_WITHIN_S", f"{control_loop.CERTAIN_WITHIN_S:g} s"),
         ("BLOCKED_S", f"{control_loop.BLOCKED_S:g} s"),
         ("OFF_RAD", f"{following.OFF_RAD:g} rad"),

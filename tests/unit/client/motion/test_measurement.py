@@ -174,6 +174,14 @@ def test_stamps_that_stand_still_are_no_new_measurements_however_they_move(bench
     assert bench.check.age_s(bench.now_s) > SILENT_S
 
 
+def test_a_sample_that_was_overtaken_is_not_new_and_no_fault(bench: Bench) -> None:
+    for _ in range(10):
+        bench.sample(off(0, 0.01))
+        assert bench.sample(HOME, bench.now_s + CLOCK_S - 0.005) == "stamp_back"
+        assert bench.check.trusted == pytest.approx(off(0, 0.01))
+    assert bench.cause == ""
+
+
 def test_one_stamp_twice_is_no_fault(bench: Bench) -> None:
     bench.sample(HOME, bench.now_s + CLOCK_S)
     bench.good(0.1)
