@@ -80,6 +80,12 @@ class MotionLimits:
             return -math.inf
         return float(self._outside(self._chain.points(q_rad)).max())
 
+    def depths_m(self, places: Array) -> Array:
+        """As `depth_m` for each of `places` (n, dof): (n,)."""
+        if self._chain is None:
+            return np.full(len(places), -np.inf)
+        return np.asarray(self._outside(self._chain.points(places)).max(axis=(1, 2)))
+
     def place(self, q_rad: ArrayLike) -> str:
         """Which point is outside the workspace at `q_rad` (dof,), and where, in words."""
         if self._chain is None:

@@ -115,14 +115,14 @@ class SetpointGuard:
         """`places` (2, dof): the setpoint, and where the arm would come to rest."""
         if np.array_equal(places, self._placed):
             return None
-        depths_m = [self._limits.depth_m(q_rad) for q_rad in places]
-        if max(depths_m) > self._allowed_m:
+        depths_m = self._limits.depths_m(places)
+        if depths_m.max() > self._allowed_m:
             worst = places[int(np.argmax(depths_m))]
             return Refusal(
                 "setpoint_workspace", f"a setpoint leaves the workspace: {self._limits.place(worst)}"
             )
         self._placed = places
-        self._allowed_m = min(self._allowed_m, max(0.0, depths_m[0]) + MAX_OUTSIDE_M)
+        self._allowed_m = min(self._allowed_m, max(0.0, float(depths_m[0])) + MAX_OUTSIDE_M)
         return None
 
     def _gripper(self, width_m: float) -> Refusal | None:
