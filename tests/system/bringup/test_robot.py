@@ -133,6 +133,8 @@ def person(run: tuple[Person, Path]) -> Person:
     found = run[0]
     found.order(ArmCommand.HOLD)
     assert found.call(ResetScene, "arm_node/reset_scene", ResetScene.Request(seed=5)).ok
+    # Joint states of before the reset may still be on their way.
+    found.until(lambda: np.allclose(found.joints(), SPEC.home_rad, atol=0.02), "the arm at home")
     return found
 
 
