@@ -68,10 +68,8 @@ def _with_or_without_sharing(
     best = expected(solve(problem, library, options, clock), problem, library, policies)
     if options.share_components or policies == PUBLISHED:
         return best
-    shared = solve(problem, library, replace(options, share_components=True), clock)
-    if (
-        not best.schedule.feasible
-    ):  # who may share needs fewer servers, so that is the refusal which counts as well
+    shared = solve(problem, library, replace(options, share_components=True), clock, apart=best.schedule)
+    if not best.schedule.feasible:  # sharing needs fewer servers, so its refusal says more
         return expected(shared, problem, library, policies)
     if shared.feasible and any(len(server.components) > 1 for server in shared.servers):
         other = expected(shared, problem, library, policies)

@@ -28,15 +28,18 @@ def solve(
     library: ProfileLibrary,
     options: Options | None = None,
     clock: Callable[[], float] = lambda: 0.0,
+    *,
+    apart: Schedule | None = None,
 ) -> Schedule:
     """The schedule of a factory (ROSA 3.4.1 to 3.4.3). Raises `ConfigError` only for missing or broken profiles.
 
     `clock`, seconds, ends the search after `options.time_budget_s`; without one the search takes the time it needs.
+    `apart` is the schedule of the same factory without shared servers, where the caller has it already.
     """
     options = options or Options()
     found = _solve(problem, library, options, clock)
     if options.share_components:  # sharing is allowed, not imposed
-        apart = _solve(problem, library, replace(options, share_components=False), clock)
+        apart = apart or _solve(problem, library, replace(options, share_components=False), clock)
         if apart.feasible and apart.objective > found.objective:
             found = apart
     return replace(found, options=options.changes())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import pytest
 
 from rosa_contract.policies import PUBLISHED
-from rosa_server.scheduler.problem import problem_from
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import WORTH_IT, Choice, choose, expected
+from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, of
@@ -60,3 +65,20 @@ def test_what_cannot_be_served_is_refused_with_its_reasons() -> None:
     problem = problem_from(factory(96)).with_servers(3)
     choice = choose(problem, LIBRARY, Options(), factory(96).policies)
     assert not choice.schedule.feasible and choice.schedule.reasons
+
+
+def test_each_candidate_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = importlib.import_module("rosa_server.scheduler.search.solve")
+    solved: list[bool] = []
+    really = search._solve
+
+    def counted(problem: Problem, library: ProfileLibrary, options: Options, clock: Any) -> Schedule:
+        solved.append(options.share_components)
+        return really(problem, library, options, clock)
+
+    monkeypatch.setattr(search, "_solve", counted)
+    chosen(8)
+    assert solved == [False, True]
+    solved.clear()
+    solve(problem_from(factory(8)), LIBRARY, Options(share_components=True))
+    assert solved == [True, False], "on its own it finds the schedule without sharing itself"
