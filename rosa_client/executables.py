@@ -6,15 +6,15 @@ Python itself starts, `first_line.py` sees to that, then `run`; in the end `rosa
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import signal
 import sys
 
+from rosa_contract.process import die_with
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PARENT = "ROSA_PARENT"  # set by the launch files: the process that this one must not outlive
-_PR_SET_PDEATHSIG = 1
 
 
 def program(module: str) -> list[str]:
@@ -37,12 +37,9 @@ def run(module: str) -> None:
 
 
 def die_with_parent(parent: str) -> None:
-    """Make the kernel send SIGTERM when the process `parent`, which started this one, is gone; empty: do not."""
-    if not parent.isdigit():
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(parent):  # it was gone before the line above
-        os._exit(0)
+    """Get SIGTERM when the process `parent`, which started this one, is gone; empty: do not."""
+    if parent.isdigit():
+        die_with(int(parent), signal.SIGTERM)
 
 
 def module_of(executable: str) -> str:

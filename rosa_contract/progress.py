@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_ACTS_MS = 600_000.0
+# Steps of a plan: a monitor is told those of its task, and answers which are done, each on a line of its own.
+MAX_STEPS = 16  # the oldest are forgotten
+STEP_DONE = "done: "  # before a step that is done
 MAX_KIND_CHARS = 128
 
 # How a task ends. After the first two the robot has done what it could; the others say nothing about its length.

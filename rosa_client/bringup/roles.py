@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rosa_client.bringup.description import description_nodes
 from rosa_client.bringup.graph import NodeSpec, Robot, recorder, robot_graph
-from rosa_contract.ending import ending
+from rosa_contract.process import ending
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import logging
 import os
@@ -16,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rosa_contract.process import die_with
+
 GRACE_S = 5.0
 SHM = Path("/dev/shm")
 LOCKS = ("_el", "_sl")  # a process of Fast DDS holds an exclusive or a shared one on what it reads
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 GONE = " (deleted)"  # how /proc marks a file that was removed; a new one of that name is another file
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 log = logging.getLogger("rosa.supervisor")
 
@@ -223,7 +222,5 @@ def _open_shared_memory(spared: int | None) -> set[str]:
 
 def _die_with(parent: int) -> None:
     """In the child, before exec: SIGKILL it when the thread that started it is gone."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    if os.getppid() != parent:  # it was gone before the line above
-        os._exit(1)
+    die_with(parent)

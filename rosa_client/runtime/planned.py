@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-MOST_STEPS = 16  # that are remembered; the oldest goes first
-DONE = "done: "  # before a step, in what the monitor is told and in what it answers
+from rosa_contract.progress import MAX_STEPS, STEP_DONE
 
 
 @dataclass(frozen=True)
@@ -29,19 +28,19 @@ class Planned:
         plan = " ".join(plan.split())
         in_a_row = self.in_a_row + 1 if plan == self.newest else 1
         counts = plan and 0 < self.counts_after <= in_a_row and plan not in self.steps
-        steps = (*self.steps, plan)[-MOST_STEPS:] if counts else self.steps
+        steps = (*self.steps, plan)[-MAX_STEPS:] if counts else self.steps
         return replace(self, newest=plan, in_a_row=in_a_row, steps=steps)
 
     def heard(self, text: str) -> Planned:
         """The monitor has answered: a line `done: STEP` for each step that is done."""
-        said = frozenset(step for step in self.steps if f"{DONE}{step}" in text.split("\n"))
+        said = frozenset(step for step in self.steps if f"{STEP_DONE}{step}" in text.split("\n"))
         return replace(self, said_done=said, done=self.done | (said & self.said_done))
 
     def after(self, prompt: str) -> str:
         """The prompt, and every step on a line of its own, as `done: STEP` where it is done."""
-        return "\n".join([prompt, *(f"{DONE}{one}" if one in self.done else one for one in self.steps)])
+        return "\n".join([prompt, *(f"{STEP_DONE}{one}" if one in self.done else one for one in self.steps)])
 
 
 def besides(text: str) -> str:
     """What a monitor's text says besides which steps are done."""
-    return "\n".join(line for line in text.split("\n") if not line.startswith(DONE))
+    return "\n".join(line for line in text.split("\n") if not line.startswith(STEP_DONE))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rosa_contract.config import Factory
-from rosa_contract.ending import ending
+from rosa_contract.process import ending
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output

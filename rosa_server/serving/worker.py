@@ -6,7 +6,6 @@ python -m rosa_server.serving.worker --spec '{"worker_id": ..., "model": ..., "b
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 import zmq
 
 from rosa_contract.errors import ContractError
+from rosa_contract.process import die_with
 from rosa_server.models import registry
 from rosa_server.models.checksums import verify
 from rosa_server.serving import log
@@ -25,18 +25,6 @@ from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.worker_spec import FAILED_TO_START, MISCONFIGURED, spec_from
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with(parent_pid: int) -> None:
-    """Have the kernel end this process when its parent ends, however that ends (Linux)."""
-    if not parent_pid:
-        return
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:  # it ended before the line above
-        sys.exit(0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--spec", required=True, help="WorkerSpec as JSON; its options may come in ROSA_WORKER_OPTIONS"
     )
     spec = spec_from(parser.parse_args(argv).spec, os.environ)
-    die_with(spec.parent_pid)
+    if spec.parent_pid:
+        die_with(spec.parent_pid)
     # Ctrl-C reaches the whole process group; the server then drains its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log.to_stderr(descriptor=spec.log_fd)

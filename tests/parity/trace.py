@@ -21,10 +21,10 @@ import pytest
 from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory, parse_factory
+from rosa_contract.process import die_with
 from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_server.serving.worker import die_with
 from rosa_sim.fleet.cluster import Serving
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_contract.progress import MAX_STEPS, STEP_DONE
 from rosa_server.models.vla.speech import VERDICTS
 
 ONGOING, DONE, FAILED = VERDICTS["monitor"]
 NOTHING_LEFT = "all done"  # a plan, but no step
-WAS_DONE = "done: "  # before a step: the monitor said so before
-MOST_STEPS = 16
 QUESTION = "ongoing, done, or failed?"
 # Of the task as a whole: the planner may have read the rule wrongly, and then every step is done.
 FAILED_AS_A_WHOLE = 0.98
@@ -38,9 +37,9 @@ class Task:
         whole, *lines = prompt.split("\n")
         _, colon, question = whole.rpartition(": ")
         named = [line.strip() for line in lines]
-        steps = [line for line in named if not line.startswith(WAS_DONE) and line not in ("", NOTHING_LEFT)]
-        before = any(line.startswith(WAS_DONE) and line != WAS_DONE + NOTHING_LEFT for line in named)
-        return Task(whole, tuple(steps[-MOST_STEPS:]), question if colon else QUESTION, before)
+        steps = [line for line in named if not line.startswith(STEP_DONE) and line not in ("", NOTHING_LEFT)]
+        before = any(line.startswith(STEP_DONE) and line != STEP_DONE + NOTHING_LEFT for line in named)
+        return Task(whole, tuple(steps[-MAX_STEPS:]), question if colon else QUESTION, before)
 
     @property
     def questions(self) -> list[str]:
@@ -56,7 +55,7 @@ class Task:
         """
         whole, *each = likelihoods
         said = [_said(one, certainty) for one in each]
-        done = [f"{WAS_DONE}{step}" for step, word in zip(self.steps, said, strict=True) if word == DONE]
+        done = [f"{STEP_DONE}{step}" for step, word in zip(self.steps, said, strict=True) if word == DONE]
         text = "\n".join(done)
         if not said and not self.some_were_done:
             return _said(whole, certainty), text

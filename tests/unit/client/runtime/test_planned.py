@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.commands import Alert, Decision, MoveTo, TaskEnded
-from rosa_client.runtime.planned import MOST_STEPS, Planned, besides
+from rosa_client.runtime.planned import Planned, besides
 from rosa_client.runtime.task_machine import State
 from rosa_contract.errors import ConfigError
+from rosa_contract.progress import MAX_STEPS
 from tests.unit.client.runtime.stage import SYSTEM2, Stage
 
 MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 5, prompt: 'how is it?', plans_after: 2}"
@@ -36,8 +37,8 @@ def test_a_plan_is_one_line_and_an_empty_one_is_no_step() -> None:
 
 
 def test_the_newest_steps_are_remembered() -> None:
-    made = planned(*(f"step {number}" for number in range(MOST_STEPS + 2)), after=1)
-    assert len(made.steps) == MOST_STEPS and made.steps[0] == "step 2"
+    made = planned(*(f"step {number}" for number in range(MAX_STEPS + 2)), after=1)
+    assert len(made.steps) == MAX_STEPS and made.steps[0] == "step 2"
 
 
 def test_a_step_is_done_when_the_monitor_said_so_twice_in_a_row_and_stays_so() -> None:

@@ -36,7 +36,7 @@ def test_a_prompt_of_one_line_is_asked_as_it_is() -> None:
 
 
 def test_there_are_no_more_questions_than_the_engine_takes() -> None:
-    assert len(judging.Task.of("\n".join(["how is it?"] * 100)).questions) == 1 + judging.MOST_STEPS
+    assert len(judging.Task.of("\n".join(["how is it?"] * 100)).questions) == 1 + judging.MAX_STEPS
 
 
 def test_without_steps_a_task_is_ongoing_when_in_doubt() -> None:

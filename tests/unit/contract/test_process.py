@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.ending import ending
+from rosa_contract.process import ending
 
 
 @pytest.mark.parametrize(
