@@ -1,4 +1,4 @@
-"""docs/results.md from benchmarks/results/*.json: at a glance, the paper's figures, then every benchmark."""
+"""docs/results.md from benchmarks/results/*.json: gains, missed aims, benchmarks, the paper's figures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ON_DERIVED_PROFILES = ("claims", "closed_loop", "exact", "gpus", "paper_schedules", "scheduler")
-LONGEST_LIST = 4  # items of a list that a cell of a table shows
-LONGEST_VALUE = 160  # characters of a measured value at a glance
+MAX_VALUE_CHARS = 160  # characters of a measured value at a glance
 # How long a run takes on two shared cores. `make results` runs the quick ones.
 QUICK = {
     "batching": "1 minute",
@@ -68,36 +67,30 @@ NAMES = {
     "equal_partition": "equal partition",
     "weighted_partition": "weighted partition",
 }
+HEAD = [
+    "# Results",
+    "",
+    "Generated from `benchmarks/results/*.json` by `make docs`. A result file has the rows, the aims and whether each",
+    "holds, the command, the machine and the date. What was tried for a missed aim is in [log.md](log.md).",
+    "Absolute times are those of a small shared machine: compare within one result only. Schedules are predictions",
+    "from profiles ([scheduler.md](scheduler.md#profiles)).",
+    "",
+]
 Row = dict[str, Any]
 
 
 def page() -> str:
     """The whole page."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    return "\n".join(
+        [*HEAD, *gains(found), "", *missed_aims(found), "", *benchmarks(found), "", *paper_figures(), ""]
+    )
+
+
+def gains(found: dict[str, Row]) -> list[str]:
+    """ROSA beside the paper's systems: by how much it wins, and where it does not."""
     lines = [
-        "# Results",
-        "",
-        "Generated from `benchmarks/results/*.json` by `make docs`. Each section names the command that measures it",
-        "again, or says how it was measured. An aim that is missed says so; what was tried is in [log.md](log.md).",
-        "Absolute times are those of a small shared machine: compare within one table only. Schedules are predictions",
-        "from profiles ([scheduler.md](scheduler.md#profiles)).",
-        "",
-        *at_a_glance(found),
-        "",
-        *paper_figures(),
-    ]
-    for result in found.values():
-        lines += ["", *section(result)]
-    return "\n".join(lines) + "\n"
-
-
-# -- at a glance -------------------------------------------------------------------------------------------------------
-
-
-def at_a_glance(found: dict[str, Row]) -> list[str]:
-    """Where ROSA wins and by how much, where not, and how each section is made again."""
-    lines = [
-        "## At a glance",
+        "## Gains",
         "",
         "ROSA against ROSA as published and the paper's four baselines, on emulated H200 (derived profiles).",
         "",
@@ -116,30 +109,51 @@ def at_a_glance(found: dict[str, Row]) -> list[str]:
         lines.append(
             f"| {what} | {where} | {_cell(float(ours))} | {_cell(float(published))} | {names} | {shown} |"
         )
+    return lines
+
+
+def missed_aims(found: dict[str, Row]) -> list[str]:
+    """Every aim that does not hold."""
     missed = [(name, aim) for name, result in found.items() for aim in result["aims"] if not aim["holds"]]
     count = sum(len(result["aims"]) for result in found.values())
-    lines += [
+    lines = [
+        "## Missed aims",
         "",
         f"Of {count} aims {count - len(missed)} hold. These do not:",
         "",
-        "| section | aim that is missed | measured |",
+        "| benchmark | aim that is missed | measured |",
         "|---|---|---|",
     ]
     for name, aim in missed:
-        lines.append(f"| {_link(found[name])} | {_cell(aim['aim'])} | {_short(aim['value'])} |")
-    lines += [
+        lines.append(f"| {_rows_of(name)} | {_cell(aim['aim'])} | {_short(aim['value'])} |")
+    return lines
+
+
+def benchmarks(found: dict[str, Row]) -> list[str]:
+    """A line for each: its rows, its picture, and how it is made again."""
+    lines = [
+        "## Benchmarks",
         "",
-        "`make results` runs what is marked, draws the figures and writes this page again. The others are run by hand:",
+        "`make results` runs what is marked, draws the figures and writes this page again. The others are run by hand.",
+        "Results marked \\* are on the H200 profiles of `configs/profiles/h200/`: **derived, not measured**.",
         "",
-        "| section | command | takes about | in `make results` | aims that hold |",
-        "|---|---|---|---|---|",
+        "| rows | picture | command | takes about | in `make results` | aims that hold | date |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, result in found.items():
-        takes = QUICK.get(name) or SLOW.get(name, "-")
-        held = sum(aim["holds"] for aim in result["aims"])
-        aims = f"{held} of {len(result['aims'])}" if result["aims"] else "-"
-        mark = "yes" if name in QUICK else ""
-        lines.append(f"| {_link(result)} | {_how(result)} | {takes} | {mark} | {aims} |")
+        picture = RESULTS / f"{name}.png"
+        cells = [
+            _rows_of(name) + (" \\*" if name in ON_DERIVED_PROFILES else ""),
+            f"[png](../benchmarks/results/{picture.name})" if picture.exists() else "",
+            _how(result),
+            QUICK.get(name) or SLOW.get(name, "-"),
+            "yes" if name in QUICK else "",
+            f"{sum(aim['holds'] for aim in result['aims'])} of {len(result['aims'])}"
+            if result["aims"]
+            else "-",
+            str(result["date"])[:10],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -169,14 +183,13 @@ def _comparisons(found: dict[str, Row]) -> list[tuple[str, str, dict[str, float]
     return rows
 
 
-def _link(result: Row) -> str:
-    """To the section of a result."""
-    return f"[{result['name']}](#{result['name'].replace(' ', '-')})"
+def _rows_of(name: str) -> str:
+    return f"[{name}](../benchmarks/results/{name}.json)"
 
 
 def _short(value: Any) -> str:
     text = _cell(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE].rsplit(' ', 1)[0]} ..."
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS].rsplit(' ', 1)[0]} ..."
 
 
 def paper_figures() -> list[str]:
@@ -193,54 +206,9 @@ def paper_figures() -> list[str]:
     return lines
 
 
-# -- one benchmark -----------------------------------------------------------------------------------------------------
-
-
-def section(result: Row) -> list[str]:
-    """One result file: command, machine, date, what was aimed at and whether it holds, then all rows."""
-    lines = [f"## {result['name']}", "", f"{_how(result)}, {result['date']}, {result['machine']}"]
-    if result["aims"]:
-        lines += ["", "| aim | measured | holds |", "|---|---|---|"]
-    for aim in result["aims"]:
-        lines.append(f"| {aim['aim']} | {_cell(aim['value'])} | {'yes' if aim['holds'] else '**no**'} |")
-    if result["name"] in ON_DERIVED_PROFILES:
-        lines += ["", "On the H200 profiles of `configs/profiles/h200/`: **derived, not measured**."]
-    for note in result.get("notes", []):
-        lines += ["", str(note)]
-    lines += ["", *_rows(result["rows"])]
-    picture = RESULTS / f"{result['name']}.png"
-    if picture.exists():
-        lines += ["", f"![{result['name']}](../benchmarks/results/{picture.name})"]
-    return lines
-
-
 def _how(result: dict[str, Any]) -> str:
     """The command that measures it again, or, where there is none, how it was measured."""
     return f"`{result['command']}`" if "command" in result else str(result["how"])
-
-
-def _rows(rows: list[dict[str, Any]]) -> list[str]:
-    """One table per group of rows that share their columns. Mappings are left to the JSON file, and lists of a column
-    in which one is long."""
-    lines: list[str] = []
-    columns: list[str] = []
-    long = {
-        key
-        for row in rows
-        for key, value in row.items()
-        if isinstance(value, list) and len(value) > LONGEST_LIST
-    }
-    for row in rows:
-        shown = {
-            key: value
-            for key, value in row.items()
-            if not isinstance(value, dict) and not (isinstance(value, list) and key in long)
-        }
-        if list(shown) != columns:
-            columns = list(shown)
-            lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines.append("| " + " | ".join(_cell(value) for value in shown.values()) + " |")
-    return lines[1:]
 
 
 def _cell(value: Any) -> str:

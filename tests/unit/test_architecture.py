@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -245,31 +244,3 @@ def test_generated_pages_are_fresh() -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(ROOT)}
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-@pytest.mark.parametrize(
-    ("rows", "table"),
-    [
-        (
-            [{"robots": 2, "50 ms": [1, 2.5], "all": [0] * 9}],
-            "| robots | 50 ms | |---|---| | 2 | 1, 2.5 |",
-        ),
-        (
-            [{"fault": "a", "all": [0] * 9}, {"fault": "b", "all": []}],
-            "| fault | |---| | a | | b |",
-        ),
-    ],
-    ids=["alone", "beside a row that has nothing to list"],
-)
-def test_a_table_of_results_shows_short_lists_and_leaves_long_ones_to_the_file(
-    rows: list[dict[str, Any]], table: str
-) -> None:
-    made = subprocess.run(
-        [sys.executable, "-c", f"from scripts.results_page import _rows; print(*_rows({rows!r}))"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PYTHONPATH": str(ROOT)},
-    )
-    assert made.stdout == f"{table}\n", made.stderr
