@@ -31,11 +31,13 @@ NAMES = {
     "gpu_per_robot": "one GPU per robot",
     "gpu_per_model": "one GPU per model",
     "rosa, uncapped": "ROSA, uncapped",
+    "rosa_published_catch_up": "as published, catching up",
     "rosa_published, uncapped": "as published, uncapped",
     "static 2:2:2:2": "static 2:2:2:2",
     "static 1:3:1:3": "static 1:3:1:3",
 }
-OURS, SHARED = ("rosa", "rosa_published"), ("equal_partition", "weighted_partition")
+OURS = ("rosa", "rosa_published", "rosa_published_catch_up")
+SHARED = ("equal_partition", "weighted_partition")
 DEDICATED = ("gpu_per_robot", "gpu_per_model")
 Row = dict[str, Any]
 Points = Mapping[tuple[str, str, int], Row]

@@ -27,12 +27,12 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.compare import ProgressLine, compare
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import Loaded, load_scenario
-from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA, fleet_of, system_of, without_limits
+from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, fleet_of, system_of, without_limits
 
 RESULT = Path(__file__).resolve().parent / "results" / "fleet"
 LIBRARY = ProfileLibrary()
 FACTORIES = ("p1", "p2", "p3", "p4", "mix2", "mix4", "figure3")
-OTHERS = (PUBLISHED, *BASELINES)
+OTHERS = (*READINGS, *BASELINES)
 WITHIN, LEAST_MEET = 0.03, 0.99
 LARGE = (1000, 125, 600.0)  # robots, servers, simulated seconds
 LARGE_AIM_S = 120.0

@@ -29,7 +29,7 @@ from rosa_server.serving.core.actions import Reply
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.scenario import STARTS, Joined, LostServer, Scenario, load_scenario
-from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA, fleet_of, system_of, without_limits
+from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, fleet_of, system_of, without_limits
 
 RESULT = Path(__file__).resolve().parent / "results" / "fleet_policies"
 LIBRARY = ProfileLibrary()
@@ -122,7 +122,7 @@ def plan_of(arguments: argparse.Namespace) -> Iterator[Planned]:
 
     for start in STARTS:
         for robots in AIMS_HZ:
-            for system in (ROSA, PUBLISHED, *BASELINES):
+            for system in (ROSA, *READINGS, *BASELINES):
                 yield row("systems", "p4", robots, start, system=system)
         for name in FACTORIES[:3] + FACTORIES[4:]:
             for robots in (8, 16, 32, 64, *((96,) if name in MIXES else ())):
@@ -204,7 +204,7 @@ def plot(found: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 4))
-    for system in (ROSA, PUBLISHED, *BASELINES):
+    for system in (ROSA, *READINGS, *BASELINES):
         same = [r for r in found if (r["part"], r["system"], r["start"]) == ("systems", system, "together")]
         left.plot([r["robots"] for r in same], [r["qualified_hz"] for r in same], marker="o", label=system)
     left.plot(list(AIMS_HZ), list(AIMS_HZ.values()), "k_", markersize=12, label="aim")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.solve import solve
-from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA
+from rosa_sim.fleet.systems import BASELINES, PUBLISHED, READINGS, ROSA
 
 from paper.executed import EVERYWHERE, PARTITIONS, SIZES, WORKLOADS
 from paper.published import FIGURE_11, LIBRARY, TABLE_3, WITHIN, Row, allocation, workload
@@ -198,7 +198,7 @@ def aims_of(claims: Sequence[Row], points: Points) -> list[Row]:
             "value": f"{holding} of {len(claims)}",
             "holds": holding == len(claims),
         },
-        _not_behind(points, "ROSA as published", (PUBLISHED,)),
+        _not_behind(points, "ROSA as published, either reading", tuple(READINGS)),
         _not_behind(points, "the best of the paper's baselines", BASELINES),
     ]
 

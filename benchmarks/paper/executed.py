@@ -16,6 +16,7 @@ from rosa_sim.fleet.simulation import Simulation, tasks_of
 from rosa_sim.fleet.systems import (
     BASELINES,
     PUBLISHED,
+    READINGS,
     ROSA,
     System,
     executable,
@@ -31,7 +32,7 @@ WORKLOADS = ("p1", "p2", "p3", "p4", "mix2", "mix4")
 SIZES = (8, 16, 32, 64)
 UNCAPPED = {f"{name}, uncapped": name for name in (ROSA, PUBLISHED)}  # the same servers, no rates
 PARTITIONS = {f"static {':'.join(map(str, shares))}": shares for shares in STATIC}  # Table 3
-EVERYWHERE = (ROSA, PUBLISHED, *BASELINES)
+EVERYWHERE = (ROSA, *READINGS, *BASELINES)
 ON_P4 = (*UNCAPPED, *PARTITIONS)
 PATIENT_MS = 600_000.0  # a robot that waits so long for System 1 waits for every answer
 

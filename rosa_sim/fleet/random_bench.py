@@ -18,7 +18,7 @@ from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
-from rosa_sim.fleet.systems import BASELINES, PUBLISHED, ROSA, System, system_of, without_limits
+from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, System, system_of, without_limits
 
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 LOCAL, JITTER = Network(0.2), "jitter 3 ms"
@@ -106,7 +106,7 @@ def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_serve
 def _others(drawn: RandomFactory, factory: Factory, robots: int, seconds: float) -> dict[str, float]:
     """Qualified actions per second of the paper's system and of baselines that serve the factory."""
     found = {}
-    for name in (PUBLISHED, *(name for name in BASELINES if name in RIVALS)):
+    for name in (*READINGS, *(name for name in BASELINES if name in RIVALS)):
         system = system_of(name, factory, drawn.library, VARIATION)
         if system.serving is not None:
             found[name] = _run(_scenario(robots, seconds), factory, system, RANDOM).qualified_hz

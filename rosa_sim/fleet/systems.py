@@ -27,8 +27,10 @@ from rosa_sim.fleet import baselines
 from rosa_sim.fleet.cluster import Serving
 
 ROSA, PUBLISHED = "rosa", "rosa_published"
+# The paper does not say how a robot keeps to its rate: never sooner than a period after its last call, or on average.
+READINGS = {PUBLISHED: AS_PUBLISHED, f"{PUBLISHED}_catch_up": replace(AS_PUBLISHED, catch_up=1.0)}
 BASELINES = tuple(baselines.BASELINES)
-SYSTEMS = (ROSA, PUBLISHED, *BASELINES)
+SYSTEMS = (ROSA, *READINGS, *BASELINES)
 NEVER = 1_000_000  # violations in a row that nobody reaches
 RUNNING = 64  # requests at a time in a worker with continuous batching
 
@@ -111,8 +113,8 @@ def carrying_out(
     if name in BASELINES:
         placement, admission = _baseline_placement(schedule, factory), None
     else:
-        if name == PUBLISHED:
-            factory = replace(factory, policies=AS_PUBLISHED)
+        if name in READINGS:
+            factory = replace(factory, policies=READINGS[name])
         placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
     if not placement.routes:
         return None
@@ -126,7 +128,7 @@ def carrying_out(
 def _schedule(name: str, factory: Factory, problem: Problem, library: ProfileLibrary) -> Schedule:
     if name == ROSA:
         return choose(problem, library, Options(), factory.policies).schedule
-    if name == PUBLISHED:
+    if name in READINGS:
         return solve(problem, library, Options.paper())
     return baselines.solve_baseline(problem, library, name)
 
@@ -143,8 +145,12 @@ def _baseline_placement(schedule: Schedule, factory: Factory) -> Placement:
             alone = len(server.models) == 1
             name = server_id if alone else f"{server_id}-{component}"
             batch = server.batch if alone or component == SYSTEM1 else RUNNING
+            # On a GPU of one robot no model has more than one call.
+            at_once = RUNNING if alone and server.batching == CONTINUOUS else None
             routes.setdefault(robot, {})[component] = name
-            replicas[name] = Replica(name, models[component], server_id, batch=batch, deadline_aware=False)
+            replicas[name] = Replica(
+                name, models[component], server_id, batch=batch, deadline_aware=False, at_once=at_once
+            )
     return Placement(replicas, routes)
 
 

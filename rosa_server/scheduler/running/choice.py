@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rosa_contract.policies import PUBLISHED, Policies
+from rosa_contract.policies import Policies
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
-from rosa_server.scheduler.running.policies import carried_out
+from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.running.prediction import Prediction, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.schedule import Schedule
@@ -66,7 +66,7 @@ def _with_or_without_sharing(
     clock: Callable[[], float],
 ) -> Choice:
     best = expected(solve(problem, library, options, clock), problem, library, policies)
-    if options.share_components or policies == PUBLISHED:
+    if options.share_components or as_published(policies):
         return best
     shared = solve(problem, library, replace(options, share_components=True), clock, apart=best.schedule)
     if not best.schedule.feasible:  # sharing needs fewer servers, so its refusal says more

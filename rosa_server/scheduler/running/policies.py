@@ -19,7 +19,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.placement import Phase, Placement
+from rosa_server.serving.core.placement import Phase, Placement, Replica
 from rosa_server.serving.core.rates import MIN_WAIT_S, largest
 
 UNASKED_SLACK = (
@@ -42,8 +42,12 @@ def carried_out(
     placement: Placement, schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies
 ) -> Placement:
     """The placement of a schedule as `policies` has it served."""
-    if policies == PUBLISHED:
-        return placement
+    if as_published(policies):
+        return replace(
+            placement,
+            replicas=_published_replicas(placement, schedule, policies),
+            catch_up=policies.catch_up,
+        )
     asks = policies.rates == ADAPTIVE
     replicas = dict(placement.replicas)
     for (model, components, batching), servers in _groups(schedule, policies).items():
@@ -77,6 +81,29 @@ def carried_out(
         catch_up=policies.catch_up,
         adaptive=policies.rates != PLANNED,
     )
+
+
+def as_published(policies: Policies) -> bool:
+    """Whether a schedule is carried out as in the paper: by its own routes, batches and rates alone. How many calls run
+    at a time, and what a late robot makes up for, the paper leaves open."""
+    return policies == replace(
+        PUBLISHED, continuous=policies.continuous, at_once=policies.at_once, catch_up=policies.catch_up
+    )
+
+
+def _published_replicas(
+    placement: Placement, schedule: Schedule, policies: Policies
+) -> dict[str, Replica]:
+    """Each server is planned with one batching configuration; calls of one that batches continuously come and go."""
+    if not policies.continuous:
+        return dict(placement.replicas)
+    continuous = {s.id: s.batch for s in schedule.servers if s.batching == CONTINUOUS and not s.standby}
+    return {
+        name: replace(replica, at_once=policies.at_once or continuous[replica.server])
+        if replica.server in continuous
+        else replica
+        for name, replica in placement.replicas.items()
+    }
 
 
 def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:

@@ -47,6 +47,13 @@ def test_a_gain_and_a_loss_are_told_apart() -> None:
     assert "| 200, equal partition | **0.50x** |" in gains(100.0, 200.0)
 
 
+def test_the_better_reading_of_the_paper_counts() -> None:
+    values = dict.fromkeys(SYSTEMS, 1.0) | {"rosa": 4.0, "rosa_published": 2.0, "rosa_published_catch_up": 3.0}
+    claims = result("claims", [], []) | {"points": [point(name, hz) for name, hz in values.items()]}
+    glance = "\n".join(results_page.at_a_glance({"claims": claims}))
+    assert "| 4 | 3 | 1, one GPU per robot | 4.00x |" in glance
+
+
 def test_fewer_gpus_are_better() -> None:
     gpus = result("gpus", [], [dict.fromkeys(SYSTEMS, 16) | {"rosa": 8, "robots": 64, "actions_hz": 160.0}])
     assert "| 16, one GPU per robot | 2.00x fewer |" in "\n".join(results_page.gains({"gpus": gpus}))

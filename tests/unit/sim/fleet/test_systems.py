@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rosa_server.models.emulated import EmulatedBackend
@@ -11,7 +13,15 @@ from rosa_server.scheduler.running.policies import service_table
 from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario
-from rosa_sim.fleet.systems import BASELINES, SYSTEMS, System, fleet_of, system_of, without_limits
+from rosa_sim.fleet.systems import (
+    BASELINES,
+    READINGS,
+    SYSTEMS,
+    System,
+    fleet_of,
+    system_of,
+    without_limits,
+)
 
 LIBRARY = ProfileLibrary()
 
@@ -66,6 +76,29 @@ def test_a_static_batch_is_padded() -> None:
     server = next(s for s in system.schedule.servers if s.components == ("system1",) and s.batch > 1)
     service = system.serving.services[server.id]
     assert service.service_s(1) == service.service_s(server.batch)
+
+
+@pytest.mark.parametrize("name", [*READINGS, "equal_partition"])
+def test_the_papers_systems_batch_continuously_but_for_system_1(name: str) -> None:
+    """ROSA 3.4.1, 4.1: System 2, safety and monitor take and answer calls one by one, also in the baselines."""
+    system = planned(name)
+    assert system.serving is not None
+    for server in system.schedule.servers:
+        replica = system.serving.placement.replicas[server.id]
+        assert replica.at_once == (None if "system1" in server.components else 64), server.components
+
+
+def test_the_readings_of_the_paper_differ_in_what_a_late_robot_makes_up_for() -> None:
+    servings = [planned(name).serving for name in READINGS]
+    assert [serving and serving.placement.catch_up for serving in servings] == [0.0, 1.0]
+    first, second = (serving and replace(serving.placement, catch_up=0.0) for serving in servings)
+    assert first == second
+
+
+def test_a_gpu_of_one_robot_runs_one_call_of_each_model() -> None:
+    system = planned("gpu_per_robot")
+    assert system.serving is not None
+    assert {replica.at_once for replica in system.serving.placement.replicas.values()} == {None}
 
 
 def test_planner_gateway_simulator_and_emulated_worker_know_the_same_times() -> None:

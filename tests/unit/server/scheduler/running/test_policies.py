@@ -75,7 +75,16 @@ def test_routes_and_rates_are_those_of_the_schedule() -> None:
 def test_as_published_everything_is_as_planned() -> None:
     plain = placement_of(scheduled(32))
     carried = hand_over(replace(factory(32), policies=PUBLISHED), scheduled(32), "plan", LIBRARY)[0]
-    assert carried == plain
+    continuous = {s.id for s in scheduled(32).servers if s.batching == "continuous"}
+    calls = {name: replace(one, at_once=64) for name, one in plain.replicas.items() if name in continuous}
+    assert carried == replace(plain, replicas={**plain.replicas, **calls})
+
+
+@pytest.mark.parametrize("catch_up", [0.0, 1.0])
+def test_without_continuous_batching_the_published_replicas_are_those_of_the_schedule(catch_up: float) -> None:
+    policies = replace(PUBLISHED, continuous=False, catch_up=catch_up)
+    carried = hand_over(replace(factory(32), policies=policies), scheduled(32), "plan", LIBRARY)[0]
+    assert carried == replace(placement_of(scheduled(32)), catch_up=catch_up)
 
 
 def sharing(engine: str = "kv_sharing", **freqs_hz: float) -> TaskClass:
