@@ -65,7 +65,8 @@ def main() -> None:
 def notes_of(window: Window) -> list[str]:
     return [
         f"A gain holds when ROSA as published (`{PUBLISHED}`) reaches it less {WITHIN:.0%}. `today` is ROSA with its"
-        f" defaults and policies. The other reading of the paper lets late robots catch up (docs/fleet.md). Tasks begin at random times; {window.seeds} seeds, {window.seconds:g} s after"
+        " defaults and policies. The other reading of the paper lets late robots catch up (docs/fleet.md). Tasks begin"
+        f" at random times; {window.seeds} seeds, {window.seconds:g} s after"
         f" {window.warm_up_s:g} s; {', '.join(map(str, SIZES))} robots on 8 servers.",
         "All systems run behind ROSA's gateway, which answers expired calls without running them, and robots give up"
         " late calls: overloaded baselines lose calls here, where the paper's lose all. Robots that wait for late"
@@ -82,7 +83,10 @@ def plot(found: Points, path: Path) -> None:
 
     figure, axes = pyplot.subplots(2, 3, figsize=(11, 6.2), sharex=True)
     lines: Sequence[str] = (ROSA, *READINGS, *BASELINES)
-    labels = {ROSA: "ROSA today", **dict(zip(READINGS, ("ROSA as published", "as published, catching up"), strict=True))}
+    labels = {
+        ROSA: "ROSA today",
+        **dict(zip(READINGS, ("ROSA as published", "as published, catching up"), strict=True)),
+    }
     styles = {ROSA: "-o", **dict.fromkeys(READINGS, "--o"), "gpu_per_robot": ":s", "gpu_per_model": ":D"}
     for axis, name in zip(axes.flat, WORKLOADS, strict=True):
         for system in lines:

@@ -104,7 +104,10 @@ def plot(executed: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.2), width_ratios=(1, 1.35, 0.8))
-    labels = {ROSA: "ROSA", **dict(zip(READINGS, ("ROSA as published", "as published, catching up"), strict=True))}
+    labels = {
+        ROSA: "ROSA",
+        **dict(zip(READINGS, ("ROSA as published", "as published, catching up"), strict=True)),
+    }
     for system in SYSTEMS:
         same = [row for row in executed if (row["part"], row["system"]) == ("robots", system)]
         values = [row["per_hour"] for row in same]

@@ -91,9 +91,7 @@ def as_published(policies: Policies) -> bool:
     )
 
 
-def _published_replicas(
-    placement: Placement, schedule: Schedule, policies: Policies
-) -> dict[str, Replica]:
+def _published_replicas(placement: Placement, schedule: Schedule, policies: Policies) -> dict[str, Replica]:
     """Each server is planned with one batching configuration; calls of one that batches continuously come and go."""
     if not policies.continuous:
         return dict(placement.replicas)

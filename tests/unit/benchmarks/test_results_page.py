@@ -48,10 +48,14 @@ def test_a_gain_and_a_loss_are_told_apart() -> None:
 
 
 def test_the_better_reading_of_the_paper_counts() -> None:
-    values = dict.fromkeys(SYSTEMS, 1.0) | {"rosa": 4.0, "rosa_published": 2.0, "rosa_published_catch_up": 3.0}
+    values = dict.fromkeys(SYSTEMS, 1.0) | {
+        "rosa": 4.0,
+        "rosa_published": 2.0,
+        "rosa_published_catch_up": 3.0,
+    }
     claims = result("claims", [], []) | {"points": [point(name, hz) for name, hz in values.items()]}
-    glance = "\n".join(results_page.at_a_glance({"claims": claims}))
-    assert "| 4 | 3 | 1, one GPU per robot | 4.00x |" in glance
+    page = "\n".join(results_page.gains({"claims": claims}))
+    assert "| 4 | 3 | 1, one GPU per robot | 4.00x |" in page
 
 
 def test_fewer_gpus_are_better() -> None:

@@ -81,7 +81,9 @@ def test_as_published_everything_is_as_planned() -> None:
 
 
 @pytest.mark.parametrize("catch_up", [0.0, 1.0])
-def test_without_continuous_batching_the_published_replicas_are_those_of_the_schedule(catch_up: float) -> None:
+def test_without_continuous_batching_the_published_replicas_are_those_of_the_schedule(
+    catch_up: float,
+) -> None:
     policies = replace(PUBLISHED, continuous=False, catch_up=catch_up)
     carried = hand_over(replace(factory(32), policies=policies), scheduled(32), "plan", LIBRARY)[0]
     assert carried == replace(placement_of(scheduled(32)), catch_up=catch_up)
