@@ -1,1 +1,30 @@
-"""ROSA on the robot: pure decisions in `runtime`, ROS 2 shells around them."""
+"""ROSA on the robot: pure decisions in `runtime`, ROS 2 shells around them, and `robot` for plain Python."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rosa_client.robot.actions import ActionQueue as ActionQueue
+    from rosa_client.robot.aio import AsyncRobot as AsyncRobot
+    from rosa_client.robot.answer import Answer as Answer
+    from rosa_client.robot.blocking import Robot as Robot
+    from rosa_client.robot.errors import DeadlineMissed as DeadlineMissed
+    from rosa_client.robot.errors import RobotError as RobotError
+
+# Loaded when they are asked for: who needs one pure module does not load sockets and OpenCV.
+_WHERE = {
+    "ActionQueue": "actions",
+    "Answer": "answer",
+    "AsyncRobot": "aio",
+    "DeadlineMissed": "errors",
+    "Robot": "blocking",
+    "RobotError": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"rosa_client.robot.{_WHERE[name]}"), name)

@@ -32,6 +32,7 @@ class Greeting:
         self.ready = False
         self.cause = "no_answer"  # why it is not ready, machine-readable; empty when it is
         self.reason = f"no answer from a gateway at {endpoint} yet"
+        self.refusals = 0  # how often a hello was refused
         self.rates_hz: dict[str, float] = {}  # component -> calls per second that the server allows now
         self.catch_up = 0.0  # periods that a late robot may make up for
         self.first_call_s: dict[str, float] = {}  # component -> when its first call may leave
@@ -143,5 +144,6 @@ class Greeting:
             log.warning("the gateway could not read a message: %s", words)
             return
         self.lost(refusal.cause, words)
+        self.refusals += 1
         if refusal.cause == HELLO_REQUIRED:
             self._last_hello_s = -1e9  # greet at the next opportunity

@@ -16,7 +16,7 @@ from rosa_client.handshakes import Handshakes
 from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
-from rosa_contract.keyfile import load_robot_keys
+from rosa_contract.keyfile import RobotKeys, load_robot_keys
 from rosa_contract.messages import Bye, Cancel, Hello, Ready, Request, Response, TaskEnds
 
 MAX_MESSAGE_BYTES = 64 << 20
@@ -28,16 +28,16 @@ class GatewayLink(Greeting):
     """Not thread-safe: one thread sends and receives. `ready` is true while the gateway has welcomed this robot."""
 
     def __init__(
-        self, endpoint: str, hello: Hello, keys: str = "", token: SessionToken | None = None
+        self, endpoint: str, hello: Hello, keys: str | RobotKeys = "", token: SessionToken | None = None
     ) -> None:
-        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: key folder; empty: no encryption.
+        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: key folder, or the keys; empty: no encryption.
 
         `token`: where the session's token is kept, so that a process that is started anew resumes under its name.
         Raises `KeyFileError` for keys that cannot be used.
         """
         self._token = token
         super().__init__(endpoint, hello if token is None else replace(hello, token=token.load()))
-        own = load_robot_keys(keys, hello.robot_id) if keys else None
+        own = keys if isinstance(keys, RobotKeys) else load_robot_keys(keys, hello.robot_id) if keys else None
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
         self.socket.setsockopt(zmq.SNDHWM, 8)

@@ -73,8 +73,10 @@ def test_the_backend_of_the_page_is_served_from_the_current_folder(tmp_path: Pat
 
 
 def test_the_quickstart_says_when_no_server_is_there() -> None:
-    impatient = (EXAMPLES / "quickstart.py").read_text().replace("monotonic() + 30", "monotonic() + 1")
+    impatient = (
+        (EXAMPLES / "quickstart.py").read_text().replace('task="pick"', 'task="pick", connect_within_s=1')
+    )
     command = [sys.executable, "-c", impatient, f"tcp://127.0.0.1:{free_port()}"]
     ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == 1
-    assert "not welcomed within 30 s: no answer from a gateway" in ended.stderr
+    assert "no answer from a gateway" in ended.stderr.splitlines()[-1]

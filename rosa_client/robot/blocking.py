@@ -1,0 +1,117 @@
+"""`Robot`: ask a ROSA server for actions and wait for the answer, from plain Python."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rosa_client.link import GatewayLink
+from rosa_client.robot.answer import Answer
+from rosa_client.robot.calls import Calls
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
+from rosa_client.robot.errors import RobotError
+from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
+from rosa_contract.config import SYSTEM1
+from rosa_contract.keyfile import RobotKeys
+
+ALIVE_EVERY_S = 0.5  # a robot that says nothing loses its place in a schedule
+
+
+class Robot:
+    """One robot at a ROSA server. It introduces itself with its first observation, comes back by itself after a loss of
+    the connection, and may be used from several threads, one call after the other."""
+
+    def __init__(
+        self,
+        server: str,
+        task: str,
+        *,
+        name: str = "",
+        keys: str | Path | RobotKeys = "",
+        deadline_ms: float = DEADLINE_MS,
+        connect_within_s: float = CONNECT_WITHIN_S,
+        encoding: str = "jpeg",
+    ) -> None:
+        """`server`: such as tcp://gpu-box:5570. `task`: a task of the server's factory file. `name`: the robot's own;
+        made up where there is none. `keys`: key folder, for a server that demands keys. `deadline_ms`: of a call,
+        counted from when it leaves. `connect_within_s`: how long the first call waits for a welcome. `encoding`: how
+        camera frames travel: jpeg, png or rgb8 (raw). Raises `ValueError` for what cannot be meant.
+        """
+        self._connect = connector(server, task, name, keys, encoding)
+        self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
+        self._link: GatewayLink | None = None
+        self._calls: Calls | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._alive: threading.Thread | None = None
+
+    def infer(
+        self,
+        observation: Observation,
+        *,
+        prompt: str = "",
+        component: str = SYSTEM1,
+        deadline_ms: float | None = None,
+    ) -> Answer:
+        """Send an observation and wait for the answer.
+
+        `observation`: camera -> (height, width, 3) uint8 RGB, and state -> (length,) numbers. `prompt`: what to do.
+        Raises `DeadlineMissed` when none came in time, and `RobotError` with its `cause` for all else.
+        """
+        seen = seen_in(observation, self._encoding)
+        with self._lock:
+            link, calls = self._connected_for(seen)
+            deadline_ms = self._deadline_ms if deadline_ms is None else deadline_ms
+            call = calls.begin(time.monotonic(), component, seen, prompt, deadline_ms)
+            try:
+                while True:
+                    now_s = time.monotonic()
+                    due_s = calls.step(call, now_s)
+                    if call.ended:
+                        return call.result()
+                    answers = link.poll(due_s - now_s, now_s)
+                    now_s = time.monotonic()
+                    for response in answers:
+                        calls.take(response, now_s)
+            finally:  # an exception from outside, such as Ctrl-C
+                calls.cancel(call, time.monotonic())
+
+    def _connected_for(self, seen: Seen) -> tuple[GatewayLink, Calls]:
+        if self._closed.is_set():
+            raise RobotError("closed", "the robot was closed")
+        if self._link is None or self._calls is None:
+            self._link = self._connect(seen)
+            self._calls = Calls(self._link, self._connect_within_s)
+            self._alive = threading.Thread(target=self._stay_alive, name="rosa-robot", daemon=True)
+            self._alive.start()
+        elif words := another_kind(seen, self._link.hello):
+            raise RobotError("bad_observation", words)
+        return self._link, self._calls
+
+    def _stay_alive(self) -> None:
+        """Says something now and then while the program does other things."""
+        while not self._closed.wait(ALIVE_EVERY_S):
+            with self._lock:
+                if self._link is not None and not self._closed.is_set():
+                    self._link.poll(0.0, time.monotonic())
+
+    def close(self) -> None:
+        """Say goodbye. May be called twice."""
+        self._closed.set()
+        with self._lock:
+            if self._link is not None:
+                self._link.close()
+                self._link = None
+        if self._alive is not None:
+            self._alive.join(5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

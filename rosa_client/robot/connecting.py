@@ -1,0 +1,46 @@
+"""What the blocking and the asyncio robot share: how they are told apart, and how they reach their gateway."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from rosa_client.link import GatewayLink
+from rosa_client.robot.errors import RobotError
+from rosa_client.robot.observation import Seen
+from rosa_client.session_token import SessionToken, default_folder
+from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.images import ENCODINGS
+from rosa_contract.keyfile import KeyFileError, RobotKeys
+
+DEADLINE_MS = 500.0
+CONNECT_WITHIN_S = 30.0
+_numbers = itertools.count()
+Connect = Callable[[Seen], GatewayLink]
+
+
+def connector(server: str, task: str, name: str, keys: str | Path | RobotKeys, encoding: str) -> Connect:
+    """What makes a connection from the first observation. Raises `ValueError` for arguments that cannot be meant."""
+    if problem := endpoint_problem(server, binds=False):
+        raise ValueError(f"server: {problem}")
+    if encoding not in ENCODINGS:
+        raise ValueError(f"encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")
+    if keys and not name:
+        raise ValueError("name: keys belong to a robot; give its name, as in `rosa keys FOLDER --robot NAME`")
+    own = name or f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"[-128:]
+    told = str(keys) if isinstance(keys, Path) else keys
+
+    def connect(seen: Seen) -> GatewayLink:
+        # A name of one's own is resumed after a crash; one that was made up is never used again.
+        token = (
+            SessionToken(default_folder(), server, name) if name and not isinstance(keys, RobotKeys) else None
+        )
+        try:
+            return GatewayLink(server, seen.hello(own, task), told, token)
+        except KeyFileError as error:
+            raise RobotError("bad_keys", str(error)) from None
+
+    return connect
