@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -106,16 +108,36 @@ def make_venv(venv: Path, with_ros: bool) -> None:
     run([sys.executable, "-m", "venv", *sharing, venv], "venv")
 
 
-def install_packages(python: Path, with_ros: bool) -> None:
+def install_packages(python: Path, with_ros: bool, lists: Sequence[str], no_deps: bool = False) -> None:
+    """What the lists in `requirements/` name, in the pinned versions."""
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-    constraints = REQUIREMENTS / "constraints.txt"
-    if with_ros:
-        constraints = constraints_beside_ros(python)
     # The robot's packages come from rosdep where there is a ROS 2; pip then finds them installed and leaves them.
-    lists = ["base", "server", "sim", "dev"] + ([] if with_ros else ["ros", "build"])
+    constraints = constraints_beside_ros(python) if with_ros else REQUIREMENTS / "constraints.txt"
     wanted = [arg for name in lists for arg in ("-r", REQUIREMENTS / f"{name}.txt")]
-    run([*pip, "-c", constraints, *wanted], "packages")
-    run([*pip, "-c", constraints, "--no-deps", "-r", REQUIREMENTS / "no-deps.txt"], "packages-no-deps")
+    run([*pip, "-c", constraints, *wanted, *(["--no-deps"] if no_deps else [])], f"packages-{lists[0]}")
+
+
+def install_the_rest(python: Path, with_ros: bool) -> None:
+    install_packages(python, with_ros, ["server", "sim", "dev"])
+    install_packages(python, with_ros, ["no-deps"], no_deps=True)
+
+
+def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, here: str) -> None:
+    pins = (REQUIREMENTS / "constraints.txt").read_text().splitlines()
+    built_with = "\n".join(pin for pin in pins if pin.startswith(("ros-", "numpy==")))
+    steps.step(
+        "interfaces",
+        digest(INTERFACES, built_with, here),
+        "building the ROS 2 interface package",
+        lambda: (build_interfaces_with_colcon if with_ros else build_interfaces_for_wheels)(venv, python),
+    )
+    if not with_ros:
+        steps.step(
+            "stand-ins",
+            digest(STAND_INS, built_with, here),
+            "building stand-ins for the interfaces of ros2_control, Franka, nav2 and TF",
+            lambda: build_stand_ins(venv, python),
+        )
 
 
 def constraints_beside_ros(python: Path) -> Path:
@@ -168,25 +190,27 @@ def main() -> int:
         make_venv(venv, with_ros)
         steps = Steps(venv)
         here = f"{platform.python_version()} {os.environ.get('ROS_DISTRO') if with_ros else 'wheels'} {venv}"
+        robot = ["base"] if with_ros else ["base", "ros", "build"]
         steps.step(
-            "packages",
-            digest(REQUIREMENTS, here),
-            "installing pinned packages (about a gigabyte the first time)",
-            lambda: install_packages(python, with_ros),
+            "robot packages",
+            digest(*(REQUIREMENTS / f"{name}.txt" for name in (*robot, "constraints")), here),
+            "installing the packages of the robot side",
+            lambda: install_packages(python, with_ros, robot),
         )
-        steps.step(
-            "interfaces",
-            digest(INTERFACES, REQUIREMENTS, here),
-            "building the ROS 2 interface package",
-            lambda: (build_interfaces_with_colcon if with_ros else build_interfaces_for_wheels)(venv, python),
-        )
-        if not with_ros:
-            steps.step(
-                "stand-ins",
-                digest(STAND_INS, REQUIREMENTS / "ros.txt", REQUIREMENTS / "build.txt", here),
-                "building stand-ins for the interfaces of ros2_control, Franka, nav2 and TF",
-                lambda: build_stand_ins(venv, python),
-            )
+        # pip waits for the disk, and the compiler for the processor.
+        with ThreadPoolExecutor() as side_by_side:
+            both = [
+                side_by_side.submit(
+                    steps.step,
+                    "packages",
+                    digest(REQUIREMENTS, here),
+                    "installing the packages of server and simulation (about a gigabyte the first time)",
+                    lambda: install_the_rest(python, with_ros),
+                ),
+                side_by_side.submit(build_interfaces, steps, venv, python, with_ros, here),
+            ]
+        for each in both:
+            each.result()
         steps.step(
             "rosa",
             digest(ROOT / "setup.py", ROOT / "setup.cfg", here),

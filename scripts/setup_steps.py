@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 # The wheels' executables start Python once more to find their libraries, and mark that with this variable. A child that
 # runs in another environment must do the same, so it must not inherit the mark.
 BOOTSTRAP_GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
+SAYS_EVERY_S = 15.0  # how a long command is getting on
+MAX_SAID_CHARS = 90
 
 
 class SetupError(Exception):
@@ -26,19 +30,41 @@ def say(text: str) -> None:
 def run(
     command: Sequence[str | Path], step: str, cwd: Path = ROOT, env: dict[str, str] | None = None
 ) -> None:
-    """Run `command`, its output in .cache/setup/<step>.log; show the end of that when it fails."""
+    """Run `command`, its output in .cache/setup/<step>.log; say how it is getting on, and show the end if it fails."""
     log = ROOT / ".cache" / "setup" / f"{step}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [str(c) for c in command], cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT
         )
-    if done.returncode != 0:
+        try:
+            status = _wait(process, step, log)
+        finally:
+            process.kill()  # nothing, unless this is interrupted
+            process.wait()
+    if status != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
         raise SetupError(
-            f"step '{step}' failed with status {done.returncode}: {' '.join(map(str, command))}\n"
+            f"step '{step}' failed with status {status}: {' '.join(map(str, command))}\n"
             f"{tail}\n(the whole output is in {log.relative_to(ROOT)})"
         )
+
+
+def _wait(process: subprocess.Popen[bytes], step: str, log: Path) -> int:
+    begin_s = time.monotonic()
+    while True:
+        try:
+            return process.wait(SAYS_EVERY_S)
+        except subprocess.TimeoutExpired:
+            with log.open("rb") as written:
+                last = _last_line(written)
+            say(f"  {step}, {time.monotonic() - begin_s:.0f} s: {last[:MAX_SAID_CHARS]}")
+
+
+def _last_line(written: IO[bytes]) -> str:
+    written.seek(max(0, written.seek(0, 2) - 4096))
+    lines = written.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "...")
 
 
 def digest(*parts: Path | str) -> str:
@@ -58,6 +84,7 @@ class Steps:
 
     def __init__(self, venv: Path) -> None:
         self._file = venv / "rosa-setup.json"
+        self._lock = threading.Lock()  # steps that do not need each other run side by side
         self._done: dict[str, str] = json.loads(self._file.read_text()) if self._file.exists() else {}
 
     def step(self, name: str, key: str, what: str, action: Callable[[], None]) -> None:
@@ -66,6 +93,7 @@ class Steps:
         say(f"{what} ...")
         begin_s = time.monotonic()
         action()
-        self._done[name] = key
-        self._file.write_text(json.dumps(self._done, indent=1))
+        with self._lock:
+            self._done[name] = key
+            self._file.write_text(json.dumps(self._done, indent=1))
         say(f"{what}: done in {time.monotonic() - begin_s:.0f} s")

@@ -93,3 +93,27 @@ def test_a_command_that_fails_shows_the_end_of_its_output(
     monkeypatch.setattr(setup_steps, "ROOT", tmp_path)
     with pytest.raises(setup_steps.SetupError, match=r"step 'try' failed with status 3(.|\n)*the last words"):
         setup_steps.run([sys.executable, "-c", "print('the last words'); raise SystemExit(3)"], "try")
+
+
+def test_a_long_command_says_how_it_is_getting_on(
+    setup_steps: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(setup_steps, "ROOT", tmp_path)
+    monkeypatch.setattr(setup_steps, "SAYS_EVERY_S", 0.05)
+    stop = tmp_path / "stop"
+    waits = (
+        "import pathlib, time; print('Collecting torch', flush=True)\n"
+        f"while not pathlib.Path({str(stop)!r}).exists(): time.sleep(0.01)"
+    )
+    heard: list[str] = []
+
+    def say(text: str) -> None:
+        heard.append(text)
+        if "Collecting torch" in text:
+            stop.touch()
+
+    monkeypatch.setattr(setup_steps, "say", say)
+    setup_steps.run([sys.executable, "-c", waits], "try")
+    assert any(text.startswith("  try, ") and text.endswith(": Collecting torch") for text in heard)
