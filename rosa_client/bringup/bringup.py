@@ -29,12 +29,12 @@ from rosa_client.bringup.last_words import LastWords
 from rosa_client.bringup.names import Names
 from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import roles_of
-from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError, Supervisor
 from rosa_client.executables import module_of, program
 from rosa_contract.say import say
+from rosa_contract.shipped import shipped
 
-CONFIGS = share_folder() / "configs"
+CONFIGS = shipped("configs")
 DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
 PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it

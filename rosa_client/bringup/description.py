@@ -13,11 +13,11 @@ from pathlib import Path
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
 from rosa_client.bringup.graph import EXTERNAL, NodeSpec, Robot
-from rosa_client.bringup.share import share_folder
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.frames import links_of, prefix_of
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.shipped import shipped
 
 PUBLISHER = "robot_state_publisher"
 FRANKA = "franka_description"
@@ -93,7 +93,7 @@ def description_of(robot: Robot, spec: RobotSpec) -> str:
 
 
 def _own(kind: str) -> str:
-    path = share_folder() / "hardware" / kind / f"{kind}.urdf"
+    path = shipped("hardware", kind, f"{kind}.urdf")
     return path.read_text() if path.is_file() else ""
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pick_place.yaml"
+from rosa_contract.shipped import shipped
+
+CONFIG = shipped("configs", "pick_place.yaml")
 PORT = 5570
 ELSEWHERE = ("192.0.2.1", 9)  # a documentation address (RFC 5737); connecting a UDP socket sends nothing
 
@@ -20,7 +22,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Make the keys that a server beyond loopback needs, and print the command for each machine.",
     )
     parser.add_argument("folder", help="key folder; made if missing")
-    parser.add_argument("--robot", help="also make the key of this robot, and print the commands that use it")
+    parser.add_argument(
+        "--robot",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make the key of this robot, and print the commands that use it; may be given again",
+    )
     parser.add_argument("--config", default=str(CONFIG), help="factory file for the printed commands")
     parser.add_argument(
         "--server", default="", metavar="ADDRESS", help="address of the server (default: this machine's)"
@@ -33,32 +41,32 @@ def main(arguments: argparse.Namespace) -> int:
     from rosa_server.serving.access import make_keys
 
     folder = Path(arguments.folder)
-    made = make_keys(folder, arguments.robot)
+    made = make_keys(folder, *arguments.robot)
     for path in made:
         print(f"made {path}")
     if arguments.robot:
         folder = folder.resolve()
         print(
-            f"\nThe robot needs two of these files, in a folder with the same layout, here {folder}:\n"
-            f"copy server.key, move robots/{arguments.robot}.key_secret. Then one command per machine.\n"
+            f"\nA robot NAME needs two of these files, in a folder with the same layout, here {folder}:\n"
+            "copy server.key, move robots/NAME.key_secret. Then one command per machine.\n"
         )
-        serve, bring_up = commands(
-            folder, arguments.robot, arguments.config, arguments.server or own_address(), arguments.port
-        )
-        print(f"on the server:\n  {serve}\non the robot {arguments.robot}:\n  {bring_up}")
+        host = arguments.server or own_address()
+        print(f"on the server:\n  {serve_command(folder, arguments.config, arguments.port)}")
+        for robot in dict.fromkeys(arguments.robot):
+            print(f"on the robot {robot}:\n  {robot_command(folder, robot, host, arguments.port)}")
     elif not made:
         print(f"{folder} already has its server key; --robot NAME makes a key for a robot")
     return 0
 
 
-def commands(folder: Path, robot: str, config: str, server: str, port: int) -> tuple[str, str]:
-    """What to run on the server, and what on the robot."""
+def serve_command(folder: Path, config: str, port: int) -> str:
+    return f"rosa serve {quote(config)} --bind tcp://0.0.0.0:{port} --keys {quote(str(folder))}"
+
+
+def robot_command(folder: Path, robot: str, server: str, port: int) -> str:
     host = f"[{server}]" if ":" in server else server
-    files = quote(str(folder))
-    return (
-        f"rosa serve {quote(config)} --bind tcp://0.0.0.0:{port} --keys {files}",
-        f"python -m rosa_client.bringup namespace:={robot} gateway:=tcp://{host}:{port} keys:={files}",
-    )
+    keys = quote(str(folder))
+    return f"python -m rosa_client.bringup namespace:={robot} gateway:=tcp://{host}:{port} keys:={keys}"
 
 
 def own_address() -> str:

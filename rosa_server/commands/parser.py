@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
 from rosa_contract.errors import ContractError
 
+DISTRIBUTION = "rosa_client"
 MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
@@ -28,16 +29,21 @@ def run(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
     )
+    parser.add_argument("--version", action="version", version=f"rosa {installed_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in _modules(words[0] if words else ""):
-        made = module.add_parser(commands)
-        if made is not None:
-            made.set_defaults(run=module.main)
-    arguments = parser.parse_args(argv)
+    command = words[0] if words else ""
     try:
+        for module in _modules(command):
+            made = module.add_parser(commands)
+            if made is not None:
+                made.set_defaults(run=module.main)
+        arguments = parser.parse_args(argv)
         return int(arguments.run(arguments))
     except ContractError as error:
-        print(f"rosa {arguments.command}: {error}", file=sys.stderr)
+        print(f"rosa {command}: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"rosa {command}: not available here: {_missing(command, error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # as in `rosa plan ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,9 +53,11 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _modules(command: str) -> list[Any]:
     """Ours, the scheduler's, and those of other packages, which the server must not import, by entry point.
 
-    Of a command that there is, its module alone: an emergency stop does not wait for the scheduler's libraries. One of
-    another package that cannot be imported is reported and left out.
+    Of a command that there is, its module alone: an emergency stop does not wait for the scheduler's libraries. One
+    that cannot be imported is left out; when it is the one that was asked for, that is an error.
     """
+    if command == "--version":
+        return []
     known: dict[str, Callable[[], Any]] = {
         name: partial(importlib.import_module, module) for name, module in MODULES.items()
     }
@@ -60,7 +68,20 @@ def _modules(command: str) -> list[Any]:
         try:
             modules.append(known[name]())
         except ImportError as error:
-            if name in MODULES:
+            if name == command:
                 raise
-            print(f"rosa: the command {name!r} is not available: {error}", file=sys.stderr)
+            print(f"rosa: the command {name!r} is not available: {_missing(name, error)}", file=sys.stderr)
     return modules
+
+
+def _missing(command: str, error: ImportError) -> str:
+    extras = "server,sim" if command == "bench" else "server"
+    return f"{error}; pip install '{DISTRIBUTION}[{extras}]' brings what it needs"
+
+
+def installed_version() -> str:
+    """Of the installed package; a source folder that was never installed has none."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -62,17 +62,19 @@ def check_bind(endpoint: str, curve_keys: str, insecure: bool) -> None:
     )
 
 
-def make_keys(folder: Path, robot: str | None = None) -> list[Path]:
-    """Create the server's key pair where it is missing, and a robot's. Returns the new files.
+def make_keys(folder: Path, *names: str) -> list[Path]:
+    """Create the server's key pair where it is missing, and those of robots. Returns the new files.
 
-    Raises `AccessError` for a robot that already has a key.
+    Raises `AccessError`, and makes nothing, if one of the robots already has a key.
     """
-    if robot is not None and not (
-        robot and all(c.isalnum() or c in "-_." for c in robot) and not robot.startswith(".")
-    ):
-        raise AccessError(
-            "bad_robot_name", f"robot name {robot!r}: expected letters, digits, '-', '_' and '.'"
-        )
+    for name in names:
+        if not name or name.startswith(".") or not all(c.isalnum() or c in "-_." for c in name):
+            raise AccessError(
+                "bad_robot_name", f"robot name {name!r}: expected letters, digits, '-', '_' and '.'"
+            )
+        if (folder / ROBOTS / f"{name}.key").exists():
+            words = f"{folder / ROBOTS / name}.key exists; remove it first to make a new one"
+            raise AccessError("key_exists", words)
     made: list[Path] = []
     robots = folder / ROBOTS
     try:
@@ -81,11 +83,8 @@ def make_keys(folder: Path, robot: str | None = None) -> list[Path]:
         robots.mkdir(exist_ok=True)
         if not (folder / f"{SERVER}.key_secret").exists():
             made += _pair(folder, SERVER)
-        if robot is not None:
-            if (robots / f"{robot}.key").exists():
-                words = f"{robots / robot}.key exists; remove it first to make a new one"
-                raise AccessError("key_exists", words)
-            made += _pair(robots, robot)
+        for name in dict.fromkeys(names):
+            made += _pair(robots, name)
     except OSError as error:
         words = f"{error.filename or folder}: {error.strerror or error}; keys need a folder"
         raise AccessError("cannot_write", words) from None

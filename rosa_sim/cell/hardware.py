@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from rosa_contract.robot import JointLimits
+from rosa_contract.shipped import shipped
 
 PICK_PLACE, SORT_PARTS = "pick_place", "sort_parts"
 SCENE_FILES = {PICK_PLACE: "scene.yaml", SORT_PARTS: "sort_parts.yaml"}
@@ -17,9 +18,9 @@ CONTROL_RATE_HZ = 100.0  # the arm driver's control loop, in the simulated cell
 
 
 def hardware_dir() -> Path:
-    """`hardware/panda` of this checkout, or `$ROSA_HARDWARE_DIR/panda`."""
+    """`hardware/panda` as shipped, or `$ROSA_HARDWARE_DIR/panda`."""
     root = os.environ.get("ROSA_HARDWARE_DIR", "")
-    return (Path(root) if root else Path(__file__).resolve().parents[2] / "hardware") / "panda"
+    return (Path(root) if root else shipped("hardware")) / "panda"
 
 
 @cache

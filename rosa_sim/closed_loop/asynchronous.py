@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config import Task
 from rosa_contract.messages import OK, Output, Response
 from rosa_contract.robot import load_robot
+from rosa_contract.shipped import shipped
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.horizon import choose
@@ -40,7 +40,7 @@ from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import FAILED, ONGOING
 from rosa_sim.training.evaluate import look
 
-ROBOT = load_robot(Path(__file__).resolve().parents[2] / "configs" / "robots" / "panda.yaml")
+ROBOT = load_robot(shipped("configs", "robots", "panda.yaml"))
 PERIOD_S = 1 / CONTROL_RATE_HZ
 GIVEN_UP_S = 30.0
 SEAMS = SWITCH, BLEND, INPAINT = "switch", "blend", "inpaint"  # how the next chunk joins

@@ -8,12 +8,13 @@ from typing import Any
 
 from rosa_contract.config import Factory, load_factory
 from rosa_contract.errors import ConfigError
+from rosa_contract.shipped import shipped
 from rosa_contract.strict import Reader, nearest, read_yaml, setting, shown
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.systems import SYSTEMS
 
-SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "scenarios"
+SHIPPED = shipped("configs", "scenarios")
 RANDOM, TOGETHER = "random", "together"
 STARTS = (RANDOM, TOGETHER)
 

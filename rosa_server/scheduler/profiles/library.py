@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.shipped import shipped
 from rosa_contract.strict import nearest
 from rosa_server.scheduler.profiles.profile import Profile, load_profile
 
-DEFAULT_ROOT = Path(__file__).resolve().parents[3] / "configs" / "profiles"
+DEFAULT_ROOT = shipped("configs", "profiles")
 
 
 def hardware_folder(gpu_type: str) -> str:

@@ -96,3 +96,16 @@ def test_a_gateway_that_cannot_be_is_not_tried() -> None:
     robot, _ = parse(["gateway:=tcp://gpu-box:80000"])
     with pytest.raises(PreflightError, match="gateway: expected a port from 1 to 65535"):
         check_robots([robot])
+
+
+def test_several_robots_get_a_key_and_a_command_each_or_none_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "keys"
+    assert main(["keys", str(folder), "--robot", "a", "--robot", "b"]) == 0
+    _, *bring_ups = map(shlex.split, printed(capsys))
+    assert [parse(one[3:])[0].namespace for one in bring_ups] == ["a", "b"]
+    KeyRing(folder)
+    assert main(["keys", str(folder), "--robot", "c", "--robot", "b"]) == 2
+    assert "b.key exists" in capsys.readouterr().err
+    assert not (folder / "robots" / "c.key").exists(), "nothing is half made"

@@ -1,0 +1,14 @@
+"""Where the files that come with the packages are: `configs`, `hardware` and `launch`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHARE = Path("share", "rosa_client")  # of a wheel's and a colcon workspace's prefix (setup.py)
+
+
+def shipped(*parts: str) -> Path:
+    """The path of a shipped file or folder: in the checkout, or where an installed package has its data."""
+    packages = Path(__file__).resolve().parents[1]
+    installed = packages.parents[2] / SHARE  # of <prefix>/lib/python3.x/site-packages
+    return (packages if (packages / "configs").is_dir() else installed).joinpath(*parts)
