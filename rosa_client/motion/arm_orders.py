@@ -15,6 +15,7 @@ class PlayerState(Enum):
     HOLDING = 0
     PLAYING = 1
     MOVING = 2
+    RETURNING = 3
 
 
 @dataclass(frozen=True)

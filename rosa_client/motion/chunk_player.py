@@ -29,7 +29,7 @@ from rosa_client.motion.arm_orders import (
     Unreadable,
 )
 from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
-from rosa_client.motion.following import Follow, Following
+from rosa_client.motion.following import RETURNS, Follow, Following
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.refusal import Refusal
@@ -93,6 +93,12 @@ class ChunkPlayer:
     def settled(self) -> bool:
         """Whether the commanded position no longer changes."""
         return self.state is PlayerState.HOLDING and self._filter.settled
+
+    @property
+    def reported(self) -> PlayerState:
+        """`state`, or RETURNING while no order moves the arm because it is led on after a fault."""
+        returns = self._fault is not None and self._fault.cause == RETURNS
+        return PlayerState.RETURNING if returns else self.state
 
     @property
     def fault(self) -> str:
@@ -209,8 +215,8 @@ class ChunkPlayer:
             goes_on = self._following.gets is Follow.SETPOINTS
             if waits is not None or goes_on:  # else it still comes to rest for the fault that was
                 self._fault = waits
-            if goes_on:
-                self._refused = None
+            if goes_on and self._refused is not None:  # it holds, but has not done what was ordered
+                self.cut_short, self._refused = self._refused.reason, None
 
     def fail(self, fault: Refusal) -> None:
         """The arm cannot move: hold, get nothing more, and refuse orders until it can again."""

@@ -60,7 +60,7 @@ def arm_status(player: ChunkPlayer, now_s: float, refused: int, trouble: str, st
         header=Header(stamp=stamp),
         last_epoch=player.last.epoch,
         last_seq=player.last.seq,
-        state=player.state.value,
+        state=player.reported.value,
         remaining_s=player.remaining_s(now_s),
         settled=player.settled,
         fault=trouble or player.fault,

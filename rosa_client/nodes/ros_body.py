@@ -26,6 +26,7 @@ from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
 
 from rosa_client.link import GatewayLink
+from rosa_client.motion.arm_orders import PlayerState
 from rosa_client.nodes.link_watch import LinkWatch
 from rosa_client.nodes.qos import AUDITS, LATEST, PROMPTS
 from rosa_client.nodes.sensors import Sensors
@@ -35,6 +36,7 @@ from rosa_client.runtime.commands import (
     MOVING,
     OPEN,
     PLAYING,
+    RETURNING,
     Alert,
     CallEnded,
     ClearAlert,
@@ -61,7 +63,12 @@ ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s
 STATUS_EVERY_S = 0.1
 EXPECTED = ("operator", "recovered", "asked_again")  # causes that are no reason for a warning
 DIAGNOSTICS_EVERY_S = 1.0
-ARM_STATES = {ArmStatus.HOLDING: HOLDING, ArmStatus.PLAYING: PLAYING, ArmStatus.MOVING: MOVING}
+ARM_STATES = {
+    PlayerState.HOLDING.value: HOLDING,
+    PlayerState.PLAYING.value: PLAYING,
+    PlayerState.MOVING.value: MOVING,
+    PlayerState.RETURNING.value: RETURNING,
+}
 
 
 class RosBody:

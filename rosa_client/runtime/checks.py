@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.commands import RETURNING
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
 from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
+from rosa_client.runtime.task_machine import NOT_TIMED, State
 from rosa_contract.fallbacks import FallbackAction
 
 SENSOR = "sensor:"
@@ -34,7 +35,10 @@ def check_task_time(core: Mission, now_s: float) -> None:
 
 
 def check_arm(core: Mission, now_s: float) -> None:
-    """Emergency stop, arm fault, an order that the arm did not take, an order that did not run to its end."""
+    """Emergency stop, arm fault, an order that the arm did not take, an order that did not run to its end.
+
+    What a person decided while the arm was led on waits for the end of that: the timeouts of the state bound it.
+    """
     if core.state is State.IDLE:
         return
     _check_emergency_stop(core, now_s)
@@ -43,12 +47,14 @@ def check_arm(core: Mission, now_s: float) -> None:
     fault, behind = core.inputs.arm_fault, core.arm_is_behind
     if not behind:
         core.excused_fault = ""
-    if fault and not (behind and fault == core.excused_fault):
+        core.awaits_arm &= bool(fault)
+    returns = core.awaits_arm and core.inputs.arm_state == RETURNING
+    if fault and not returns and not (behind and fault == core.excused_fault):
         escalate(core, Cause("arm_fault", fault), now_s)
     elif behind and core.state is not State.CONNECTING and now_s - core.unheard_since_s > core.timeouts.arm_s:
         reason = f"the arm has taken no order for {core.timeouts.arm_s:g} s{_saying(fault)}"
         escalate(core, Cause("arm_silent", reason), now_s)
-    elif core.inputs.arm_cut_short and not behind:
+    elif core.inputs.arm_cut_short and not behind and not returns:
         _cut_short(core, now_s)
 
 
@@ -63,10 +69,7 @@ def _check_emergency_stop(core: Mission, now_s: float) -> None:
 
 def _cut_short(core: Mission, now_s: float) -> None:
     why = core.inputs.arm_cut_short
-    if core.state in MOVES:  # however often it happens, the timeout of the move keeps running
-        core.note("move_again", "arm_cut_short", f"the move to {core.leg.pose} did not end: {why}")
-        core.move(core.leg, now_s)
-    elif core.state is State.EXECUTING:
+    if core.state is State.EXECUTING:
         core.cut_short_in_a_row += 1
         limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
         if core.cut_short_in_a_row >= limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosa_client.motion.emergency_stop import STOPPED
 from rosa_client.refusal import Refusal
-from rosa_client.runtime.commands import RecoverArm
+from rosa_client.runtime.commands import RETURNING, RecoverArm
 from rosa_client.runtime.ladder import RECOVER_ARM, clear_the_cell, finish, retry, settle
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.side_machines import SafetyEvent
@@ -68,8 +68,10 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
         calls.consecutive_missed = 0
     core.unsafe_in_a_row = core.cut_short_in_a_row = core.stops_in_a_row = core.failures = 0
     core.safety_goes(SafetyEvent.ASK_AGAIN)
-    core.excused_fault = core.inputs.arm_fault
+    core.excuse_arm()
     core.note(choice, "operator", f"{decided_by} decided: {choice}")
+    if core.inputs.arm_state == RETURNING:
+        core.note("wait", "arm_returns", f"{choice} waits: {core.inputs.arm_fault}")
     if choice == "return_to_safe_state":
         clear_the_cell(core, Event.CLEAR_THE_CELL, Cause(alert.cause, alert.reason), now_s)
     elif choice == "retry":

@@ -17,6 +17,9 @@ from rosa_contract.progress import Progress
 HOLDING = "holding"
 PLAYING = "playing"
 MOVING = "moving"
+RETURNING = (
+    "returning"  # led on from where it stands after a fault; until that ends it takes no order that moves
+)
 
 KEEP = "keep"  # the gripper stays as it was last commanded
 OPEN = "open"
@@ -30,7 +33,7 @@ class Inputs:
     sensor_stamp_s: Mapping[str, float]
     link_ready: bool  # the gateway has welcomed this robot
     link_reason: str = ""  # why not, in words
-    arm_state: str = HOLDING  # HOLDING, PLAYING or MOVING
+    arm_state: str = HOLDING  # HOLDING, PLAYING, MOVING or RETURNING
     arm_sequence: int = 0  # the last arm command that the arm has taken
     arm_fault: str = ""  # empty while the arm can move
     arm_cut_short: str = ""  # why the last order did not run to its end; empty when it did or still runs

@@ -9,7 +9,7 @@ from math import inf
 from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
-from rosa_client.runtime.commands import HOLDING, Ask, Send
+from rosa_client.runtime.commands import HOLDING, RETURNING, Ask, Send
 from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
 from rosa_client.runtime.mission import Cause, Mission
 from rosa_client.runtime.observing import is_soon_due, observation_for
@@ -68,6 +68,8 @@ def _not_ready(core: Mission, now_s: float) -> str:
         return f"nothing from {', '.join(silent)}"
     if core.stale(now_s):
         return f"too old: {', '.join(core.stale(now_s))}"
+    if core.inputs.arm_state == RETURNING:
+        return core.inputs.arm_fault
     return "the arm does not take orders" if core.arm_is_behind else ""
 
 
@@ -149,6 +151,10 @@ def _clear(core: Mission, now_s: float) -> None:
 
 def moving(core: Mission, now_s: float) -> None:
     """One leg of a move. Its timeout keeps running however often the arm cuts the leg short."""
+    returns = core.inputs.arm_state == RETURNING  # takes no order yet
+    if (why := core.inputs.arm_cut_short) and not core.arm_is_behind and not returns:
+        core.note("move_again", "arm_cut_short", f"the move to {core.leg.pose} did not end: {why}")
+        core.move(core.leg, now_s)
     at_rest = not core.arm_is_behind and core.inputs.arm_state == HOLDING
     if core.leg_progress is LegProgress.UNDER_WAY and at_rest:
         core.leg_goes(LegEvent.AT_REST)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rosa_client.runtime.commands import OPEN, Alert, CallEnded, Decision, Hold, MoveTo, Play, Send, TaskEnded
+from rosa_client.runtime.commands import (
+    OPEN,
+    RETURNING,
+    Alert,
+    CallEnded,
+    Decision,
+    Hold,
+    MoveTo,
+    Play,
+    Send,
+    TaskEnded,
+)
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
 from rosa_client.runtime.task_machine import MOVES, State
@@ -55,7 +66,8 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
         yield "a refused decision changed something"
     if any(isinstance(c, Play) for c in moved) and event != "system1 answers actions":
         yield "plays something that is no answer in time"
-    if after.arm_cut and not after.arm_behind and core.state in (State.EXECUTING, *MOVES):
+    led_on = core.inputs.arm_state == RETURNING  # which is waited for
+    if after.arm_cut and not (after.arm_behind or led_on) and core.state in (State.EXECUTING, *MOVES):
         yield f"is {core.state.value} as if the arm had not cut its order short"
     if event == "the arm takes no order in time" and core.state not in (State.CONNECTING, *CALLED):
         yield f"is {core.state.value} although the arm takes no orders"
@@ -67,6 +79,7 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     if after.object_held and opens and opens != ["drop"]:
         yield f"lets go of what it holds on the way to {opens}"
     yield from _stopped(after, moved)
+    yield from _led_on(before, event, after)
     yield from _fell_back(before, after)
     yield from _orders(core)
     yield from _calls(before, after)
@@ -111,6 +124,28 @@ def _stopped(after: Situation, moved: list[Play | MoveTo]) -> Iterator[str]:
         yield f"is {core.state.value} in spite of an emergency stop or a fault"
     if core.inputs.emergency_stop and moved:
         yield "moves under an emergency stop"
+
+
+def _led_on(before: Situation, event: str, after: Situation) -> Iterator[str]:
+    """An arm that is led on after a fault calls a human, unless a person knew of it; then it is waited for."""
+    core, was = after.core, before.core
+    if not after.returns or core.state is State.IDLE or was.state in (State.IDLE, State.WAITING_FOR_HUMAN):
+        return
+    called = any(isinstance(command, Alert) and command.cause == "arm_fault" for command in after.commands)
+    if called and after.excused:
+        yield "calls a human again although the arm is led on, as a person knew"
+    if not after.excused and not before.arm_behind and core.state is not State.WAITING_FOR_HUMAN:
+        yield f"is {core.state.value} although its arm is led on and nobody has decided about it"
+    if core.state is State.EXECUTING:
+        yield "carries out a chunk with an arm that is led on"
+    asked = [c.component for c in after.commands if isinstance(c, Send) and c.component in GOAL_COUPLED]
+    if asked:
+        yield f"asks {asked} about an arm that is led on"
+    again = [c for c in after.commands if isinstance(c, Play | MoveTo)]
+    if again and core.state is was.state:
+        yield f"orders {again} again while the arm is led on"
+    if event.startswith("the state lasts too long") and core.state in (State.CONNECTING, *MOVES):
+        yield f"is {core.state.value} although its arm is led on for too long"
 
 
 def _fell_back(before: Situation, after: Situation) -> Iterator[str]:

@@ -20,7 +20,16 @@ from rosa_client.runtime.side_machines import LegProgress
 from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.messages import FAILED, OK, Output, Response
-from rosa_sim.explore.situation import BLIND, FAULTY, LONG_AGO_S, NOW_S, STOPPED, UNLINKED, Situation
+from rosa_sim.explore.situation import (
+    BLIND,
+    FAULTY,
+    LONG_AGO_S,
+    NOW_S,
+    RETURNS,
+    STOPPED,
+    UNLINKED,
+    Situation,
+)
 
 Event = tuple[str, Callable[[Situation], None]]
 
@@ -35,11 +44,11 @@ def possible(situation: Situation) -> Iterator[Event]:
     core = situation.core
     if core.state is State.IDLE:
         yield "start", lambda w: w.hear(w.core.start(NOW_S, 60.0))
-        for wrong in ("", STOPPED, FAULTY):
+        for wrong in ("", STOPPED, FAULTY, RETURNS):
             yield _tick("a period", wrong)
         return
     yield "cancel", lambda w: w.hear(w.core.cancel(NOW_S, "enough"))
-    for wrong in (*ALL_WRONG, UNLINKED):
+    for wrong in (*ALL_WRONG, UNLINKED, RETURNS):
         yield _tick("a period", wrong)
     yield from _times(situation)
     yield from _server(situation)
@@ -66,7 +75,7 @@ def _times(situation: Situation) -> Iterator[Event]:
     if core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
         yield "the stay is over", _then_tick(stay_over)
     if core.state in (State.CONNECTING, State.INFERRING, *MOVES):
-        for wrong in ("", UNLINKED):
+        for wrong in ("", UNLINKED, RETURNS):
             yield f"the state lasts too long {wrong}", _then_tick(lasts_too_long, wrong)
     if situation.arm_behind:
         yield "the arm takes no order in time", _then_tick(silent_arm)
@@ -96,6 +105,7 @@ def _server(situation: Situation) -> Iterator[Event]:
 def _arm(situation: Situation) -> Iterator[Event]:
     if situation.arm_behind:
         yield "the arm takes the order", _then_tick(Situation.arm_takes)
+        yield "the arm takes the order while it is led on", _then_tick(Situation.led_arm_takes, RETURNS)
         return
     if situation.arm_state in (PLAYING, MOVING):
         yield "the arm comes to its end", _then_tick(comes_to_end)

@@ -27,6 +27,7 @@ def fine(situation: Situation) -> Hashable:
     core = situation.core
     inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault)
     arm = (situation.arm_state, situation.arm_behind, situation.arm_cut)
+    excused = (core.awaits_arm, situation.excused)
     if core.state is State.IDLE:
         return (core.state, inputs, arm)
     refused = _refused(situation, everyone=True)
@@ -34,9 +35,9 @@ def fine(situation: Situation) -> Hashable:
         return (core.state, inputs, arm, refused, core.alert is not None)
     if core.state is State.CLEARING:
         asked = tuple(calls.in_flight for calls in core.calls.values())
-        return (core.state, inputs, arm, refused, asked, core.safety, core.leg, core.leg_progress)
+        return (core.state, inputs, excused, arm, refused, asked, core.safety, core.leg, core.leg_progress)
     return (
-        *(core.state, inputs, arm, refused),
+        *(core.state, inputs, excused, arm, refused),
         *_task(situation),
         (core.safety, core.unfinished),
         type(core.last_order),
@@ -58,7 +59,8 @@ def coarse(situation: Situation) -> Hashable:
     if core.state is State.WAITING_FOR_HUMAN:
         wrong = (core.inputs.emergency_stop, core.inputs.arm_fault)
         return (core.state, wrong, _refused(situation, everyone=False), core.alert is not None)
-    fault, arm = (core.inputs.arm_fault, core.excused_fault), _arm(situation)
+    fault = (core.inputs.arm_fault, core.excused_fault, core.awaits_arm, situation.excused)
+    arm = _arm(situation)
     if core.state is State.CLEARING:
         asked = tuple(calls.in_flight for calls in core.calls.values())
         refused = _refused(situation, everyone=False)

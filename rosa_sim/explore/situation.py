@@ -20,6 +20,7 @@ from rosa_client.runtime.commands import (
     MOVING,
     OPEN,
     PLAYING,
+    RETURNING,
     CallEnded,
     Command,
     Decision,
@@ -37,10 +38,11 @@ NOW_S = 1000.0
 NEVER_S = NOW_S + 1e6
 LONG_AGO_S = 0.0
 FAULT = "reflex"
+LED_ON = "led on"
 CUT = "no sign of life"
 
 # What may be wrong at one instant.
-BLIND, FAULTY, STOPPED, UNLINKED = "blind", "faulty", "stopped", "unlinked"
+BLIND, FAULTY, STOPPED, UNLINKED, RETURNS = "blind", "faulty", "stopped", "unlinked", "returns"
 
 
 @dataclass
@@ -59,6 +61,10 @@ class Situation:
     ticked: bool = False  # the last event came with a control period
     blind: bool = False  # and in it the sensors were too old
     faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
+    returns: bool = False  # and in it the arm was led on after a fault
+    excused: bool = (
+        False  # a person decided while the arm was faulty or led on, and it has not been well since
+    )
     refusal: Refusal | None = None  # of the last event, when it was an operator's decision
 
     def copy(self) -> Situation:
@@ -66,7 +72,7 @@ class Situation:
         other: Situation = _twin(self)
         other.core = _copied(self.core)
         other.commands, other.refusal = [], None
-        other.ticked = other.blind = other.faulty = False
+        other.ticked = other.blind = other.faulty = other.returns = False
         return other
 
     # -- what can be told to the core ---------------------------------------------------------------------------------
@@ -76,14 +82,17 @@ class Situation:
         core = self.core
         self.ticked, self.blind = True, wrong == BLIND
         self.faulty = wrong == FAULTY and not self.arm_behind
+        self.returns = wrong == RETURNS
+        fault = {FAULTY: FAULT, RETURNS: LED_ON}.get(wrong, "")
+        self.excused &= bool(fault) or self.arm_behind
         seen_s = NOW_S - 0.001 if wrong != BLIND else NOW_S - 0.001 - core.robot.max_sensor_age_ms / 1000
         inputs = Inputs(
             sensor_stamp_s=dict.fromkeys((*core.robot.cameras, JOINT_STATE), seen_s),
             link_ready=wrong != UNLINKED,
             link_reason="the cable is cut",
-            arm_state=self.arm_state,
+            arm_state=RETURNING if self.returns else self.arm_state,
             arm_sequence=self.arm_sequence,
-            arm_fault=FAULT if wrong == FAULTY else "",
+            arm_fault=fault,
             arm_cut_short=CUT if self.arm_cut else "",
             emergency_stop=wrong == STOPPED,
             gripper_holds=self.object_held,
@@ -97,7 +106,7 @@ class Situation:
             if isinstance(command, CallEnded):
                 self.retired = command.request_id
             elif isinstance(command, Decision) and command.cause in ("operator", "task_started"):
-                self.retried = 0
+                self.retried, self.excused = 0, bool(self.core.inputs.arm_fault)
             elif isinstance(command, Decision) and (command.action, command.cause) == ("retry", "monitor"):
                 self.retried += 1
 
@@ -108,6 +117,11 @@ class Situation:
         if isinstance(order, MoveTo) and (order.pose, order.gripper) == ("drop", OPEN):
             self.object_held = False
         self.arm_sequence, self.arm_cut = self.core.sequence, False
+
+    def led_arm_takes(self) -> None:
+        """An arm that is led on takes the newest order, and refuses it when it moves."""
+        self.arm_state, self.arm_sequence = HOLDING, self.core.sequence
+        self.arm_cut = not isinstance(self.core.last_order, Hold)
 
     @property
     def arm_behind(self) -> bool:

@@ -30,7 +30,7 @@ class AddressFact:
 class ArmFact:
     """What the robot's topics say. `state` is empty where no arm node is heard."""
 
-    state: str = ""  # holding, playing or moving
+    state: str = ""  # holding, playing, moving or returning
     fault: str = ""
     emergency_stop: bool = False
     joints: Sequence[str] = ()  # of joint_states; empty: none came

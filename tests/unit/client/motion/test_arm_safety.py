@@ -272,6 +272,23 @@ def test_an_arm_that_sagged_is_led_on_from_where_it_stands_in_the_time_that_the_
     assert run(player, 2.0, 0.5) == pytest.approx(np.tile(sagged, (50, 1)))
 
 
+def test_an_arm_that_is_led_on_says_so_and_that_it_did_not_carry_out_what_was_ordered_meanwhile(
+    player: ChunkPlayer,
+) -> None:
+    """Its sender may hear of it only once the fault is over: an arm that merely held would seem to have arrived."""
+    assert player.reported is PlayerState.HOLDING
+    sagged = faulty_elsewhere(player, 0.1)
+    leading = player.update(0.2)
+    assert leading is not None and player.reported is PlayerState.RETURNING
+    because("arm_fault", player.order(0.21, OrderId(1, 1), MoveTo(SAFE, 0.08)))
+    assert player.reported is PlayerState.RETURNING
+    player.sense(0.2 + leading.within_s, sagged, None)
+    assert (player.fault, player.reported) == ("", PlayerState.HOLDING)
+    assert "the arm is led on from where it stands" in player.cut_short
+    assert player.order(2.0, OrderId(1, 2), MoveTo(SAFE, 0.08)) is None
+    assert (player.cut_short, player.reported) == ("", PlayerState.MOVING)
+
+
 def test_while_the_stop_is_latched_an_arm_that_was_moved_gets_nothing(player: ChunkPlayer) -> None:
     player.press_emergency_stop("test")
     moved = faulty_elsewhere(player, 0.1)

@@ -186,11 +186,13 @@ class AnyDay(RuleBasedStateMachine):
     @rule(
         fault=st.sampled_from(["", "", "", "reflex"]),
         stuck=st.sampled_from([False, False, True]),
+        led=st.sampled_from([False, False, False, True]),
         holds=st.booleans(),
     )
-    def arm_changes(self, fault: str, stuck: bool, holds: bool) -> None:
+    def arm_changes(self, fault: str, stuck: bool, led: bool, holds: bool) -> None:
         stage = self._step()
         stage.arm_fault, stage.arm_stuck, stage.gripper_holds = fault, stuck, holds
+        stage.arm_returns = led and not fault
 
     @precondition(at_work)
     @rule(cut=st.sampled_from(["", "", "no sign of life"]), deaf=st.sampled_from([False, False, True]))
@@ -229,7 +231,7 @@ class AnyDay(RuleBasedStateMachine):
         stage.silent.clear()
         stage.late_s.clear()
         stage.arm_fault, stage.cut_short, stage.link_ready = "", "", True
-        stage.arm_stuck = stage.emergency_stop = False
+        stage.arm_stuck = stage.arm_returns = stage.emergency_stop = False
         stage.good = dict(ALL_WELL)
         self._hear(deaf=False)
 

@@ -15,6 +15,7 @@ from rosa_client.runtime.commands import (
     MOVING,
     OPEN,
     PLAYING,
+    RETURNING,
     Command,
     Decision,
     Hold,
@@ -51,6 +52,7 @@ pick:
 MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 2, confirmations: 2}"
 SYSTEM2 = "    system2: {model: p, slo_ms: 500, fallback: use_last_plan, prompt: plan}"
 SAFETY = "    safety: {model: s, slo_ms: 200, freq_hz: 5, fallback: return_to_safe_state}"
+LED_ON = "the arm is led on from where it stands, for 1.0 s"
 PERIODIC = ("safety", "monitor", "cable_watch")
 
 
@@ -98,6 +100,9 @@ class Stage:
         self.good: dict[str, str] = {}  # components that answer at once -> their verdict
         self.arm_fault = ""
         self.arm_recovers = False
+        self.arm_returns = (
+            False  # it is led on after a fault, and refuses orders that move until that is over
+        )
         self.arm_stuck = False
         self.arm_deaf = False  # takes no orders
         self.cut_short = ""  # why the arm ends the order that it plays now
@@ -151,9 +156,9 @@ class Stage:
             dict(self._stamps),
             self.link_ready,
             "the cable is cut",
-            self.arm_state,
+            RETURNING if self.arm_returns else self.arm_state,
             self.arm_sequence,
-            self.arm_fault,
+            LED_ON if self.arm_returns else self.arm_fault,
             self._was_cut_short,
             self.emergency_stop,
             self.gripper_holds,
@@ -230,6 +235,9 @@ class Stage:
         """The arm takes an order."""
         self.arm_sequence = order.sequence
         self._was_cut_short = ""
+        if self.arm_returns and not isinstance(order, Hold):
+            self.arm_state, self._was_cut_short = HOLDING, LED_ON
+            return
         if isinstance(order, MoveTo) and order.pose == "drop" and order.gripper == OPEN:
             self.gripper_holds = False
         lasts_s = {Play: getattr(order, "duration_s", 0.0), MoveTo: 1.0, Hold: 0.0}[type(order)]

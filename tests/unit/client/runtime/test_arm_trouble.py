@@ -119,6 +119,89 @@ def test_a_fault_that_only_says_that_the_last_order_was_refused_ends_with_the_ne
     stage.run_until(Play, limit_s=1)
 
 
+def called_for_a_fault() -> Stage:
+    """A fault has called a human; it is over, and the arm is led on."""
+    stage = playing()
+    stage.arm_fault = "no new joint states for 0.5 s"
+    stage.run_until(Alert, limit_s=0.1)
+    stage.run(3.0)
+    stage.arm_fault, stage.arm_returns = "", True
+    stage.run(0.1)
+    return stage
+
+
+@pytest.mark.parametrize("choice", ["resume", "retry", "return_to_safe_state"])
+def test_what_a_person_decides_while_the_arm_is_led_on_is_done_afterwards(choice: str) -> None:
+    stage = called_for_a_fault()
+    before = len(stage.of(Alert))
+    assert stage.decide(choice) is None
+    assert stage.actions_taken[-1] == ("wait", "arm_returns")
+    ordered = len(stage.of(MoveTo))
+    stage.run(1.5)
+    assert len(stage.of(MoveTo)) == ordered, "an arm that is led on is not asked again and again"
+    assert not [c for c in stage.run(0.5) if isinstance(c, Send | Play)]
+    assert len(stage.of(Alert)) == before
+    stage.arm_returns = False
+    if choice == "resume":
+        stage.run_until(Play, limit_s=1)
+    else:
+        move = stage.run_until(MoveTo, limit_s=0.1)
+        assert isinstance(move, MoveTo) and move.pose == stage.core.leg.pose, "it was refused before"
+    if choice == "retry":
+        stage.run_until(Play, limit_s=10)
+    assert len(stage.of(Alert)) == before
+
+
+@pytest.mark.parametrize(
+    ("choice", "cause"),
+    [("resume", "not_ready"), ("retry", "move_timeout"), ("return_to_safe_state", "move_timeout")],
+)
+def test_an_arm_that_is_led_on_for_too_long_calls_a_human(choice: str, cause: str) -> None:
+    stage = called_for_a_fault()
+    stage.decide(choice)
+    alert = stage.run_until(Alert, limit_s=61)
+    assert isinstance(alert, Alert)
+    assert alert.cause == cause
+    if choice == "resume":
+        assert "the arm is led on from where it stands" in alert.reason
+
+
+def test_a_task_that_begins_while_the_arm_is_led_on_waits_for_its_end() -> None:
+    stage = Stage()
+    stage.good["system1"] = ""
+    stage.arm_returns = True
+    stage.run(0.1)
+    stage.start()
+    stage.run(1.0)
+    assert not stage.of(Alert)
+    stage.arm_returns = False
+    stage.run_until(Play, limit_s=1)
+
+
+def test_a_new_fault_of_an_arm_that_is_led_on_calls_a_human() -> None:
+    stage = called_for_a_fault()
+    stage.decide("resume")
+    stage.run(0.5)
+    stage.arm_returns, stage.arm_fault = False, "joint 3: cartesian reflex"
+    alert = stage.run_until(Alert, limit_s=0.1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "arm_fault"
+
+
+def test_an_arm_that_is_led_on_although_nobody_has_decided_about_its_fault_calls_a_human() -> None:
+    """As one whose fault came and went while the runtime was stopped."""
+    stage = playing()
+    stage.arm_returns = True
+    alert = stage.run_until(Alert, limit_s=0.1)
+    assert isinstance(alert, Alert)
+    assert alert.cause == "arm_fault"
+    stage.decide("resume")
+    stage.arm_returns = False
+    stage.run_until(Play, limit_s=1)
+    stage.arm_returns = True
+    stage.run_until(Alert, limit_s=0.1)
+
+
 # -- emergency stop ---------------------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ SMALL = (
 FIRST_STATES = {
     "guarded": 700,
     "guarded, stands still": 700,
-    "lenient watch": 2_500,
+    "lenient watch": 2_800,
     "guarded, watch returns": 2_500,
     "asynchronous": 700,
 }
@@ -45,7 +45,7 @@ FIRST_STATES = {
 
 @cache
 def completely(cell: str) -> Found:
-    return search(core_of(cell), most_states=2_500)
+    return search(core_of(cell), most_states=2_800)
 
 
 @pytest.mark.parametrize("cell", SMALL)
