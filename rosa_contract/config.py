@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.adapter import Adapter, anchored
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.gateway import Gateway
@@ -204,6 +205,10 @@ class Model:
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
     )
     cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
+    adapter: Adapter | None = setting(
+        "between what robots send and play and what the model takes and answers; default: they are the same",
+        None,
+    )
 
 
 @dataclass(frozen=True)
@@ -225,8 +230,8 @@ class Factory:
 def load_factory(path: str | Path) -> Factory:
     """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
 
-    Relative paths in `gateway.curve_keys`, `gateway.task_lengths` and a model's `weights` and `profile` options start
-    at the file's folder.
+    Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a model's `weights` and `profile` options and its
+    adapter start at the file's folder.
     """
     factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
@@ -236,6 +241,7 @@ def load_factory(path: str | Path) -> Factory:
             options=_anchored(model.options, folder),
             sha256={str(folder / path): digest for path, digest in model.sha256.items()},
             cloud=replace(model.cloud, options=_anchored(model.cloud.options, folder)),
+            adapter=model.adapter and anchored(model.adapter, folder),
         )
         for name, model in factory.models.items()
     }

@@ -260,7 +260,8 @@ class WorkerReady:
     """A worker has loaded and warmed up its model. `images`: camera -> (height, width); `state`: name -> length.
 
     `at_once`: calls that it runs at a time, each answered by itself, where the model batches continuously; 1: none.
-    `shares`: calls about one observation cost it less than calls about several.
+    `shares`: calls about one observation cost it less than calls about several. `resizes`: cameras of which `images`
+    is the largest size only. `unused`: what a robot may have besides; None: anything.
     """
 
     worker_id: str
@@ -270,6 +271,8 @@ class WorkerReady:
     state: Mapping[str, int]
     at_once: int = 1
     shares: bool = False
+    resizes: Sequence[str] = ()
+    unused: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

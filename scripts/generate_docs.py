@@ -26,7 +26,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import arms, cameras, config, gateway, horizon, policies, robot
+from rosa_contract import adapter, arms, cameras, config, gateway, horizon, policies, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_server.serving.core.limits import CAUSES, OFFENCES
@@ -47,6 +47,12 @@ FACTORY_SECTIONS = (
     ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
     ("`models.<name>`", config.Model),
     ("`models.<name>.cloud`", config.Cloud),
+    ("`models.<name>.adapter`", adapter.Adapter),
+    ("`models.<name>.adapter.cameras.<picture>`", adapter.CameraInput),
+    ("`models.<name>.adapter.state.<array>`, a list of", adapter.StatePart),
+    ("`models.<name>.adapter.actions`", adapter.Actions),
+    ("`models.<name>.adapter.actions.parts`, a list of", adapter.ActionPart),
+    ("`models.<name>.adapter.normalisation`", adapter.Normalisation),
     ("`gateway`", gateway.Gateway),
     ("`policies`", policies.Policies),
 )
@@ -70,8 +76,8 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `gateway.py`, `policies.py`, `robot.py`,",
-        "`cameras.py`, `arms.py`) by `make docs`.",
+        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `adapter.py`, `gateway.py`, `policies.py`,",
+        "`robot.py`, `cameras.py`, `arms.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "Files are YAML 1.2 (core schema): only `true` and `false` are booleans; `yes`, `no`, `on` and `off` are text;",

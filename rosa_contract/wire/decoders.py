@@ -220,9 +220,10 @@ def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
     max_batch = fields.whole(header.get("b"), "max_batch", 1, MAX_BATCH)
     at_once = fields.whole(header.get("o", 1), "at_once", 1, MAX_BATCH)
     shares = _flag(header, "k", "worker_ready: shares")
-    return m.WorkerReady(
-        fields.name(header, "w"), fields.name(header, "m"), max_batch, images, state, at_once, shares
-    )
+    resizes = fields.texts(header, "z") if "z" in header else ()
+    unused = fields.texts(header, "u") if "u" in header else None
+    names = fields.name(header, "w"), fields.name(header, "m")
+    return m.WorkerReady(*names, max_batch, images, state, at_once, shares, resizes, unused)
 
 
 def _execute(header: Header, frames: Sequence[Frame]) -> m.Execute:

@@ -158,6 +158,10 @@ def _worker_ready(message: m.WorkerReady) -> Parts:
         header["o"] = message.at_once
     if message.shares:
         header["k"] = True
+    if message.resizes:
+        header["z"] = list(message.resizes)
+    if message.unused is not None:
+        header["u"] = list(message.unused)
     return header, []
 
 

@@ -104,6 +104,16 @@ def sequence(header: Header, key: str, limit: int) -> list[Any]:
     return value
 
 
+def texts(header: Header, key: str) -> tuple[str, ...]:
+    """Names in a list."""
+    entries = sequence(header, key, MAX_ARRAYS)
+    for entry in entries:
+        if not isinstance(entry, str) or not 0 < len(entry) <= MAX_NAME_CHARS:
+            words = f"expected names of 1 to {MAX_NAME_CHARS} characters, got {short(entry)}"
+            raise CodecError("bad_field", f"{header.get('t')}: {key}: {words}")
+    return tuple(entries)
+
+
 def encoding(value: Any) -> str:
     if value not in ENCODINGS:
         words = f"image encoding: expected one of {', '.join(ENCODINGS)}, got {short(value)}"

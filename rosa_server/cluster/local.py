@@ -17,6 +17,7 @@ from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import MAX_FAILED_STARTS, Backoff
+from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
@@ -65,6 +66,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
                     model.max_batch,
                     with_engine(options, replica.engine),
                     dict(model.sha256),
+                    adapter=resolve(model.adapter).to_data() if model.adapter else {},
                     gpu=gpu,
                     far=replica.link_ms > 0,
                 )

@@ -9,13 +9,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.adapter import Adapter
 from rosa_contract.config import Factory, factory_from, load_factory
-from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.errors import CausedError, ConfigError, ConfigProblem
 from rosa_contract.kinds import ROBOT, kind_of
 from rosa_contract.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
 from rosa_server.commands.serve import add_reach
+from rosa_server.models.backend import Backend, InputSpec
 
 Content = tuple[str, Factory | RobotSpec]  # a file's path and what it says
 PLAN_ONLY = "no model has an entry in `models`: this file can be planned, not served"
@@ -85,6 +87,21 @@ def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
     return content
 
 
+def _adapted(backend: Backend, adapter: Adapter, robot: RobotSpec) -> InputSpec:
+    """What a robot must have for a model behind an adapter. Raises `AdapterError` with all that does not fit."""
+    from rosa_server.models.adapters.adapted import Adapted, AdapterError
+    from rosa_server.models.adapters.checks import robot_file_problems
+    from rosa_server.models.adapters.resolving import resolve
+
+    resolved = resolve(adapter)
+    needs = Adapted(backend, resolved).input_spec
+    gripper = robot.gripper
+    words = robot_file_problems(resolved, (gripper.min_m, gripper.max_m) if gripper.exists else None)
+    if words:
+        raise AdapterError("unmapped", "; ".join(words))
+    return needs
+
+
 def robot_checks() -> list[Any]:
     """What other packages, which the server must not import, know of robot files: `RobotSpec` -> `Problem`s."""
     return [entry.load() for entry in entry_points(group="rosa.robot_checks")]
@@ -141,8 +158,9 @@ def _fits(first: Content, second: Content) -> list[str]:
     needs = {}
     for name, model in one.models.items():
         try:
-            needs[name] = registry.create(model.backend, **registry.with_engine(model.options)).input_spec
-        except registry.BackendError as error:
+            made = registry.create(model.backend, **registry.with_engine(model.options))
+            needs[name] = made.input_spec if model.adapter is None else _adapted(made, model.adapter, other)
+        except CausedError as error:
             kind = NotInstalledError if error.cause == "not_importable" else ConfigError
             raise kind(path, [ConfigProblem(f"models.{name}", "invalid", str(error))]) from error
     lines: list[str] = []

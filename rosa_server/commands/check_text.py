@@ -58,7 +58,8 @@ def _horizon(horizon: Horizon) -> str:
 
 def _model(model: Model) -> str:
     engine = f", engine {model.options['engine']}" if "engine" in model.options else ""
-    return f"{model.backend}{engine}, {model.workers} {'worker' if model.workers == 1 else 'workers'}"
+    how = f"{model.backend}{engine}, {model.workers} {'worker' if model.workers == 1 else 'workers'}"
+    return how if model.adapter is None else f"{how}, adapter {model.adapter.preset or 'of its own'}"
 
 
 def robot_lines(spec: RobotSpec) -> list[str]:

@@ -17,10 +17,17 @@ from rosa_server.models.cancellation import Cancellation
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What a model needs of an observation. The gateway refuses a robot that cannot deliver it."""
+    """What a model needs of an observation. The gateway refuses a robot that cannot deliver it.
+
+    A backend names `images` and `state`; the rest is for adapters.
+    """
 
     images: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # camera -> (height, width)
     state: Mapping[str, int] = field(default_factory=dict)  # name -> length
+    # Cameras of which `images` is the largest size only: an adapter brings any smaller one to the model's.
+    resizes: frozenset[str] = frozenset()
+    # Cameras and states that a robot may have besides; None: any. An adapter names them all.
+    unused: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class Backend(Protocol):
     `batch_sizes`: the only batch sizes that it has, as with CUDA graphs; `warm_up` captures them, and any other batch
     is padded to the next of them. Without it every size up to `max_batch` runs as it is.
     `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
+    `takes_any`: it hands on whatever it is given, as one in front of another server does, and `input_spec` is empty;
+    its adapter says what.
     """
 
     input_spec: InputSpec

@@ -38,6 +38,7 @@ class BatchWorker:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
         self._seldom = log.Seldom()
         self._counts = Counts(backend, spec.worker_id)
+        self._needs = backend.input_spec
         self.stopping = False
         self.at_once = 1
 
@@ -46,12 +47,15 @@ class BatchWorker:
 
     def announce(self) -> None:
         """Tell the gateway that the model is warm, what it takes and how much at once."""
-        needs = self._backend.input_spec
+        needs = self._needs
         most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
         names = (self._spec.worker_id, self._spec.model)
         shares = getattr(self._backend, "shares", False)
-        ready = m.WorkerReady(*names, most, images, dict(needs.state), self.at_once, shares)
+        unused = None if needs.unused is None else sorted(needs.unused)
+        ready = m.WorkerReady(
+            *names, most, images, dict(needs.state), self.at_once, shares, sorted(needs.resizes), unused
+        )
         self._socket.send_multipart(codec.encode(ready))
 
     def run(self) -> None:
@@ -110,14 +114,14 @@ class BatchWorker:
             if not isinstance(request, m.Request):
                 raise CodecError("unexpected_message", f"expected a request, got {type(request).__name__}")
             images = {}
-            for camera, size in self._backend.input_spec.images.items():
+            for camera, size in self._needs.images.items():
                 if camera not in request.images:
                     return (
                         "camera_missing",
                         f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}",
                     )
                 images[camera] = decode_image(request.images[camera])
-                if images[camera].shape[:2] != tuple(size):
+                if camera not in self._needs.resizes and images[camera].shape[:2] != tuple(size):
                     words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
                     return "wrong_image_shape", words
         except CodecError as error:

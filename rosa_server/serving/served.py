@@ -9,6 +9,8 @@ from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.strict import nearest, shown
 from rosa_server.models import horizon, registry
+from rosa_server.models.adapters.checks import adapter_problems
+from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.options import option_problems
 from rosa_server.serving.access import AccessError, KeyRing, check_bind
 
@@ -55,7 +57,25 @@ def _uses(factory: Factory, model: str) -> list[str]:
 
 def model_problems(model: Model) -> list[ConfigProblem]:
     """Why no worker can run this entry of `models`, as far as that shows before one is started."""
-    return option_problems(model.backend, model.options)
+    problems = option_problems(model.backend, model.options)
+    return problems + (adapter_problems_of(model) if model.adapter is not None else [])
+
+
+def adapter_problems_of(model: Model) -> list[ConfigProblem]:
+    """What is wrong with the adapter of this entry, as far as that shows without its model."""
+    assert model.adapter is not None
+    try:
+        resolved = resolve(model.adapter)
+    except ConfigError as error:
+        return [replace(one, path=f"adapter.{one.path}") for one in error.problems]
+    problems = adapter_problems(resolved)
+    past = [key for key, one in resolved.spec.cameras.items() if one.history > 1]
+    if past and model.workers > 1:
+        words = (
+            f"expected workers: 1, got {model.workers}: each keeps only the pictures that it was given itself"
+        )
+        problems.append(ConfigProblem(f"cameras.{past[0]}.history", "conflict", words))
+    return [replace(one, path=f"adapter.{one.path}") for one in problems]
 
 
 def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[ConfigProblem]:

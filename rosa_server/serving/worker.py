@@ -18,6 +18,7 @@ import zmq
 from rosa_contract.errors import ContractError
 from rosa_contract.process import die_with
 from rosa_server.models import registry
+from rosa_server.models.adapters import behind
 from rosa_server.models.checksums import verify
 from rosa_server.serving import log
 from rosa_server.serving.answers import short
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = {"worker": spec.worker_id, "model": spec.model}
     try:
         verify(spec.sha256, spec.options)
-        backend = registry.create(spec.backend, **spec.options)
+        backend = behind(registry.create(spec.backend, **spec.options), spec.adapter)
         backend.load()
         registry.check_loaded(spec.backend, backend)
         backend.warm_up()

@@ -24,6 +24,9 @@ class WorkerSpec:
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     sha256: dict[str, str] = field(default_factory=dict)  # of its files
+    adapter: dict[str, Any] = field(
+        default_factory=dict
+    )  # `adapters.resolving.Resolved` as data; empty: none
     parent_pid: int = 0  # the worker ends with this process; 0: with none
     gpu: str = ""  # the only GPU that it sees; empty: all
     far: bool = False  # it shares no memory with its gateway

@@ -19,6 +19,8 @@ from rosa_contract.config import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_contract.yaml_loader import Loader
+from rosa_server.models.adapters import behind
+from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.backend import Backend
 from rosa_server.models.registry import create, with_engine
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
@@ -217,6 +219,7 @@ def _continuous(
 
 def _backend(args: argparse.Namespace) -> Backend:
     options: dict[str, Any] = {}
+    adapter: dict[str, Any] = {}
     name = args.backend
     if args.factory is not None:
         models = load_factory(args.factory).models
@@ -226,7 +229,9 @@ def _backend(args: argparse.Namespace) -> Backend:
                 str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
             )
         name = name or models[args.model].backend
-        options = with_engine(models[args.model].options)
+        model = models[args.model]
+        options = with_engine(model.options)
+        adapter = resolve(model.adapter).to_data() if model.adapter is not None else {}
     if name is None:
         raise ConfigError(
             "--backend", ["the model's backend is missing: give --factory FILE or --backend NAME"]
@@ -239,7 +244,7 @@ def _backend(args: argparse.Namespace) -> Backend:
             options[key] = yaml.load(value, Loader)  # as in a factory file
         except yaml.YAMLError:
             raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
-    return create(name, **options)
+    return behind(create(name, **options), adapter)
 
 
 def _progress(share: float, words: str) -> None:

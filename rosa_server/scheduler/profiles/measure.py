@@ -193,7 +193,9 @@ def measure_batching(
     What `progress` holds is not measured again; it is kept up to date. Rates are shares of the maximum throughput, the
     largest batch / its service time. Raises `UnsteadyMachine` when runs under load never match the service times.
     """
-    sample = random_input(backend.input_spec, component, np.random.default_rng(0))
+    sample = random_input(
+        getattr(backend, "nominal", backend.input_spec), component, np.random.default_rng(0)
+    )
     reasons: list[str] = []
 
     def run(rate_hz: float, share: float) -> OpenLoop:

@@ -47,7 +47,9 @@ def measure_continuous(
 
     `callers`: runs `at_once` calls at a time. The maximum throughput is `at_once / S(at_once)`.
     """
-    sample = random_input(backend.input_spec, component, np.random.default_rng(0))
+    sample = random_input(
+        getattr(backend, "nominal", backend.input_spec), component, np.random.default_rng(0)
+    )
     service = tuple(
         ServiceTime(size, _service_ms(backend, sample, size, service_runs(requests), clock, callers))
         for size in sizes_of(at_once)

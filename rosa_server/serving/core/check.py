@@ -85,7 +85,13 @@ def misfit(
             )
             return "unexpected_image", words
         sizes[camera] = got = (entry[2], entry[3])
-        if got != tuple(size):
+        if camera in needs.resizes:
+            if any(
+                type(side) is not int or not 1 <= side <= most for side, most in zip(got, size, strict=True)
+            ):
+                words = f"camera {camera!r}: expected (height, width) up to {tuple(size)}, got {got!r:.60}"
+                return "wrong_image_shape", words
+        elif got != tuple(size):
             words = f"camera {camera!r}: expected (height, width) {tuple(size)}, got {got!r:.60}"
             return "wrong_image_shape", words
         if len(frame) > largest_image(size):

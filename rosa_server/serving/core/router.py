@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rosa_contract.config import GOAL_COUPLED, Factory
@@ -21,6 +21,8 @@ class ModelNeeds:
 
     images: Mapping[str, tuple[int, int]]  # camera -> (height, width), px
     state: Mapping[str, int]  # name -> number of values
+    resizes: Collection[str] = ()  # cameras of which `images` is the largest size only
+    unused: Collection[str] | None = None  # what a robot may have besides; None: anything
 
 
 class Router:
@@ -99,7 +101,7 @@ class Router:
 
     def warm(self, replica: str, ready: WorkerReady) -> dict[str, str]:
         """A replica has a warm worker. Returns the replicas whose streams move, and where to."""
-        self._needs[ready.model] = ModelNeeds(ready.images, ready.state)
+        self._needs[ready.model] = ModelNeeds(ready.images, ready.state, ready.resizes, ready.unused)
         self._slots.changed()
         return self.failover.warm(replica)
 

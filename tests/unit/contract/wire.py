@@ -66,6 +66,8 @@ MESSAGES: list[m.Message] = [
     m.HealthReport(True, {"w0": "ready"}, {"rosa/policy": 3}, ["panda0"]),
     m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {"joint_position": 7}),
     m.WorkerReady("w0", "rosa/policy", 8, {}, {}, at_once=8, shares=True),
+    m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {}, resizes=("front",), unused=("side",)),
+    m.WorkerReady("w0", "rosa/policy", 8, {}, {}, unused=()),
     m.Execute(3, [1, 2], [codec.encode(request()), codec.encode(request())]),
     m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25, "4:17")]),
     m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),

@@ -9,7 +9,7 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage
-from tests.unit.server.serving.core.stage import Stage, request
+from tests.unit.server.serving.core.stage import STATE, Stage, request
 
 
 def test_an_unknown_component_is_invalid_and_the_answer_lists_the_known_ones() -> None:
@@ -71,3 +71,14 @@ def test_a_header_that_cannot_be_answered_raises_the_contracts_error(field: str,
     with pytest.raises(CodecError) as error:
         stage.core.on_request(stage.now_s, b"r1", header, [b""])
     assert error.value.cause == "bad_field"
+
+
+def test_a_model_behind_an_adapter_takes_pictures_of_any_size_up_to_its_limit() -> None:
+    stage = Stage().open()
+    ready = m.WorkerReady("p1", "policy", 4, {"front": (8, 8)}, STATE, resizes=("front",))
+    stage.core.on_ready(stage.now_s, ready)
+    stage.send_as(b"r1", request(1, images={"front": EncodedImage("rgb8", 6, 4, bytes(72))}))
+    assert stage.answers == [], "it is with a worker"
+    stage.send_as(b"r1", request(2, images={"front": EncodedImage("rgb8", 9, 4, bytes(108))}))
+    assert [answer.cause for answer in stage.answers][-1] == "wrong_image_shape"
+    assert "up to (8, 8)" in stage.answers[-1].reason

@@ -1,0 +1,89 @@
+"""How others write angles, lengths and grippers, and ROSA's own way: rad, m, and the width between the fingers in m.
+
+Literal tables and pure functions: adapters of models use them, frontends for other protocols, and clients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Values = NDArray[np.float64]
+
+AS_IS = ""
+UNITS = {  # name -> rad or m in one of it
+    AS_IS: 1.0,
+    "rad": 1.0,
+    "deg": math.pi / 180,
+    "turn": 2 * math.pi,
+    "m": 1.0,
+    "cm": 0.01,
+    "mm": 0.001,
+}
+
+WIDTH = "width"
+FINGER_PAIR = "finger_pair"
+GRIPPERS: dict[str, tuple[float, float] | None] = {  # name -> (closed, open)
+    WIDTH: None,  # m between the fingers
+    "open_fraction": (0.0, 1.0),
+    "closed_fraction": (1.0, 0.0),
+    "open_percent": (0.0, 100.0),
+    "closed_percent": (100.0, 0.0),
+    "open_sign": (-1.0, 1.0),
+    "closed_sign": (1.0, -1.0),
+    FINGER_PAIR: None,  # two fingers: half the width, and half the width negative
+}
+
+
+def in_unit(values: ArrayLike, unit: str) -> Values:
+    """rad or m -> `unit`. Raises `KeyError` for a unit that is not in `UNITS`."""
+    return np.asarray(values, np.float64) / UNITS[unit]
+
+
+def from_unit(values: ArrayLike, unit: str) -> Values:
+    """`unit` -> rad or m."""
+    return np.asarray(values, np.float64) * UNITS[unit]
+
+
+def gripper_in(convention: str, width_m: ArrayLike, closed_m: float, open_m: float) -> Values:
+    """Widths `(..., 1)` m as `convention` has them `(..., 1)`, of `finger_pair` `(..., 2)`.
+
+    `closed_m`, `open_m`: the widths of the closed and of the open gripper. A width beyond them counts as the nearer.
+    """
+    width = np.clip(np.asarray(width_m, np.float64), closed_m, open_m)
+    if convention == FINGER_PAIR:
+        return np.concatenate([width / 2, -width / 2], axis=-1)
+    ends = GRIPPERS[convention]
+    if ends is None:
+        return width
+    closed, opened = ends
+    return closed + (width - closed_m) / (open_m - closed_m) * (opened - closed)
+
+
+def gripper_from(
+    convention: str, values: ArrayLike, closed_m: float, open_m: float, binary: bool = False
+) -> Values:
+    """The widths, m, of what `convention` says; beyond its ends it counts as the nearer end.
+
+    `binary`: the gripper is closed or open, whichever is nearer. Raises `ValueError` for `finger_pair`: a gripper is
+    ordered one width.
+    """
+    if convention == FINGER_PAIR:
+        raise ValueError("a gripper is ordered one width, not a pair of fingers")
+    given = np.asarray(values, np.float64)
+    ends = GRIPPERS[convention]
+    share = (
+        (given - closed_m) / (open_m - closed_m) if ends is None else (given - ends[0]) / (ends[1] - ends[0])
+    )
+    share = np.clip(share, 0.0, 1.0)
+    if binary:
+        share = np.where(share >= 0.5, 1.0, 0.0)
+    return closed_m + share * (open_m - closed_m)
+
+
+def swapped(picture: NDArray[Any]) -> NDArray[Any]:
+    """`(..., 3)` RGB <-> BGR."""
+    return np.ascontiguousarray(picture[..., ::-1])

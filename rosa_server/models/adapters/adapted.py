@@ -1,0 +1,358 @@
+"""A backend behind an adapter: to the worker, a model that takes what robots send and answers what they play."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_contract.adapter import (
+    ABSOLUTE,
+    DELTA,
+    GRIPPER,
+    JOINTS,
+    STEP_DELTA,
+    TOOL,
+    TOOL_POSITION,
+    TOOL_ROTATION,
+    VELOCITY,
+    ActionPart,
+    StatePart,
+)
+from rosa_contract.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.errors import CausedError, ConfigError
+from rosa_server.models.adapters.checks import (
+    GRIPPER_STATE,
+    JOINT_STATE,
+    adapter_problems,
+    joints_of,
+    model_problems,
+    robot_needs,
+)
+from rosa_server.models.adapters.normalising import Scale, load_scales
+from rosa_server.models.adapters.pictures import History, prepared
+from rosa_server.models.adapters.resolving import Resolved
+from rosa_server.models.adapters.rotations import matrix, written
+from rosa_server.models.backend import Backend, InputSpec, ModelInput, ModelOutput
+
+Array = NDArray[np.float64]
+
+
+class AdapterError(CausedError):
+    """An adapter does not fit its model."""
+
+    CAUSES: ClassVar = {
+        "unmapped": "something on either side is mapped to nothing, or to something of another shape"
+    }
+
+
+class AnswerError(RuntimeError):
+    """The model answered what its adapter cannot carry out."""
+
+
+class Translator:
+    """Inputs and outputs of one model, there and back. Pure but for the robots' earlier pictures."""
+
+    def __init__(self, resolved: Resolved, model: InputSpec) -> None:
+        """`model`: what the model takes; empty for one that takes anything."""
+        self._resolved, self._spec, self._model = resolved, resolved.spec, model
+        self._arm = resolved.arm
+        norm = self._spec.normalisation
+        self._scales: tuple[Mapping[str, Scale], Mapping[str, Scale]] = (
+            load_scales(norm) if norm else ({}, {})
+        )
+        self._history = History()
+
+    def to_model(self, now_s: float, one: ModelInput) -> ModelInput:
+        """What the model is given. Raises `ValueError` for an input that it cannot be made of."""
+        images = {key: self._picture(now_s, key, one) for key in self._spec.cameras} or one.images
+        state = {key: self._state(key, parts, one) for key, parts in self._spec.state.items()} or one.state
+        overlap = None if self._spec.actions is not None else one.overlap
+        return replace(one, prompt=self._prompt(one), images=images, state=state, overlap=overlap)
+
+    def from_model(self, one: ModelInput, output: ModelOutput) -> ModelOutput:
+        """What the robot plays. `one`: its own input. Raises `AnswerError` for an answer that cannot be."""
+        actions = self._spec.actions
+        if actions is None or (
+            one.component != "system1" and not output.arrays.keys() & actions.columns.keys()
+        ):
+            return output
+        columns = self._columns(output.arrays)
+        rows = len(next(iter(columns.values())))
+        rows = min(rows, actions.horizon or rows)
+        columns = {name: values[:rows] for name, values in columns.items()}
+        arrays: dict[str, Any] = {"actions": self._chunk(one, columns, rows).astype(np.float32)}
+        if actions.step_s is not None:
+            arrays["step_s"] = np.array([actions.step_s], np.float32)
+        elif "step_s" in output.arrays:
+            arrays["step_s"] = output.arrays["step_s"]
+        rest = {key: value for key, value in output.arrays.items() if key not in actions.columns}
+        updates = None if output.updates is None else output.updates[:, :rows]
+        return replace(output, arrays={**rest, **arrays}, updates=updates)
+
+    def _picture(self, now_s: float, key: str, one: ModelInput) -> NDArray[np.uint8]:
+        spec = self._spec.cameras[key]
+        raw = one.images.get(spec.camera)
+        if raw is None:
+            raise ValueError(
+                f"camera {spec.camera!r} is missing; there are {', '.join(one.images) or 'none'}"
+            )
+        own = self._model.images.get(key, (0, 0))
+        height, width = spec.height or own[0], spec.width or own[1]
+        try:
+            picture = prepared(raw, height, width, spec.fit, spec.turn_deg, spec.colours)
+        except ValueError as error:
+            raise ValueError(f"camera {spec.camera!r}: {error}") from None
+        if spec.history == 1:
+            return picture
+        past = self._history.with_past(now_s, (one.robot, key), raw, picture, spec.history)
+        return np.stack(past)
+
+    def _state(self, key: str, parts: Sequence[StatePart], one: ModelInput) -> NDArray[np.float32]:
+        values = np.concatenate([self._part(part, one) for part in parts])
+        scale = self._scales[0].get(key)
+        return (scale.normalised(values) if scale else values).astype(np.float32)
+
+    def _part(self, part: StatePart, one: ModelInput) -> Array:
+        if not part.of:
+            return np.array(part.values, np.float64)
+        values = self._measured(part, one)
+        if part.take:
+            if max(part.take) >= len(values):
+                raise ValueError(f"state {part.of!r}: expected value {max(part.take)}, it has {len(values)}")
+            values = values[list(part.take)]
+        if part.gripper not in ("", WIDTH):
+            return values
+        shifted = values - np.array(part.zeros) if part.zeros else values
+        signed = shifted * np.array(part.signs) if part.signs else shifted
+        return in_unit(signed, part.unit)
+
+    def _measured(self, part: StatePart, one: ModelInput) -> Array:
+        if part.of in (TOOL_POSITION, TOOL_ROTATION):
+            position, rotation = self._tool(one)
+            return position if part.of == TOOL_POSITION else written(part.rotation, rotation)
+        values = _state_of(one, part.of)
+        if part.of == GRIPPER_STATE and part.gripper:
+            return gripper_in(part.gripper, values, self._resolved.closed_m, self._resolved.open_m)
+        return values
+
+    def _tool(self, one: ModelInput) -> tuple[Array, Array]:
+        if self._arm is None:
+            raise ValueError("the tool's place needs a robot file with a chain")
+        joints = _state_of(one, JOINT_STATE)
+        if len(joints) != self._arm.joints:
+            raise ValueError(f"state {JOINT_STATE!r}: expected {self._arm.joints} values, got {len(joints)}")
+        return self._arm.pose(joints)
+
+    def _prompt(self, one: ModelInput) -> str:
+        template = self._spec.prompt.replace("\\n", "\n")
+        named = {"prompt": one.prompt, "prompt_lower": one.prompt.lower(), "robot": one.robot}
+        return template.format_map({**named, "component": one.component})
+
+    def _columns(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """Every column of the answer `(rows,)` by its name, un-normalised."""
+        actions = self._spec.actions
+        assert actions is not None
+        columns: dict[str, Array] = {}
+        for key, names in actions.columns.items():
+            if key not in arrays:
+                raise AnswerError(
+                    f"the model answered no {key!r}; it answered {', '.join(arrays) or 'nothing'}"
+                )
+            values = np.asarray(arrays[key], np.float64)
+            if values.ndim == 1 and len(names) == 1:
+                values = values[:, None]
+            if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
+                raise AnswerError(
+                    f"{key}: expected (rows, {len(names)}) for {', '.join(names)}, the model answered {values.shape}"
+                )
+            if columns and len(values) != len(next(iter(columns.values()))):
+                raise AnswerError(f"{key}: {len(values)} rows, the arrays before it have another number")
+            scale = self._scales[1].get(key)
+            restored = scale.restored(values) if scale else values
+            columns |= {name: restored[:, index] for index, name in enumerate(names)}
+        return columns
+
+    def _chunk(self, one: ModelInput, columns: Mapping[str, Array], rows: int) -> Array:
+        """`(rows, joints + 1)`, or without the last column where the robot has no gripper."""
+        actions = self._spec.actions
+        assert actions is not None
+        given = {
+            part.to: (part, np.stack([columns[name] for name in part.take], axis=1))
+            for part in actions.parts
+            if part.to != JOINTS
+        }
+        chunk = (
+            [self._joints(one, columns, rows)] if TOOL_POSITION not in given else [self._reach(one, given)]
+        )
+        if GRIPPER in given:
+            part, values = given[GRIPPER]
+            values = self._scaled(part, values)
+            body = self._resolved
+            chunk.append(gripper_from(part.gripper or WIDTH, values, body.closed_m, body.open_m, part.binary))
+        elif GRIPPER_STATE in one.state:  # the model orders none: it stays
+            chunk.append(np.tile(_state_of(one, GRIPPER_STATE), (rows, 1)))
+        return np.concatenate(chunk, axis=1)
+
+    def _scaled(self, part: ActionPart, values: Array) -> Array:
+        if part.clip is not None:
+            values = np.clip(values, -part.clip, part.clip)
+        if part.signs:
+            values = values * np.array(part.signs)
+        return from_unit(values, part.unit) * part.scale
+
+    def _joints(self, one: ModelInput, columns: Mapping[str, Array], rows: int) -> Array:
+        actions = self._spec.actions
+        assert actions is not None
+        here = _state_of(one, JOINT_STATE)
+        chunk = np.tile(here, (rows, 1))
+        for part in actions.parts:
+            if part.to != JOINTS:
+                continue
+            joints = list(joints_of(part))
+            if max(joints) >= len(here):
+                raise ValueError(f"state {JOINT_STATE!r}: expected value {max(joints)}, it has {len(here)}")
+            values = self._scaled(part, np.stack([columns[name] for name in part.take], axis=1))
+            chunk[:, joints] = _placed(part, values, here[joints], actions.step_s)
+        return chunk
+
+    def _reach(self, one: ModelInput, given: Mapping[str, tuple[ActionPart, Array]]) -> Array:
+        """Joint positions that bring the tool where the model wants it."""
+        actions = self._spec.actions
+        assert actions is not None and self._arm is not None
+        position, rotation = self._tool(one)
+        part, values = given[TOOL_POSITION]
+        steps = self._scaled(part, values)
+        rows = len(steps)
+        turns, turning = np.tile(np.eye(3), (rows, 1, 1)), None
+        if TOOL_ROTATION in given:
+            turning, written_turns = given[TOOL_ROTATION]
+            turns = matrix(turning.rotation, self._scaled(turning, written_turns))
+        rotations = _turned(turning, turns, rotation, actions.step_s)
+        if part.frame == TOOL and part.mode != ABSOLUTE:
+            # A step is along the tool's axes as they are before it.
+            before = (
+                np.concatenate([rotation[None], rotations[:-1]])
+                if part.mode == STEP_DELTA
+                else rotation[None]
+            )
+            steps = np.einsum("nij,nj->ni", np.broadcast_to(before, (rows, 3, 3)), steps)
+        positions = _placed(part, steps, position, actions.step_s)
+        return self._arm.along(_state_of(one, JOINT_STATE), positions, rotations)
+
+
+def _placed(part: ActionPart, values: Array, here: Array, step_s: float | None) -> Array:
+    """Rows `(rows, n)` of any mode as places, from where the robot is `(n,)`."""
+    if part.mode == ABSOLUTE:
+        return values + np.array(part.zeros) if part.zeros else values
+    if part.mode == DELTA:
+        return here + values
+    if part.mode == VELOCITY:
+        values = values * (step_s or 0.0)
+    return here + np.cumsum(values, axis=0)
+
+
+def _turned(part: ActionPart | None, turns: Array, here: Array, step_s: float | None) -> Array:
+    """Rotations `(rows, 3, 3)` of any mode as orientations, from that of the tool `(3, 3)`; without a part it stays."""
+    if part is None:
+        return np.broadcast_to(here, turns.shape)
+    if part.mode == ABSOLUTE:
+        return turns
+    if part.mode == VELOCITY:
+        turns = matrix("axis_angle", written("axis_angle", turns) * (step_s or 0.0))
+    made, now = [], here
+    for turn in turns:
+        one = now @ turn if part.frame == TOOL else turn @ now
+        made.append(one)
+        now = here if part.mode == DELTA else one
+    return np.stack(made)
+
+
+def _state_of(one: ModelInput, name: str) -> Array:
+    if name not in one.state:
+        raise ValueError(f"state {name!r} is missing; there are {', '.join(one.state) or 'none'}")
+    values = np.asarray(one.state[name], np.float64).ravel()
+    if not np.isfinite(values).all():
+        raise ValueError(f"state {name!r}: expected finite numbers, got {values}")
+    return values
+
+
+class Adapted:
+    """A backend and its adapter as one backend."""
+
+    def __init__(self, backend: Backend, resolved: Resolved) -> None:
+        """Raises `ConfigError` for an adapter that cannot be. Nothing is asked of the backend before `load()`."""
+        problems = adapter_problems(resolved)
+        if problems:
+            raise ConfigError("adapter", problems)
+        self._backend, self._resolved = backend, resolved
+        self._translator: Translator | None = None
+        self.inpaints = getattr(backend, "inpaints", False) and resolved.spec.actions is None
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the backend may have: `at_once`, `shares`, `counts`, `batch_sizes`, `engine`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._backend, name)
+
+    @property
+    def max_batch(self) -> int:
+        return self._backend.max_batch
+
+    @property
+    def memory_mb(self) -> float:
+        return self._backend.memory_mb
+
+    @property
+    def input_spec(self) -> InputSpec:
+        """What robots must have. Raises `AdapterError` with everything that is unmapped."""
+        model = self._model()
+        words = [] if getattr(self._backend, "takes_any", False) else model_problems(self._resolved, model)
+        try:
+            needs = robot_needs(self._resolved, model)
+        except ValueError as error:
+            words.append(str(error))
+        if words:
+            raise AdapterError("unmapped", "adapter: " + "; ".join(words))
+        return needs
+
+    @property
+    def nominal(self) -> InputSpec:
+        """As `input_spec`, with pictures of the size that the model takes: what a measurement gives it."""
+        needs, model = self.input_spec, self._model()
+        sizes = {
+            one.camera: (one.height or model.images[key][0], one.width or model.images[key][1])
+            for key, one in self._resolved.spec.cameras.items()
+            if one.camera in needs.resizes
+        }
+        return replace(needs, images={**needs.images, **sizes}, resizes=frozenset())
+
+    def _model(self) -> InputSpec:
+        return self._backend.input_spec if isinstance(self._backend.input_spec, InputSpec) else InputSpec()
+
+    def load(self) -> None:
+        """Raises as the backend does, and `AdapterError` where the two do not fit."""
+        self._backend.load()
+        _ = self.input_spec
+        self._translator = Translator(self._resolved, self._model())
+
+    def warm_up(self) -> None:
+        self._backend.warm_up()
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        """As the backend. An input that cannot be translated raises `ValueError`, an answer `AnswerError`."""
+        if self._translator is None:
+            raise RuntimeError("load() comes before infer()")
+        now_s = time.monotonic()
+        translator = self._translator
+        outputs = self._backend.infer([translator.to_model(now_s, one) for one in batch])
+        if len(outputs) != len(batch):
+            return outputs  # the worker says what is wrong
+        return [translator.from_model(one, output) for one, output in zip(batch, outputs, strict=True)]
+
+    def close(self) -> None:
+        self._backend.close()

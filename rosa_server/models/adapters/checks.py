@@ -1,0 +1,394 @@
+"""What does not fit: within an adapter, between it and its model, and what a robot must have. Every mistake at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from string import Formatter
+
+from rosa_contract.adapter import (
+    ABSOLUTE,
+    EXACT,
+    GRIPPER,
+    JOINTS,
+    NOTHING,
+    TOOL_POSITION,
+    TOOL_ROTATION,
+    VELOCITY,
+    ActionPart,
+    Adapter,
+    StatePart,
+)
+from rosa_contract.conventions import AS_IS, FINGER_PAIR
+from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.strict import nearest
+from rosa_server.models.adapters.normalising import load_scales
+from rosa_server.models.adapters.resolving import Resolved
+from rosa_server.models.adapters.rotations import SIZES
+from rosa_server.models.backend import InputSpec
+
+JOINT_STATE, GRIPPER_STATE = "joint_position", "gripper_width"
+COMPUTED = {
+    TOOL_POSITION: 3,
+    TOOL_ROTATION: 0,
+}  # states made of the joints -> values; a rotation's are as written
+PROMPT_FIELDS = ("prompt", "prompt_lower", "robot", "component")
+Problem = tuple[str, str, str]  # path, cause of `CONFIG_CAUSES`, words
+
+
+def adapter_problems(resolved: Resolved) -> list[ConfigProblem]:
+    """What is wrong with an adapter whatever its model and robots are; paths begin below `adapter`."""
+    spec = resolved.spec
+    found = [
+        *_cameras(spec),
+        *_state(resolved),
+        *_actions(resolved),
+        *_prompt(spec.prompt),
+        *_normalisation(spec),
+    ]
+    if resolved.closed_m >= resolved.open_m:
+        words = f"must be > the closed gripper's width ({resolved.closed_m:g}), got {resolved.open_m:g}"
+        found.append(("gripper_open_m", "conflict", words))
+    return [ConfigProblem(path, cause, words) for path, cause, words in found]
+
+
+def _cameras(spec: Adapter) -> Iterator[Problem]:
+    of: dict[str, str] = {}
+    for key, one in spec.cameras.items():
+        where = f"cameras.{key}"
+        if one.camera in of:
+            words = (
+                f"camera {one.camera!r} is also given as {of[one.camera]!r}: the model would see one twice"
+            )
+            yield f"{where}.camera", "conflict", words
+        of.setdefault(one.camera, key)
+        if (one.height is None) != (one.width is None):
+            yield where, "missing", "expected height and width, got one of them"
+        if one.turn_deg not in (0, 90, 180, 270):
+            yield f"{where}.turn_deg", "out_of_range", f"expected 0, 90, 180 or 270, got {one.turn_deg}"
+    for name in spec.unused:
+        if name in of:
+            yield "unused", "conflict", f"camera {name!r} is unused, and given as {of[name]!r}"
+
+
+def values_of(part: StatePart) -> int | None:
+    """How many values a part of a state has; None: as many as the robot's."""
+    if not part.of:
+        return len(part.values)
+    if part.take:
+        return len(part.take)
+    if part.of == GRIPPER_STATE:
+        return 2 if part.gripper == FINGER_PAIR else 1
+    if part.of == TOOL_POSITION:
+        return 3
+    return SIZES[part.rotation] if part.of == TOOL_ROTATION else None
+
+
+def _state(resolved: Resolved) -> Iterator[Problem]:
+    for key, parts in resolved.spec.state.items():
+        if not parts:
+            yield f"state.{key}", "missing", "is empty; expected where its values are from"
+        for index, part in enumerate(parts):
+            for name, cause, words in _state_part(resolved, part):
+                yield f"state.{key}[{index}]{name}", cause, words
+
+
+def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
+    if bool(part.of) == bool(part.values):
+        yield "", "conflict", "expected either `of` or `values`"
+    if part.of in COMPUTED and resolved.chain is None:
+        words = (
+            f"{part.of} is computed from the joints; name a robot file that has a `chain` in `adapter.robot`"
+        )
+        yield ".of", "missing", words
+    if part.of in resolved.spec.unused:
+        yield ".of", "conflict", f"{part.of!r} is in `unused`, and taken here"
+    if part.gripper and part.of != GRIPPER_STATE:
+        yield ".gripper", "conflict", f"only of {GRIPPER_STATE}, got it of {part.of or 'numbers'!r}"
+    if repeated := [str(one) for one, count in Counter(part.take).items() if count > 1]:
+        yield ".take", "conflict", f"{', '.join(repeated)} stands in it twice"
+    known = {
+        JOINT_STATE: resolved.joints,
+        GRIPPER_STATE: 2 if part.gripper == FINGER_PAIR else 1,
+        TOOL_POSITION: 3,
+    }
+    most = SIZES[part.rotation] if part.of == TOOL_ROTATION else known.get(part.of)
+    if most is not None and part.take and max(part.take) >= most:
+        yield ".take", "out_of_range", f"{part.of} has values 0 to {most - 1}, got {max(part.take)}"
+    count = values_of(part)
+    yield from _lists(part, count if count is not None else known.get(part.of))
+
+
+def _lists(part: StatePart | ActionPart, count: int | None) -> Iterator[Problem]:
+    for name in ("zeros", "signs"):
+        given = getattr(part, name)
+        if given and count is not None and len(given) != count:
+            yield f".{name}", "wrong_length", f"expected {count} values, one each, got {len(given)}"
+    if any(abs(sign) != 1 for sign in part.signs):
+        yield ".signs", "out_of_range", "expected 1 or -1 each"
+
+
+def _actions(resolved: Resolved) -> Iterator[Problem]:
+    actions = resolved.spec.actions
+    if actions is None:
+        return
+    columns = [name for names in actions.columns.values() for name in names]
+    for name, count in Counter(columns).items():
+        if count > 1:
+            yield "actions.columns", "duplicate_key", f"column {name!r} stands in it {count} times"
+    if not columns:
+        yield "actions.columns", "missing", "is empty; expected the names of the model's columns"
+    taken: Counter[str] = Counter()
+    for index, part in enumerate(actions.parts):
+        where = f"actions.parts[{index}]"
+        for name in part.take:
+            if name not in columns:
+                words = (
+                    f"no column {name!r}{nearest(name, columns)}; there are {', '.join(columns) or 'none'}"
+                )
+                yield f"{where}.take", "unknown_name", words
+        taken.update(part.take)
+        for name, cause, words in _action_part(resolved, part):
+            yield f"{where}{name}", cause, words
+    if twice := [name for name, count in taken.items() if count > 1]:
+        yield "actions.parts", "conflict", f"taken more than once: {', '.join(twice)}"
+    if left := [name for name in columns if name not in taken]:
+        words = f"the model's columns {', '.join(left)} go nowhere; give them a part, or one `to: nothing`"
+        yield "actions.parts", "missing", words
+    yield from _targets(resolved)
+
+
+def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
+    actions = resolved.spec.actions
+    assert actions is not None
+    count = len(part.take)
+    wanted = {GRIPPER: 1, TOOL_POSITION: 3, TOOL_ROTATION: SIZES[part.rotation]}.get(part.to)
+    if wanted is not None and count != wanted:
+        yield ".take", "wrong_length", f"expected {wanted} columns for {part.to}, got {count}"
+    if part.to in (TOOL_POSITION, TOOL_ROTATION) and resolved.chain is None:
+        words = f"{part.to} needs inverse kinematics; name a robot file that has a `chain` in `adapter.robot`"
+        yield ".to", "missing", words
+    if part.joints and part.to != JOINTS:
+        yield ".joints", "conflict", f"only to {JOINTS}, got it to {part.to}"
+    if part.joints and len(part.joints) != count:
+        yield (
+            ".joints",
+            "wrong_length",
+            f"expected {count} joints, one for each column, got {len(part.joints)}",
+        )
+    if part.to == GRIPPER and part.mode != ABSOLUTE:
+        yield ".mode", "conflict", f"a gripper is ordered {ABSOLUTE}, got {part.mode}"
+    if part.to == GRIPPER and part.gripper == FINGER_PAIR:
+        yield ".gripper", "conflict", "a gripper is ordered one width, not a pair of fingers"
+    if part.gripper and part.to != GRIPPER:
+        yield ".gripper", "conflict", f"only to {GRIPPER}, got it to {part.to}"
+    if part.mode == VELOCITY and actions.step_s is None:
+        yield ".mode", "missing", "a velocity needs the time of a row, `actions.step_s`"
+    if part.zeros and part.mode != ABSOLUTE:
+        yield ".zeros", "conflict", f"only with mode {ABSOLUTE}, got {part.mode}"
+    yield from _lists(part, count)
+
+
+def joints_of(part: ActionPart) -> tuple[int, ...]:
+    """The joints that a part orders."""
+    return part.joints or tuple(range(len(part.take)))
+
+
+def _targets(resolved: Resolved) -> Iterator[Problem]:
+    """Each joint is ordered once, by the joints or by the tool; and so is the gripper."""
+    actions = resolved.spec.actions
+    assert actions is not None
+    to: dict[str, list[ActionPart]] = {}
+    for part in actions.parts:
+        to.setdefault(part.to, []).append(part)
+    for name in (GRIPPER, TOOL_POSITION, TOOL_ROTATION):
+        if len(to.get(name, ())) > 1:
+            yield "actions.parts", "conflict", f"{len(to[name])} parts order the {name}; expected one"
+    if TOOL_ROTATION in to and TOOL_POSITION not in to:
+        yield "actions.parts", "missing", f"{TOOL_ROTATION} needs a part to {TOOL_POSITION} beside it"
+    if JOINTS in to and TOOL_POSITION in to:
+        yield "actions.parts", "conflict", f"expected parts to {JOINTS} or to {TOOL_POSITION}, got both"
+    if JOINTS not in to and TOOL_POSITION not in to:
+        yield (
+            "actions.parts",
+            "missing",
+            f"nothing moves the arm; expected a part to {JOINTS} or {TOOL_POSITION}",
+        )
+    ordered = Counter(joint for part in to.get(JOINTS, ()) for joint in joints_of(part))
+    if twice := [str(joint) for joint, count in ordered.items() if count > 1]:
+        yield "actions.parts", "conflict", f"joints {', '.join(twice)} are ordered more than once"
+    if ordered:
+        every = range(resolved.joints or max(ordered) + 1)
+        if idle := [joint for joint in every if joint not in ordered]:
+            names = [resolved.names[one] if resolved.names else str(one) for one in idle]
+            yield "actions.parts", "missing", f"the robot's joints {', '.join(names)} are ordered by nothing"
+        if too_many := [str(joint) for joint in ordered if joint not in every]:
+            words = f"the robot has joints 0 to {len(every) - 1}, got {', '.join(too_many)}"
+            yield "actions.parts", "out_of_range", words
+
+
+def _prompt(template: str) -> Iterator[Problem]:
+    try:
+        fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        yield "prompt", "syntax", f"{error}; write {{{{ for a brace"
+        return
+    for name in fields:
+        if name not in PROMPT_FIELDS:
+            words = f"no field {{{name}}}{nearest(name, PROMPT_FIELDS)}; there are {', '.join(PROMPT_FIELDS)}"
+            yield "prompt", "unknown_name", words
+
+
+def _normalisation(spec: Adapter) -> Iterator[Problem]:
+    norm = spec.normalisation
+    if norm is None:
+        return
+    known = {"state": list(spec.state), "actions": list(spec.actions.columns) if spec.actions else []}
+    for section, given in (("state", norm.state), ("actions", norm.actions)):
+        for key in given:
+            if known[section] and key not in known[section]:
+                words = f"the adapter has no {section} {key!r}{nearest(key, known[section])}"
+                yield f"normalisation.{section}.{key}", "unknown_name", words
+    try:
+        _, actions = load_scales(norm)
+    except ConfigError as error:
+        for one in error.problems:
+            path = f"normalisation.{one.path}" if one.path else "normalisation.file"
+            yield path, one.cause, f"{error.source}: {one.words}"
+        return
+    for key, scale in actions.items():
+        names = spec.actions.columns.get(key, ()) if spec.actions else ()
+        if len(names) > len(scale.zero):
+            words = f"its statistics are of {len(scale.zero)} values, the model answers {len(names)} columns"
+            yield f"normalisation.actions.{key}", "wrong_length", words
+
+
+def model_problems(resolved: Resolved, model: InputSpec) -> list[str]:
+    """What is left unmapped between an adapter and what its model says that it takes."""
+    spec, words = resolved.spec, []
+    if spec.cameras:
+        for key, size in model.images.items():
+            one = spec.cameras.get(key)
+            if one is None:
+                hint = nearest(key, spec.cameras)
+                words.append(f"the model's camera {key!r} is mapped to none of the robot's{hint}")
+            elif one.height is not None and (one.height, one.width) != tuple(size):
+                given = f"{one.width}x{one.height}"
+                words.append(f"the model takes {key!r} as {size[1]}x{size[0]} px, the adapter gives {given}")
+        for key in spec.cameras:
+            if key not in model.images:
+                words.append(f"the model has no camera {key!r}{nearest(key, model.images)}")
+    if spec.state:
+        for key, length in model.state.items():
+            if key not in spec.state:
+                words.append(
+                    f"the model's state {key!r} is mapped to none of the robot's{nearest(key, spec.state)}"
+                )
+                continue
+            counts = [values_of(part) for part in spec.state[key]]
+            known = sum(count for count in counts if count is not None)
+            if None not in counts and known != length:
+                words.append(f"the model takes {length} values of state {key!r}, the adapter gives {known}")
+            elif None in counts and known >= length:
+                words.append(f"the model takes {length} values of state {key!r}, the adapter gives more")
+        for key in spec.state:
+            if key not in model.state:
+                words.append(f"the model has no state {key!r}{nearest(key, model.state)}")
+    return words
+
+
+def robot_needs(resolved: Resolved, model: InputSpec) -> InputSpec:
+    """What a robot must have: its own cameras and states. Raises `ValueError` for what cannot be known."""
+    spec = resolved.spec
+    images: dict[str, tuple[int, int]] = {}
+    resizes = set()
+    for key, one in spec.cameras.items():
+        own = model.images.get(key, (0, 0))
+        size = (one.height or own[0], one.width or own[1])
+        if not all(size):
+            raise ValueError(
+                f"cameras.{key}: its model does not say which size it takes; give height and width"
+            )
+        if one.fit == EXACT:
+            images[one.camera] = (size[1], size[0]) if one.turn_deg % 180 else size
+        else:
+            images[one.camera] = (one.max_height, one.max_width)
+            resizes.add(one.camera)
+    if not spec.cameras:
+        images = dict(model.images)
+    state = _robot_state(resolved, model)
+    mapped = bool(spec.cameras or spec.state or spec.actions)
+    return InputSpec(images, state, frozenset(resizes), frozenset(spec.unused) if mapped else None)
+
+
+def _robot_state(resolved: Resolved, model: InputSpec) -> dict[str, int]:
+    spec = resolved.spec
+    parts = [part for parts in spec.state.values() for part in parts]
+    to = [part for part in spec.actions.parts if part.to != NOTHING] if spec.actions else []
+    needed = (
+        dict(model.state)
+        if not spec.state
+        else {part.of: 0 for part in parts if part.of not in ("", *COMPUTED)}
+    )
+    if any(part.of in COMPUTED for part in parts) or any(part.to != GRIPPER for part in to):
+        needed.setdefault(JOINT_STATE, 0)
+    if any(part.to == GRIPPER for part in to):
+        needed[GRIPPER_STATE] = 1
+    for name, length in needed.items():
+        needed[name] = length or _length(resolved, model, name)
+    return needed
+
+
+def _length(resolved: Resolved, model: InputSpec, name: str) -> int:
+    """How many values a robot's state has, from all that is known of it."""
+    if name == GRIPPER_STATE:
+        return 1
+    spec = resolved.spec
+    if name == JOINT_STATE:
+        if resolved.joints is not None:
+            return resolved.joints
+        ordered = (
+            [joint for part in spec.actions.parts if part.to == JOINTS for joint in joints_of(part)]
+            if spec.actions
+            else []
+        )
+        if ordered:
+            return max(ordered) + 1
+    for key, parts in spec.state.items():
+        counts = [values_of(part) for part in parts]
+        if key in model.state and counts.count(None) == 1 and parts[counts.index(None)].of == name:
+            return model.state[key] - sum(count for count in counts if count is not None)
+    taken = [
+        max(part.take) + 1 for parts in spec.state.values() for part in parts if part.of == name and part.take
+    ]
+    if taken:
+        return max(taken)
+    raise ValueError(
+        f"state {name!r}: nothing says how many values the robot's has; give `take`, or name the robot file in `robot`"
+    )
+
+
+def robot_file_problems(resolved: Resolved, gripper_m: tuple[float, float] | None) -> list[str]:
+    """What a robot file contradicts. `gripper_m`: its closed and open widths; None: it has no gripper."""
+    if gripper_m is None or not _speaks_of_gripper(resolved.spec):
+        return []
+    mine = (resolved.closed_m, resolved.open_m)
+    if max(abs(one - other) for one, other in zip(mine, gripper_m, strict=True)) < 1e-4:
+        return []
+    shown = [f"{low:g} to {high:g} m" for low, high in (mine, gripper_m)]
+    return [f"the adapter's gripper opens {shown[0]}, the robot's {shown[1]}; name the robot file in `robot`"]
+
+
+def _speaks_of_gripper(spec: Adapter) -> bool:
+    parts: list[StatePart | ActionPart] = [part for parts in spec.state.values() for part in parts]
+    parts += spec.actions.parts if spec.actions else ()
+    return any(part.gripper not in (AS_IS, "width") for part in parts)
+
+
+def unmapped(images: Mapping[str, object], state: Mapping[str, object], needs: InputSpec) -> list[str]:
+    """Cameras and states of a robot that an adapter neither takes nor calls unused."""
+    if needs.unused is None:
+        return []
+    left = [f"camera {name!r}" for name in images if name not in needs.images and name not in needs.unused]
+    left += [f"state {name!r}" for name in state if name not in needs.state and name not in needs.unused]
+    return left

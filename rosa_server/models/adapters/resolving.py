@@ -1,0 +1,117 @@
+"""An adapter as the file says it, with its preset and its robot file: what a worker is told, and what is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.adapter import Adapter
+from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.robot import ChainSpec, GripperSpec, load_robot
+from rosa_contract.strict import Reader, nearest, read_yaml
+from rosa_server.models.adapters.tool import Arm
+
+PRESETS = Path(__file__).parent / "presets"
+SOURCE = "adapter"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Everything that an adapter needs, in plain values: `to_data` and `from_data` carry it to a worker."""
+
+    spec: Adapter
+    closed_m: float = GripperSpec.min_m
+    open_m: float = GripperSpec.max_m
+    chain: ChainSpec | None = None
+    min_rad: tuple[float, ...] = ()  # of the robot file; empty without one
+    max_rad: tuple[float, ...] = ()
+    names: tuple[str, ...] = field(default=())  # of the joints
+
+    @property
+    def joints(self) -> int | None:
+        """Joints of the robot; None: not known."""
+        return len(self.min_rad) or None
+
+    @property
+    def arm(self) -> Arm | None:
+        return None if self.chain is None else Arm(self.chain, self.min_rad, self.max_rad)
+
+    def to_data(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def from_data(data: Mapping[str, Any]) -> Resolved:
+    """What `to_data` made, also after JSON. Raises `ConfigError`."""
+    reader = Reader(SOURCE)
+    made = reader.section(Resolved, "", dict(data))
+    reader.finish()
+    assert isinstance(made, Resolved)
+    return made
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def preset(name: str) -> Adapter:
+    """A shipped adapter. Raises `ConfigError` for an unknown name."""
+    if name not in preset_names():
+        known = preset_names()
+        words = f"no adapter preset {name!r}{nearest(name, known)}; there are {', '.join(known)}"
+        raise ConfigError(SOURCE, [ConfigProblem("preset", "unknown_name", words)])
+    path = PRESETS / f"{name}.yaml"
+    reader = Reader(str(path))
+    made = reader.section(Adapter, "", read_yaml(path))
+    reader.finish()
+    assert isinstance(made, Adapter)
+    return made
+
+
+def resolve(spec: Adapter) -> Resolved:
+    """With its preset and its robot file. Raises `ConfigError` with paths below `adapter`."""
+    if spec.preset:
+        spec = merged(spec, preset(spec.preset))
+    resolved = Resolved(spec)
+    if spec.robot:
+        try:
+            robot = load_robot(spec.robot)
+        except ConfigError as error:
+            first = str(error.problems[0])
+            words = f"{spec.robot}: {first}" + (" ..." if len(error.problems) > 1 else "")
+            raise ConfigError(SOURCE, [ConfigProblem("robot", error.problems[0].cause, words)]) from None
+        limits = robot.limits
+        resolved = Resolved(
+            spec,
+            robot.gripper.min_m,
+            robot.gripper.max_m,
+            robot.chain,
+            limits.position_min_rad,
+            limits.position_max_rad,
+            robot.joints,
+        )
+    given = {"closed_m": spec.gripper_closed_m, "open_m": spec.gripper_open_m}
+    return dataclasses.replace(
+        resolved, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def merged(own: Any, base: Any) -> Any:
+    """`own`, and what it leaves at its default from `base`: two objects of one dataclass, or two mappings."""
+    values = {}
+    for one in dataclasses.fields(base):
+        mine, theirs = getattr(own, one.name), getattr(base, one.name)
+        default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+        if isinstance(theirs, Mapping):
+            values[one.name] = {**theirs, **mine} | {
+                key: merged(mine[key], theirs[key])
+                for key in mine.keys() & theirs.keys()
+                if dataclasses.is_dataclass(theirs[key])
+            }
+        elif dataclasses.is_dataclass(theirs) and dataclasses.is_dataclass(mine):
+            values[one.name] = merged(mine, theirs)
+        else:
+            values[one.name] = theirs if mine == default else mine
+    return dataclasses.replace(own, **values)

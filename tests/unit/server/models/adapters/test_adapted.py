@@ -1,0 +1,293 @@
+"""A model behind its adapter: what it is given, and what the robot gets of its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rosa_contract.adapter import Adapter
+from rosa_contract.errors import ConfigError
+from rosa_contract.overlap import Overlap
+from rosa_contract.strict import Reader
+from rosa_server.models.adapters import behind
+from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
+from rosa_server.models.adapters.resolving import resolve
+from rosa_server.models.adapters.tool import UnreachableError
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+
+PANDA = "configs/robots/panda.yaml"
+HOME = np.array([0.0, -0.2053, 0.0, -2.3561, 0.0, 2.1508, 0.7854], np.float32)
+
+
+class Told:
+    """Keeps what it is given and answers what it is told to."""
+
+    max_batch = 4
+    memory_mb = 0.0
+    inpaints = True
+    at_once = 2
+
+    def __init__(self, spec: InputSpec | None = None, answer: Mapping[str, Any] | None = None) -> None:
+        self.input_spec = spec or InputSpec()
+        self.takes_any = spec is None
+        self.answer = {key: np.asarray(value, np.float32) for key, value in (answer or {}).items()}
+        self.given: list[ModelInput] = []
+
+    def load(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        self.given += batch
+        return [ModelOutput(self.answer) for _ in batch]
+
+
+def adapted(model: Told, **given: Any) -> Adapted:
+    reader = Reader("test")
+    spec = reader.section(Adapter, "", given)
+    reader.finish()
+    assert isinstance(spec, Adapter)
+    made = Adapted(model, resolve(spec))
+    made.load()
+    return made
+
+
+def seen(component: str = "system1", height: int = 48, width: int = 64, **state: Any) -> ModelInput:
+    picture = np.zeros((height, width, 3), np.uint8)
+    picture[..., 0] = 255  # red
+    known = {"joint_position": HOME, "gripper_width": np.array([0.06], np.float32)} | state
+    return ModelInput(component, "Pick the Cube", {"front": picture, "wrist": picture}, known, "panda0")
+
+
+def asked(model: Told, one: ModelInput | None = None, **given: Any) -> np.ndarray:
+    [output] = adapted(model, **given).infer([one or seen()])
+    return output.arrays["actions"]
+
+
+def test_droid_gets_its_pictures_state_and_prompt_and_its_velocities_become_joint_positions() -> None:
+    rows = np.zeros((15, 8))
+    rows[:, 0], rows[:, 1], rows[:, 7] = 0.5, 3.0, 0.9
+    model = Told(answer={"actions": rows})
+    one = adapted(model, preset="openpi_droid", robot=PANDA)
+    [output] = one.infer([seen()])
+    [given] = model.given
+    assert given.images["observation/exterior_image_1_left"].shape == (224, 224, 3)
+    assert given.images["observation/exterior_image_1_left"][112, 112].tolist() == [255, 0, 0]
+    assert given.images["observation/exterior_image_1_left"][0, 0].tolist() == [0, 0, 0], "padded above"
+    assert given.state["observation/joint_position"] == pytest.approx(HOME)
+    assert given.state["observation/gripper_position"] == pytest.approx([0.25]), "a quarter closed"
+    assert given.prompt == "Pick the Cube"
+    actions = output.arrays["actions"]
+    assert actions.shape == (15, 8) and actions.dtype == np.float32
+    assert actions[:3, 0] == pytest.approx(HOME[0] + np.array([0.1, 0.2, 0.3]), abs=1e-6)
+    assert actions[0, 1] == pytest.approx(HOME[1] + 0.2), "a velocity beyond 1 counts as 1"
+    assert (actions[:, 7] == 0).all(), "0.9 of closed is closed"
+    assert output.arrays["step_s"] == pytest.approx([1 / 15])
+
+
+def test_libero_moves_the_tool_by_what_it_answers() -> None:
+    from rosa_server.models.kinematics import forward
+
+    rows = np.zeros((5, 7))
+    rows[:, 0], rows[:, 2], rows[:, 6] = 0.4, -0.4, -1
+    model = Told(answer={"actions": rows})
+    actions = asked(model, preset="openpi_libero", robot=PANDA)
+    position, rotation = forward(HOME)
+    state = model.given[0].state["observation/state"]
+    assert state[:3] == pytest.approx(position, abs=1e-6)
+    assert state[6:] == pytest.approx([0.03, -0.03])
+    for row in range(5):
+        place, turned = forward(actions[row, :7])
+        assert place == pytest.approx(position + (row + 1) * np.array([0.02, 0, -0.02]), abs=1e-3)
+        assert turned == pytest.approx(rotation, abs=1e-2)
+    assert actions[:, 7] == pytest.approx(0.08), "-1 opens"
+
+
+def test_a_place_that_the_arm_does_not_reach_fails_the_request() -> None:
+    rows = np.zeros((80, 7))
+    rows[:, 0] = 1
+    with pytest.raises(UnreachableError, match="the tool cannot be at"):
+        asked(Told(answer={"actions": rows}), preset="openpi_libero", robot=PANDA)
+
+
+def test_gr00t_answers_an_array_for_each_value() -> None:
+    answer = {f"action.{name}": np.zeros((16, 1)) for name in ("x", "y", "z", "roll", "pitch", "yaw")}
+    model = Told(answer={**answer, "action.gripper": np.ones((16, 1))})
+    actions = asked(model, preset="gr00t_libero_panda", robot=PANDA)
+    assert actions[:, :7] == pytest.approx(np.tile(HOME, (16, 1)), abs=1e-3)
+    assert actions[:, 7] == pytest.approx(0.08)
+    assert model.given[0].state["state.x"].shape == (1,)
+
+
+def test_so101_speaks_degrees_and_percent() -> None:
+    model = Told(answer={"action": [[90, -90, 0, 0, 0, 50]]})
+    five = seen(joint_position=np.radians([10, 20, 30, 40, 50]).astype(np.float32))
+    actions = asked(model, five, preset="lerobot_so101")
+    assert model.given[0].state["observation.state"] == pytest.approx([10, 20, 30, 40, 50, 75], abs=1e-4)
+    assert actions[0] == pytest.approx([np.pi / 2, -np.pi / 2, 0, 0, 0, 0.04], abs=1e-6)
+
+
+def test_openvla_gets_its_own_prompt() -> None:
+    model = Told(answer={"actions": np.zeros((1, 7))})
+    asked(model, preset="openvla_bridge", robot=PANDA, unused=["wrist"])
+    assert model.given[0].prompt == "In: What action should the robot take to pick the cube?\nOut:"
+
+
+JOINTS = [f"j{n}" for n in range(7)]
+COLUMNS = {"actions": [*JOINTS, "g"]}
+number = st.floats(-0.5, 0.5)
+
+
+def one_mode(mode: str, **more: Any) -> dict[str, Any]:
+    parts = [{"to": "joints", "take": JOINTS, "mode": mode, **more}, {"to": "gripper", "take": ["g"]}]
+    return {"actions": {"columns": COLUMNS, "parts": parts, "step_s": 0.1}}
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(st.lists(number, min_size=7, max_size=7), min_size=1, max_size=6))
+def test_every_mode_orders_the_same_places(steps: list[list[float]]) -> None:
+    """The same motion written in four ways, in degrees with a joint that counts the other way."""
+    signs = [1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0]
+    change = np.array(steps)
+    places = HOME + np.cumsum(change, axis=0)
+    ways = {
+        "absolute": places,
+        "delta": places - HOME,
+        "step_delta": change,
+        "velocity": change / 0.1,
+    }
+    for mode, values in ways.items():
+        written = np.degrees(values * signs)
+        rows = np.column_stack([written, np.full(len(steps), 0.03)])
+        actions = asked(Told(answer={"actions": rows}), **one_mode(mode, unit="deg", signs=signs))
+        assert actions[:, :7] == pytest.approx(places, abs=1e-4), mode
+        assert actions[:, 7] == pytest.approx(0.03), mode
+
+
+def test_a_state_and_an_order_with_the_same_zeros_and_signs_are_the_same_place() -> None:
+    how = {"unit": "deg", "zeros": [0.1] * 7, "signs": [-1.0] * 7}
+    model = Told()
+    one = adapted(
+        model,
+        state={"s": [{"of": "joint_position", **how, "take": list(range(7))}]},
+        **one_mode("absolute", **how),
+    )
+    with pytest.raises(AnswerError, match="the model answered no 'actions'"):
+        one.infer([seen()])
+    model.answer = {"actions": np.append(model.given[0].state["s"], 0.06)[None].astype(np.float32)}
+    [output] = one.infer([seen()])
+    assert output.arrays["actions"][0] == pytest.approx([*HOME, 0.06], abs=1e-5)
+
+
+def test_joints_in_another_order_and_columns_that_are_left_out() -> None:
+    parts = [
+        {"to": "joints", "take": ["b", "a"], "joints": [1, 0]},
+        {"to": "gripper", "take": ["g"], "gripper": "closed_percent"},
+        {"to": "nothing", "take": ["done"]},
+    ]
+    actions = {"columns": {"a": ["done", "a", "b"], "hand": ["g"]}, "parts": parts, "horizon": 2}
+    answer = {"a": [[9, 1, 2], [9, 3, 4], [9, 5, 6]], "hand": [25, 75, 0], "extra": [1.0]}
+    two = seen(joint_position=np.zeros(2, np.float32))
+    [output] = adapted(Told(answer=answer), actions=actions).infer([two])
+    assert output.arrays["actions"] == pytest.approx(np.array([[1, 2, 0.06], [3, 4, 0.02]]))
+    assert output.arrays.keys() == {"actions", "extra"}, "what else it answers stays"
+
+
+def test_a_gripper_that_the_model_does_not_order_stays_where_it_is() -> None:
+    given = {"actions": {"columns": {"actions": JOINTS}, "parts": [{"to": "joints", "take": JOINTS}]}}
+    actions = asked(Told(answer={"actions": np.zeros((3, 7))}), unused=["gripper_width"], **given)
+    assert actions[:, 7] == pytest.approx(0.06)
+
+
+def test_an_answer_of_another_shape_says_both_shapes() -> None:
+    with pytest.raises(
+        AnswerError, match=r"actions: expected \(rows, 8\) for j0.*the model answered \(2, 7\)"
+    ):
+        asked(Told(answer={"actions": np.zeros((2, 7))}), **one_mode("absolute"))
+
+
+def test_words_of_other_components_pass_through() -> None:
+    model = Told()
+    one = adapted(model, **one_mode("absolute"))
+    [output] = one.infer([seen("monitor")])
+    assert output.arrays == {}
+
+
+def test_colours_history_and_the_robots_own_names() -> None:
+    model = Told()
+    camera = {"camera": "front", "height": 24, "width": 32, "fit": "stretch", "colours": "bgr", "history": 2}
+    one = adapted(model, cameras={"image": camera}, unused=["wrist"])
+    one.infer([seen("monitor")])
+    assert model.given[0].images.keys() == {"image"}
+    assert model.given[0].images["image"].shape == (2, 24, 32, 3)
+    assert model.given[0].images["image"][1, 5, 5].tolist() == [0, 0, 255]
+    assert model.given[0].state["joint_position"] == pytest.approx(HOME), "what is not named stays"
+
+
+@pytest.mark.parametrize("method", ["mean_std", "q01_q99", "min_max"])
+def test_normalisation_goes_there_and_back(tmp_path: Path, method: str) -> None:
+    low, high = {"mean_std": ("mean", "std"), "q01_q99": ("q01", "q99"), "min_max": ("min", "max")}[method]
+    path = tmp_path / "stats.json"
+    entry = {
+        low: list(HOME.astype(float) - 1),
+        high: list(HOME.astype(float) + (3 if method != "mean_std" else 9)),
+    }
+    path.write_text(json.dumps({"s": entry, "a": {name: [*values, 0.5] for name, values in entry.items()}}))
+    model = Told()
+    norm = {"file": str(path), "method": method, "state": {"s": "s"}, "actions": {"actions": "a"}}
+    state = {"s": [{"of": "joint_position", "take": list(range(7))}]}
+    one = adapted(model, state=state, normalisation=norm, **one_mode("absolute"))
+    with pytest.raises(AnswerError):
+        one.infer([seen()])
+    normal = model.given[0].state["s"]
+    expected = {"mean_std": 1 / (HOME + 9), "q01_q99": np.full(7, -0.5), "min_max": np.full(7, -0.5)}
+    assert normal == pytest.approx(expected[method], abs=1e-4)
+    model.answer = {"actions": np.append(normal, 0.0)[None].astype(np.float32)}
+    assert one.infer([seen()])[0].arrays["actions"][0, :7] == pytest.approx(HOME, abs=1e-4)
+
+
+def test_an_adapter_that_does_not_fit_its_model_stops_it_from_loading() -> None:
+    model = Told(InputSpec({"image": (10, 10)}, {"state": 9}))
+    with pytest.raises(AdapterError, match=r"no camera 'img'.*state 'state' is mapped to none") as error:
+        adapted(
+            model,
+            cameras={"img": {"camera": "front"}},
+            state={"robot": [{"of": "joint_position"}]},
+        )
+    assert error.value.cause == "unmapped"
+
+
+def test_a_broken_adapter_is_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(ConfigError, match="either `of` or `values`"):
+        adapted(Told(), state={"s": [{}]})
+
+
+def test_what_the_backend_can_do_besides_it_still_can() -> None:
+    one = adapted(Told())
+    assert (one.at_once, one.max_batch, one.inpaints) == (2, 4, True)
+    assert not adapted(Told(), **one_mode("absolute")).inpaints, "its chunks are not the robot's"
+    plain = Told()
+    assert behind(plain, {}) is plain
+
+
+def test_what_the_robot_plays_meanwhile_is_kept_from_a_model_that_speaks_otherwise() -> None:
+    model = Told(answer={"actions": np.zeros((2, 8))})
+    overlap = Overlap(np.zeros((1, 8), np.float32), 1, 0.1)
+    adapted(model, **one_mode("absolute")).infer([replace(seen(), overlap=overlap)])
+    assert model.given[0].overlap is None
+
+
+def test_a_measurement_uses_pictures_of_the_models_size() -> None:
+    one = adapted(Told(), preset="openpi_droid")
+    assert one.input_spec.images["front"] == (1200, 1920)
+    assert one.nominal.images["front"] == (224, 224)
