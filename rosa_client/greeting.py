@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
-from rosa_contract.messages import Hello, Message, Permit, Refused, Request, Response, Welcome
+from rosa_contract.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
 PACE_HOLDS_S = 3.0  # how long a response's pace counts
+MAX_ASKED = 16  # decisions that wait for the robot's next control period
 SILENT_AFTER_S = 3.0  # after so long without a message the server counts as lost
 
 log = logging.getLogger("rosa.link")
@@ -40,6 +42,8 @@ class Greeting:
         self.permit_s: dict[str, float] = {}  # component -> when its newest permit came
         self.cancels = False  # the gateway understands that a request is not waited for any more
         self.tasks = False  # it understands where a robot is in its task
+        self.status_hz = 0.0  # how often it wants to know how the robot is; 0: never
+        self.asked: deque[Decide] = deque(maxlen=MAX_ASKED)  # what persons decided, not yet judged
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # so many times that is allowed
         self._pace_until_s = inf  # unless a response says it again
@@ -103,13 +107,15 @@ class Greeting:
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
             self.catch_up, self._permits = message.catch_up, message.permits
-            self.cancels, self.tasks = message.cancels, message.tasks
+            self.cancels, self.tasks, self.status_hz = message.cancels, message.tasks, message.status_hz
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000
             self._paced(self._pace, self._pace_until_s, renew=True)
             self.hello = replace(self.hello, token=message.token)
         elif isinstance(message, Permit):
             self.permit_s = {**self.permit_s, message.component: self._last_heard_s}
+        elif isinstance(message, Decide):
+            self.asked.append(message)
         elif isinstance(message, Refused):
             self._refused(message)
         else:

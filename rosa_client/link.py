@@ -17,7 +17,7 @@ from rosa_client.session_token import SessionToken
 from rosa_contract import codec
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import RobotKeys, load_robot_keys
-from rosa_contract.messages import Bye, Cancel, Hello, Ready, Request, Response, TaskEnds
+from rosa_contract.messages import Bye, Cancel, Decided, Hello, Ready, Request, Response, Status, TaskEnds
 
 MAX_MESSAGE_BYTES = 64 << 20
 
@@ -68,6 +68,14 @@ class GatewayLink(Greeting):
     def task_ends(self, task: int, outcome: str, now_s: float) -> bool:
         """Say that a task is over; false when the gateway does not want to know, or cannot."""
         return self.ready and self.tasks and self._send(codec.encode(TaskEnds(task, outcome)), now_s)
+
+    def report(self, report: Status, now_s: float) -> bool:
+        """Say how the robot is; false when that cannot leave now. What it said is then lost: it is for people only."""
+        return self.ready and self._send(codec.encode(report), now_s)
+
+    def decided(self, answer: Decided, now_s: float) -> bool:
+        """Say whether a person's decision was taken; false when that cannot leave now."""
+        return self.ready and self._send(codec.encode(answer), now_s)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""

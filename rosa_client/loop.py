@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from rosa_client.link import GatewayLink
 from rosa_client.refusal import Refusal
+from rosa_client.reporting import Reporter, audit_of, cut
 from rosa_client.runtime.commands import (
     CANCELLED,
     Ask,
@@ -32,7 +33,8 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage
-from rosa_contract.messages import Array, Request
+from rosa_contract.messages import Array, Decide, Decided, Request
+from rosa_contract.status import ARM_CHOICES, Audit
 
 log = logging.getLogger("rosa.loop")
 
@@ -58,6 +60,17 @@ class Body(Protocol):
         """Publish a decision, an alert, a call that was sent, the end of a call or of the task."""
         ...
 
+    def audit(self, audit: Audit) -> None:
+        """Keep for the record what a person has decided, whichever way it came."""
+        ...
+
+    def ask_arm(
+        self, choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]
+    ) -> None:
+        """Stop the arm, or release its emergency stop (`status.ARM_CHOICES`). `answered` is called once, from any
+        thread, with why it was refused, or None."""
+        ...
+
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
         """Called every period, after the commands of that period: publish what is due, and give the arm a sign of
         life while the core lets it move."""
@@ -76,6 +89,7 @@ class RobotLoop:
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
         self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
+        self._reporter = Reporter()
         self._stopping = threading.Event()
         self._why = "", ""  # cause and reason of the stop
         self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)
@@ -96,15 +110,46 @@ class RobotLoop:
     def cancel(self, reason: str) -> Future[None]:
         return self._ask(lambda now_s: self._carry(self.core.cancel(now_s, reason), now_s))
 
-    def decide(self, alert_id: int, choice: str, decided_by: str) -> Future[Refusal | None]:
+    def decide(self, alert_id: int, choice: str, decided_by: str, why: str) -> Future[Refusal | None]:
         """An operator's decision; the result says why it was refused, None when accepted."""
+        return self._ask(lambda now_s: self._judge(now_s, alert_id, choice, decided_by, why))
 
-        def call(now_s: float) -> Refusal | None:
-            refusal, commands = self.core.decide(now_s, alert_id, choice, decided_by)
-            self._carry(commands, now_s)
-            return refusal
+    def record(self, audit: Audit) -> Future[None]:
+        """Keep a decision that was taken elsewhere, such as by ending the task."""
+        return self._ask(lambda now_s: self._keep(audit, now_s))
 
-        return self._ask(call)
+    def _judge(self, now_s: float, alert_id: int, choice: str, decided_by: str, why: str) -> Refusal | None:
+        """The one way of a decision, whether it came over ROS or from the server. Accepted or not, it is recorded."""
+        refusal, commands = self.core.decide(now_s, alert_id, choice, decided_by)
+        self._carry(commands, now_s)
+        words = "" if refusal is None else refusal.reason
+        self._keep(audit_of(alert_id, choice, decided_by, why, refusal is None, words), now_s)
+        return refusal
+
+    def _keep(self, audit: Audit, now_s: float) -> None:
+        self._reporter.audited(audit, now_s)
+        self.body.audit(audit)
+
+    def _asked_by_server(self, asked: Decide) -> None:
+        """A person decided at the server, which hears from the robot what came of it."""
+        if asked.choice in ARM_CHOICES:
+            args = (asked.choice, asked.decided_by, asked.why)
+            self.body.ask_arm(*args, lambda refusal: self._arm_answered(asked, refusal))
+            return
+        now_s = self._clock.now_s()
+        judged = self._judge(now_s, asked.alert_id, asked.choice, asked.decided_by, asked.why)
+        self.link.decided(_answer(asked, judged), now_s)
+
+    def _arm_answered(self, asked: Decide, refusal: Refusal | None) -> None:
+        """From any thread: the loop's own tells the server."""
+        words = "" if refusal is None else refusal.reason
+        audit = audit_of(0, asked.choice, asked.decided_by, asked.why, refusal is None, words)
+
+        def tell(now_s: float) -> None:
+            self._reporter.audited(audit, now_s)  # the arm keeps its own record over ROS
+            self.link.decided(_answer(asked, refusal), now_s)
+
+        self._ask(tell)
 
     def _ask(self, call: Callable[[float], Any]) -> Future[Any]:
         future: Future[Any] = Future()
@@ -135,6 +180,8 @@ class RobotLoop:
             self._carry(self.core.answer(now_s, response), now_s)
         while not self._calls.empty():
             self._serve(*self._calls.get())
+        while self.link.asked:
+            self._asked_by_server(self.link.asked.popleft())
         now_s = self._clock.now_s()
         inputs = replace(
             self.body.sense(),
@@ -148,6 +195,9 @@ class RobotLoop:
         )
         self._carry(self.core.tick(now_s, inputs), now_s)
         self.body.report(self.core, now_s, self.link)
+        report = self._reporter.due(self.core, self.link.status_hz if self.link.ready else 0.0, now_s)
+        if report is not None:
+            self.link.report(report, now_s)
 
     def _serve(self, future: Future[Any], call: Callable[[float], Any]) -> None:
         if not future.set_running_or_notify_cancel():
@@ -159,6 +209,7 @@ class RobotLoop:
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
         for command in commands:
+            self._reporter.hear(command, now_s)
             if isinstance(command, Send):
                 if self._seen is None or self._seen[0] != command.observation:
                     self._seen = command.observation, self.body.observe()
@@ -197,6 +248,12 @@ class RobotLoop:
                 log.debug("request %d did not leave: %s", send.request_id, self.link.reason)
         except CodecError as error:
             log.error("request %d cannot be sent: %s", send.request_id, error)
+
+
+def _answer(asked: Decide, refusal: Refusal | None) -> Decided:
+    if refusal is None:
+        return Decided(asked.number, True)
+    return Decided(asked.number, False, refusal.cause, cut(refusal.reason))
 
 
 def with_server(link: GatewayLink) -> str:

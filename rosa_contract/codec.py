@@ -25,11 +25,12 @@ MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
 _ROBOT_KEYS = {
     name: frozenset({"v", "t", SUM, *keys})
     for name, keys in {
-        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzofk", "cancel": "i", "task_ends": "ko", "bye": "",
-        "health_query": ""
+        "hello": "rkcsy", "ready": "c", "request": "icbpsmhzofk", "cancel": "i", "task_ends": "ko",
+        "status": "srbnpecaldu", "decided": "iocr", "bye": "", "health_query": ""
     }.items()
 }  # fmt: skip
 
+_Said = m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Status | m.Decided | m.Bye | m.HealthQuery
 JOINED = 0xC1  # the first byte of several frames in one; no msgpack value begins with it
 _SIZE_BYTES = 4
 
@@ -115,12 +116,9 @@ def read_robot_header(frames: Sequence[Frame]) -> Header:
     return header
 
 
-def decode_robot(
-    header: Header, frames: Sequence[Frame]
-) -> m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Bye | m.HealthQuery:
+def decode_robot(header: Header, frames: Sequence[Frame]) -> _Said:
     """The message, other than a request, whose header `read_robot_header` has read from these frames."""
-    message: m.Hello | m.Ready | m.Cancel | m.TaskEnds | m.Bye | m.HealthQuery
-    message = DECODERS[header["t"]](header, frames)
+    message: _Said = DECODERS[header["t"]](header, frames)
     return message
 
 

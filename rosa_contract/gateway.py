@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rosa_contract.status import MAX_STATUS_HZ
 from rosa_contract.strict import setting
 
 EARLIEST_DEADLINE = "earliest_deadline"
@@ -23,6 +24,17 @@ class Gateway:
     )
     metrics_port: int = setting(
         "Prometheus and /health over HTTP on loopback; 0 = off", 9570, at_least=0, at_most=65535
+    )
+    watch: str = setting(
+        "where `rosa dashboard` reads what the gateway does, on this machine: 'auto' = a socket in this user's private"
+        " folder, named after the port of `bind`; or ipc://PATH in a folder that only this user can enter; empty: off",
+        "auto",
+    )
+    status_hz: float = setting(
+        "how often a robot says how it is, besides at once when a person is needed; 0 = never",
+        1.0,
+        at_least=0,
+        at_most=MAX_STATUS_HZ,
     )
     queue_per_model: int = setting(
         "most requests that may wait per model; a further one is answered 'overloaded'",

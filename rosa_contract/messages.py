@@ -1,7 +1,7 @@
 """Every message between robot, gateway and worker. `codec.py` turns them into ZeroMQ frames and back.
 
-Robot -> gateway:   Hello, Ready, Request, Cancel, TaskEnds, Bye, HealthQuery
-Gateway -> robot:   Welcome, Refused, Permit, Response, HealthReport
+Robot -> gateway:   Hello, Ready, Request, Cancel, TaskEnds, Status, Decided, Bye, HealthQuery
+Gateway -> robot:   Welcome, Refused, Permit, Response, Decide, HealthReport
 Worker -> gateway:  WorkerReady, Executed
 Gateway -> worker:  Execute, CancelTickets, Drain
 """
@@ -19,6 +19,9 @@ from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import Overlap
 from rosa_contract.progress import Progress
+from rosa_contract.status import Decide as Decide
+from rosa_contract.status import Decided as Decided
+from rosa_contract.status import Status as Status
 
 SCHEMA_VERSION = 3
 
@@ -114,7 +117,8 @@ class Welcome:
     rate a robot that is late may make up for. `starts_ms`: component -> its first call is not sent before so much
     later, and a periodic one keeps that phase; a component without an entry may be called at once. `permits`:
     components that may be called faster than `rates_hz` with a permit. `cancels`: the gateway understands `Cancel`.
-    `tasks`: it understands `Request.progress` and `TaskEnds`.
+    `tasks`: it understands `Request.progress` and `TaskEnds`. `status_hz`: how often the robot may say how it is
+    (`Status`), and the gateway hands on what a person decides (`Decide`); 0: it does not want to know.
     """
 
     models: Mapping[str, str]
@@ -126,6 +130,7 @@ class Welcome:
     permits: Sequence[str] = ()
     cancels: bool = False
     tasks: bool = False
+    status_hz: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -334,6 +339,6 @@ class Drain:
     """Finish what you have and exit."""
 
 
-FromRobot = Hello | Ready | Request | Cancel | TaskEnds | Bye | HealthQuery
-ToRobot = Welcome | Refused | Permit | Response | HealthReport
+FromRobot = Hello | Ready | Request | Cancel | TaskEnds | Status | Decided | Bye | HealthQuery
+ToRobot = Welcome | Refused | Permit | Response | Decide | HealthReport
 Message = FromRobot | ToRobot | WorkerReady | Execute | Executed | CancelTickets | Drain

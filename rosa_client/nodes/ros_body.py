@@ -21,16 +21,17 @@ from rosa_interfaces.msg import (
     RobotStatus,
 )
 from rosa_interfaces.msg import Decision as DecisionMessage
-from rosa_interfaces.srv import OperatorDecision
 from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
 
 from rosa_client.link import GatewayLink
 from rosa_client.motion.arm_orders import PlayerState
+from rosa_client.nodes.arm_door import ArmDoor
 from rosa_client.nodes.link_watch import LinkWatch
 from rosa_client.nodes.qos import AUDITS, LATEST, PROMPTS
 from rosa_client.nodes.sensors import Sensors
 from rosa_client.nodes.status_messages import decision_message, diagnostics, robot_status
+from rosa_client.refusal import Refusal
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
@@ -57,6 +58,7 @@ from rosa_contract.config import SYSTEM1, Task
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.messages import Array
 from rosa_contract.robot import RobotSpec
+from rosa_contract.status import Audit
 
 COMMANDS = QoSProfile(depth=50)
 ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s
@@ -104,6 +106,7 @@ class RosBody:
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         self._recover = node.create_client(Trigger, "arm_node/recover")
+        self._arm_door = ArmDoor(node)
         node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10))
 
     def begin(self) -> None:
@@ -201,21 +204,30 @@ class RosBody:
         elif isinstance(message, TaskEnded):
             self._ended(message.outcome, message.reason)
 
-    def audit(self, asked: OperatorDecision.Request, answer: OperatorDecision.Response) -> None:
-        """Publish an operator's decision for the record, accepted or not. Called from the executor's thread."""
+    def audit(self, audit: Audit) -> None:
+        """Publish an operator's decision for the record, accepted or not, and log it."""
         self._publish(
             self.audits,
             OperatorAudit(
                 header=Header(stamp=self._node.get_clock().now().to_msg()),
                 robot=self._name,
-                alert_id=asked.alert_id,
-                choice=asked.choice,
-                decided_by=asked.decided_by,
-                why=asked.why,
-                accepted=answer.accepted,
-                reason=answer.reason,
+                alert_id=audit.alert_id,
+                choice=audit.choice,
+                decided_by=audit.decided_by,
+                why=audit.why,
+                accepted=audit.accepted,
+                reason=audit.reason,
             ),
         )
+        verb = "decided" if audit.accepted else f"was refused ({audit.reason})"
+        who, why = audit.decided_by or "somebody", audit.why or "not said"
+        self._node.get_logger().info(f"operator {who} {verb}: {audit.choice}; why: {why}")
+
+    def ask_arm(
+        self, choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]
+    ) -> None:
+        """Ask the arm node, as the operator's panel does; it judges and records by itself."""
+        self._arm_door.ask(choice, decided_by, why, answered)
 
     def report(self, core: RobotRuntime, now_s: float, link: GatewayLink) -> None:
         if core.lets_move and now_s >= self._next_alive_s:

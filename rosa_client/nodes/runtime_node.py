@@ -30,6 +30,7 @@ from rosa_client.nodes.ros_body import RosBody
 from rosa_client.nodes.shell import run_node
 from rosa_client.nodes.static_frames import publish_static
 from rosa_client.operator.bases import parse_bases
+from rosa_client.reporting import audit_of
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
@@ -260,26 +261,24 @@ class RuntimeNode(ManagedNode):
     ) -> OperatorDecision.Response:
         """Every decision is recorded, accepted or refused: who, what, why."""
         assert self._loop is not None and self._body is not None
-        decided = self._loop.decide(request.alert_id, request.choice, request.decided_by)
+        asked = (request.alert_id, request.choice, request.decided_by, request.why)
         try:
-            refusal = answer_within(decided, DECIDE_WITHIN_S)
+            refusal = answer_within(self._loop.decide(*asked), DECIDE_WITHIN_S)
             response.reason = refusal.reason if refusal is not None else ""
         except TimeoutError:
             response.reason = f"the robot's core did not answer within {DECIDE_WITHIN_S:g} s"
+            self._body.audit(audit_of(*asked, False, response.reason))
         response.accepted = not response.reason
-        self._body.audit(request, response)
-        verb = "decided" if response.accepted else f"was refused ({response.reason})"
-        who = request.decided_by or "somebody"
-        self.get_logger().info(f"operator {who} {verb}: {request.choice}; why: {request.why or 'not said'}")
         return response
 
     def _record_cancel(self, core: RobotRuntime) -> None:
         """The client may cancel its task while the robot waits for a human. That settles the alert, and is recorded."""
         alert = core.alert
-        if alert is not None and self._body is not None:
-            request = OperatorDecision.Request(alert_id=alert.alert_id, choice="abort")
-            request.decided_by, request.why = "the client of run_task", "it cancelled the task"
-            self._body.audit(request, OperatorDecision.Response(accepted=True))
+        if alert is not None and self._loop is not None:
+            by, why = "the client of run_task", "it cancelled the task"
+            answer_within(
+                self._loop.record(audit_of(alert.alert_id, "abort", by, why, True, "")), DECIDE_WITHIN_S
+            )
 
     # -- small things -----------------------------------------------------------------------------------------------
 

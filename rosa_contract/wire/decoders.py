@@ -11,7 +11,8 @@ from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, Horizon, contradi
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import MAX_ROWS, Overlap, overlap_problem
 from rosa_contract.progress import OUTCOMES
-from rosa_contract.wire import fields
+from rosa_contract.status import MAX_STATUS_HZ
+from rosa_contract.wire import fields, reports
 from rosa_contract.wire.fields import MAX_BATCH, MAX_ID, MAX_IMAGES, MAX_NAME_CHARS, Header, check_count
 from rosa_contract.wire.packing import (
     MAX_ARRAY_BYTES,
@@ -82,10 +83,11 @@ def _welcome(header: Header, frames: Sequence[Frame]) -> m.Welcome:
     permits = fields.sequence({"p": [], **header}, "p", MAX_BATCH)
     if not all(isinstance(component, str) for component in permits):
         raise CodecError("bad_field", "welcome: permits: expected names of components")
-    cancels = _flag(header, "x", "welcome: cancels")
-    tasks = _flag(header, "a", "welcome: tasks")
-    models = fields.names(header, "m")
-    return m.Welcome(models, rates, cameras, token, catch_up, starts, tuple(permits), cancels, tasks)
+    cancels = fields.flag(header, "x", "welcome: cancels")
+    tasks = fields.flag(header, "a", "welcome: tasks")
+    status_hz = fields.number({"t": "welcome", "h": 0.0, **header}, "h", 0.0, MAX_STATUS_HZ)
+    models, rules = fields.names(header, "m"), (catch_up, starts, tuple(permits), cancels, tasks, status_hz)
+    return m.Welcome(models, rates, cameras, token, *rules)
 
 
 def _refused(header: Header, frames: Sequence[Frame]) -> m.Refused:
@@ -219,7 +221,7 @@ def _worker_ready(header: Header, frames: Sequence[Frame]) -> m.WorkerReady:
     state = fields.lengths(header, "s", "worker_ready: state")
     max_batch = fields.whole(header.get("b"), "max_batch", 1, MAX_BATCH)
     at_once = fields.whole(header.get("o", 1), "at_once", 1, MAX_BATCH)
-    shares = _flag(header, "k", "worker_ready: shares")
+    shares = fields.flag(header, "k", "worker_ready: shares")
     resizes = fields.texts(header, "z") if "z" in header else ()
     unused = fields.texts(header, "u") if "u" in header else None
     names = fields.name(header, "w"), fields.name(header, "m")
@@ -285,14 +287,6 @@ def _cancel_tickets(header: Header, frames: Sequence[Frame]) -> m.CancelTickets:
     return m.CancelTickets(_tickets(header))
 
 
-def _flag(header: Header, key: str, what: str) -> bool:
-    """True or false; false where nothing is said."""
-    value = header.get(key, False)
-    if not isinstance(value, bool):
-        raise CodecError("bad_field", f"{what}: expected true or false, got {short(value)}")
-    return value
-
-
 def _tickets(header: Header) -> list[int]:
     return [fields.whole(ticket, "ticket", 0, MAX_ID) for ticket in fields.sequence(header, "k", MAX_BATCH)]
 
@@ -322,6 +316,9 @@ DECODERS: Mapping[str, Callable[[Header, Sequence[Frame]], Any]] = {
     "request": _request,
     "cancel": _cancel,
     "task_ends": _task_ends,
+    "status": reports.status_from,
+    "decide": reports.decide_from,
+    "decided": reports.decided_from,
     "response": _response,
     "bye": _bare(m.Bye),
     "health_query": _bare(m.HealthQuery),

@@ -10,7 +10,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
 from rosa_contract.overlap import overlap_problem
 from rosa_contract.progress import OUTCOMES, packed_progress
-from rosa_contract.wire import fields
+from rosa_contract.wire import fields, reports
 from rosa_contract.wire.fields import Header, finite
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays, short
 
@@ -77,6 +77,8 @@ def _welcome(message: m.Welcome) -> Parts:
         header["x"] = True
     if message.tasks:
         header["a"] = True
+    if message.status_hz:
+        header["h"] = finite("status_hz", message.status_hz)
     return header, []
 
 
@@ -206,6 +208,9 @@ ENCODERS: Mapping[type[Any], tuple[str, Callable[[Any], Parts]]] = {
     m.Request: ("request", _request),
     m.Cancel: ("cancel", _cancel),
     m.TaskEnds: ("task_ends", _task_ends),
+    m.Status: ("status", reports.status_parts),
+    m.Decide: ("decide", reports.decide_parts),
+    m.Decided: ("decided", reports.decided_parts),
     m.Response: ("response", _response),
     m.Bye: ("bye", _bare),
     m.HealthQuery: ("health_query", _bare),

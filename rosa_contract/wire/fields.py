@@ -81,6 +81,14 @@ def mapping(header: Header, key: str, limit: int) -> dict[str, Any]:
     return value
 
 
+def flag(header: Header, key: str, what: str) -> bool:
+    """True or false; false where nothing is said."""
+    value = header.get(key, False)
+    if not isinstance(value, bool):
+        raise CodecError("bad_field", f"{what}: expected true or false, got {short(value)}")
+    return value
+
+
 def names(header: Header, key: str) -> dict[str, str]:
     """Name -> text."""
     value = mapping(header, key, MAX_BATCH)

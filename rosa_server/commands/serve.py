@@ -43,7 +43,7 @@ def add_reach(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     from rosa_server.serving.server import serve
 
-    factory, plan = load_factory(arguments.config), None
+    factory, plan, about = load_factory(arguments.config), None, dict[str, Any]()
     if arguments.keys:
         factory = replace(factory, gateway=replace(factory.gateway, curve_keys=arguments.keys))
     if arguments.schedule:
@@ -52,5 +52,14 @@ def main(arguments: argparse.Namespace) -> int:
         from rosa_server.scheduler.schedule import load_schedule
 
         library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
-        plan = hand_over(factory, load_schedule(arguments.schedule), arguments.schedule, library)
-    return serve(factory, arguments.config, arguments.bind, arguments.insecure, plan)
+        schedule = load_schedule(arguments.schedule)
+        plan = hand_over(factory, schedule, arguments.schedule, library)
+        about["schedule"] = {
+            "file": arguments.schedule,
+            "made_by": schedule.scheduler,
+            "robots": dict(schedule.robots),
+            "actions_hz": schedule.action_throughput_hz,
+            "limits": list(schedule.limits),
+            "utilisation": {server.id: server.utilisation for server in schedule.servers},
+        }
+    return serve(factory, arguments.config, arguments.bind, arguments.insecure, plan, about)

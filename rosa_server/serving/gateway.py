@@ -14,6 +14,7 @@ from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
+from rosa_contract.wire.reports import open_alert
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
 from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
@@ -24,6 +25,7 @@ from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
 from rosa_server.serving.malloc import Peaks
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.robots_socket import RobotsSocket
+from rosa_server.serving.watching.post import WatchPost
 from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
@@ -74,6 +76,7 @@ class Gateway:
         self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
             None  # the last one, and as it is sent
         )
+        self._post: WatchPost | None = None
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
         self._peaks = Peaks()
@@ -104,6 +107,12 @@ class Gateway:
         """Where robots connect; the real port where a wildcard was bound."""
         return self._answers.endpoint
 
+    def watched_through(self, post: WatchPost) -> None:
+        """Tell `post` what happens here from now on, and close it with the gateway."""
+        self._post = post
+        if post.socket is not None:
+            self._poller.register(post.socket, zmq.POLLIN)
+
     def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
         """Decide, send, wait for messages, read them."""
         now_s = self._clock.now_s()
@@ -115,6 +124,9 @@ class Gateway:
             self._next_keys_s = now_s + KEYS_EVERY_S
             self._revoke(now_s, self._keys.revoked())
         self._send()  # answers first: a robot waits for each of them
+        if self._post is not None:
+            for connection, message in self._post.step(now_s, self._core):
+                self._say(connection, message)
         next_s = self._core.tick(now_s)
         self._send()
         if self._strangers:
@@ -131,7 +143,7 @@ class Gateway:
                 self._read_shared(self._workers.owner(socket))
             elif self._keys is not None and socket is self._doorman.monitor:
                 self._doorman.take_events(self._clock.now_s())
-            elif self._keys is not None:
+            elif socket is self._zap and self._keys is not None:
                 self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
         self._hear_strangers()
 
@@ -139,6 +151,8 @@ class Gateway:
         self._doorman.close()
         self._answers.close()
         self._workers.close()
+        if self._post is not None:
+            self._post.close()
         self._zap.close()
 
     def send_drain(self) -> None:
@@ -207,7 +221,21 @@ class Gateway:
             if header["t"] == "request":
                 self._core.on_request(now_s, connection, header, content)
                 return 0.0
+            if header["t"] == "status":
+                self._report(now_s, connection, header, content)
+                return 0.0
             message = codec.decode_robot(header, content)
+            if isinstance(message, m.Decided):
+                if self._core.on_report(now_s, connection) is not None and self._post is not None:
+                    self._post.decided(connection, message)
+                return 0.0
+            assert not isinstance(message, m.Status)
+            if (
+                isinstance(message, m.TaskEnds)
+                and self._post is not None
+                and self._core.sessions.get(connection)
+            ):
+                self._post.hub.tasks[message.outcome] += 1
             refusal = self._wrong_key(message, frames[0])
             if refusal is None:
                 self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
@@ -218,6 +246,15 @@ class Gateway:
             refusal = m.Refused(error.cause, str(error))
         self._core.refuse(connection, refusal)
         return max(1.0, count / MOST_FRAMES)
+
+    def _report(
+        self, now_s: float, connection: bytes, header: codec.Header, frames: Sequence[zmq.Frame]
+    ) -> None:
+        """How a robot says that it is. Only its alert is read here; whoever watches reads the rest."""
+        alert = open_alert(header)
+        session = self._core.on_report(now_s, connection)
+        if session is not None and self._post is not None:
+            self._post.hub.reported(session.robot_id, frames[0].bytes, alert)
 
     def _revoke(self, now_s: float, robots: set[str]) -> None:
         """End the connections and sessions of robots whose keys were removed."""
@@ -246,6 +283,8 @@ class Gateway:
             worker = self._core.pool.get(worker_id)
             if worker is not None:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
+                if self._post is not None:
+                    self._post.hub.ran(worker, len(message.tickets), message.inference_ms)
                 self._metrics.engine(worker_id, message.counts)
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
@@ -268,6 +307,7 @@ class Gateway:
                 if isinstance(action.message, m.Refused):
                     refusal = action.message
                     self._metrics.refused(refusal.cause)
+                    self._note_refusal(action.connection, refusal)
                     self._doorman.refused(
                         self._clock.now_s(), action.connection, refusal.cause, refusal.reason
                     )
@@ -317,6 +357,14 @@ class Gateway:
         )
         self._send_to(call.connection, [header] if answer.output is None else [header, answer.output])
         self._metrics.answered(answer)
+        if self._post is not None:
+            self._post.hub.answered(answer)
+
+    def _note_refusal(self, connection: bytes, refusal: m.Refused) -> None:
+        if self._post is not None:
+            known = self._core.sessions.get(connection)
+            robot = known.robot_id if known is not None else ""
+            self._post.refused(self._clock.now_s(), refusal.cause, refusal.reason, robot)
 
     def _say(self, connection: bytes, message: m.ToRobot) -> None:
         """What is not an answer to a request; its time counts as that of the robot."""
@@ -348,6 +396,8 @@ class Gateway:
             self._next_report_s = now_s + REPORT_EVERY_S
             self._metrics.state(self._core.health(), self._core.warm_workers())
             self._metrics.order(*self._core.order_state())
+            if self._post is not None:
+                self._metrics.robots(self._post.hub.margins(), self._post.hub.alerts)
             self._peaks.look(now_s)
             known = self._doorman.connections
             self._metrics.connections(

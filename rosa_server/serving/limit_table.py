@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_contract import codec
+from rosa_contract import codec, status
 from rosa_contract.gateway import Gateway
 from rosa_server.serving import intake, log, metrics, robots_socket
 from rosa_server.serving.core import check, core, session
 from rosa_server.serving.core.limits import Limits, rows, shown
+from rosa_server.serving.watching import hub, post, watchers
 
 KB = 1 << 10
 
@@ -74,6 +75,29 @@ def limit_rows() -> list[Row]:
         ),
         Row("time that a name is kept", f"{session.RESERVED_FOR_S:g} s", "a robot that left", "it is free"),
         Row("log lines that peers can cause", lines, "a kind of line", "counted in the next one (`unsaid`)"),
+        Row("calls that ended, in a report of a robot", f"{status.MAX_CALLS}", "a report", "`bad_field`"),
+        Row("decisions, in a report of a robot", f"{status.MAX_DECISIONS}", "a report", "`bad_field`"),
+        Row("characters of a reason in a report", f"{status.MAX_WORDS}", "a report", "`bad_field`"),
+        Row(
+            "reports that wait to be told to watchers",
+            f"{hub.MAX_PENDING}",
+            "all",
+            "the earliest are lost, and counted",
+        ),
+        Row("watchers", f"{watchers.MAX_WATCHERS}", "a gateway", "they hear nothing"),
+        Row(
+            "messages that a watcher has not read",
+            f"{watchers.MAX_UNREAD}",
+            "a watcher",
+            "they are lost, and counted",
+        ),
+        Row("decisions that wait for their robot", f"{post.MAX_QUESTIONS}", "a gateway", "`overloaded`"),
+        Row(
+            "time for a robot to answer a decision",
+            f"{post.ANSWER_WITHIN_S:g} s",
+            "a decision",
+            "`no_answer`",
+        ),
         Row("connections of the metrics page", f"{metrics.MAX_READERS}", "all", "they wait"),
         Row("time for a request of the metrics page", f"{metrics.READ_S:g} s", "a connection", "it ends"),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -82,6 +82,15 @@ class Metrics:
         self._age_weight = Gauge(
             "rosa_age_weight", "Seconds of work that a second of a task's age counts for", registry=own
         )
+        self._margin = Gauge(
+            "rosa_deadline_margin_ratio",
+            "Share of the deadline that was left when a robot's last answer left",
+            ["robot", "component"],
+            registry=own,
+        )
+        self._waits = Gauge(
+            "rosa_robot_waits_for_person", "1 while a robot waits for a person", ["robot"], registry=own
+        )
         self._learned = Gauge("rosa_tasks_learned", "Ended tasks whose length is remembered", registry=own)
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
@@ -149,6 +158,15 @@ class Metrics:
         for replica, count in workers.items():
             self._workers.labels(replica).set(count)
         self._robots.set(report.connected)
+
+    def robots(self, margins: Iterable[tuple[str, str, float]], waiting: Iterable[str]) -> None:
+        """How near its deadlines each robot is, and who waits for a person; those who have left are gone here too."""
+        self._margin.clear()
+        for robot, component, ratio in margins:
+            self._margin.labels(robot, component).set(ratio)
+        self._waits.clear()
+        for robot in waiting:
+            self._waits.labels(robot).set(1)
 
     def health_json(self) -> tuple[int, bytes]:
         """HTTP status (200 when every stream has a warm worker, else 503) and body of /health."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import zmq
 
@@ -28,6 +29,9 @@ from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
 from rosa_server.serving.rundir import SOCKET, make_rundir
 from rosa_server.serving.served import check_served
+from rosa_server.serving.watching.hub import Hub
+from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint
+from rosa_server.serving.watching.post import WatchPost
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
@@ -40,6 +44,7 @@ class ServeError(CausedError):
     CAUSES: ClassVar = {
         "cannot_bind": "it cannot listen on its endpoint for robots",
         "cannot_bind_metrics": "it cannot listen on its port for metrics",
+        "cannot_bind_watch": "it cannot listen where the factory file says that it may be watched",
         "worker_misconfigured": "a worker cannot run with this configuration, however often it is started",
     }
 
@@ -48,8 +53,15 @@ class HeadlessServer:
     """One gateway with its workers on this machine."""
 
     def __init__(
-        self, factory: Factory, source: str, bind: str = "", insecure: bool = False, plan: Plan | None = None
+        self,
+        factory: Factory,
+        source: str,
+        bind: str = "",
+        insecure: bool = False,
+        plan: Plan | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
+        """`about`: what those who watch are told of the schedule."""
         check_served(factory, source, bind, insecure)
         settings = factory.gateway
         bind = bind or settings.bind
@@ -87,6 +99,9 @@ class HeadlessServer:
                     f"gateway.bind: cannot listen on {bind}: {error}; is another server running?",
                 ) from None
             undo.callback(self.gateway.close)
+            robots = self.gateway.robots_endpoint
+            told = {"source": source, "endpoint": robots, "keys": keys is not None, **(about or {})}
+            self.gateway.watched_through(_watch_post(settings.watch, Hub(factory, told), context, robots))
             if settings.metrics_port:
                 try:
                     undo.callback(MetricsServer(metrics, settings.metrics_port).close)
@@ -138,12 +153,30 @@ class HeadlessServer:
         self.gateway.send_drain()
 
 
+def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], robots: str) -> WatchPost:
+    """Where the factory file leaves the place to the server, a server without one serves all the same."""
+    try:
+        endpoint = watch_endpoint(setting, robots)
+        return WatchPost(hub, context, endpoint)
+    except (WatchError, zmq.ZMQError) as error:
+        if setting != AUTO:
+            raise ServeError("cannot_bind_watch", f"gateway.watch: {error}") from None
+        log.warning("watch_off", reason=str(error))
+        return WatchPost(hub, context, "")
+
+
 def serve(
-    factory: Factory, source: str, bind: str = "", insecure: bool = False, plan: Plan | None = None
+    factory: Factory,
+    source: str,
+    bind: str = "",
+    insecure: bool = False,
+    plan: Plan | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
 
-    `plan`: what a schedule places where, and who decides about further robots.
+    `plan`: what a schedule places where, and who decides about further robots. `about`: what those who watch are told
+    of the schedule.
     """
     log.to_stderr()
     keep_freed_memory()
@@ -152,7 +185,7 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = HeadlessServer(factory, source, bind, insecure, plan)
+    server = HeadlessServer(factory, source, bind, insecure, plan, about)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

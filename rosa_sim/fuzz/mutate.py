@@ -16,6 +16,7 @@ from rosa_contract.horizon import Horizon
 from rosa_contract.images import EncodedImage
 from rosa_contract.overlap import Overlap
 from rosa_contract.progress import OUTCOMES, Progress
+from rosa_contract.status import ENDINGS, Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
 
 Frames = list[bytes]
 ODD: tuple[Any, ...] = (
@@ -71,15 +72,29 @@ def request(number: int, chance: random.Random) -> Frames:
     return [bytes(frame) for frame in codec.encode(call)]
 
 
+def status(chance: random.Random) -> m.Status:
+    alert = OpenAlert(chance.randrange(99), "arm_fault", "the arm reports a fault", ("resume", "abort"))
+    return m.Status(
+        "waiting_for_human",
+        "the arm reports a fault",
+        components=[ComponentStatus("system1", 300.0, 80.0, 120.5, 9, 8, 1, 0, 0)],
+        alert=chance.choice((None, alert)),
+        calls=[EndedCall("system1", 7, chance.choice(ENDINGS), 80.0, 12.0)],
+        decisions=[TakenDecision("stop_and_call_human", "arm_fault", "a fault", "", 30.0)],
+        audits=[Audit(3, "resume", "anna", "it is clear", True, "", 5.0)],
+    )
+
+
 def valid(chance: random.Random) -> Frames:
     """Any message that a robot may send."""
-    kind = chance.randrange(12)
+    kind = chance.randrange(14)
     if kind < 5:
         return request(chance.randrange(1000), chance)
     if kind < 8:
         return hello(f"fuzz{chance.randrange(1000)}")
     ends = m.TaskEnds(chance.randrange(4), chance.choice(OUTCOMES))
-    small = (m.Bye(), m.HealthQuery(), m.Cancel(chance.randrange(1000)), ends)
+    told = m.Decided(chance.randrange(9), chance.random() < 0.5, "alert_settled", "anna decided resume")
+    small = (m.Bye(), m.HealthQuery(), m.Cancel(chance.randrange(1000)), ends, told, status(chance))
     return [bytes(frame) for frame in codec.encode(small[kind - 8])]
 
 

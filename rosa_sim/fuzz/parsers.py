@@ -33,6 +33,7 @@ from rosa_server.scheduler.schedule import parse_schedule
 from rosa_server.serving.core.check import misfit, observation_of, request_fields
 from rosa_server.serving.core.router import ModelNeeds
 from rosa_server.serving.shared_memory import ShmReader, ShmWriter
+from rosa_server.serving.watching.watchers import asked_in
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_PIXELS = 1 << 20  # larger pictures only make the search slow
@@ -87,6 +88,12 @@ def robot_message(data: bytes) -> None:
             raw = [isinstance(entry, list) and "rgb8" in entry for entry in images]
             header["h"] = [0 if plain else one for plain, one in zip(raw, known, strict=False)]
             codec.decode([_summed(msgpack.packb(header)), *frames[1:]])
+
+
+def watcher(data: bytes) -> None:
+    """What somebody says to a gateway's watch socket is understood, or `CodecError`."""
+    with suppress(CodecError):
+        asked_in(b"watcher", _summed(data))
 
 
 def output(data: bytes) -> None:
@@ -202,7 +209,7 @@ def shared_memory(data: bytes) -> None:
 PARSERS: Mapping[str, Callable[[bytes], None]] = {
     one.__name__: one
     for one in (
-        message, robot_message, output, png, png_rows, jpeg, factory_file, robot_file, profile_file, schedule_file,
+        message, robot_message, watcher, output, png, png_rows, jpeg, factory_file, robot_file, profile_file, schedule_file,
         key_file, shared_memory,
     )
 }  # fmt: skip

@@ -64,4 +64,14 @@ class Note(NamedTuple):
     fields: Mapping[str, Any]
 
 
+class Visit(NamedTuple):
+    """A robot has joined or left. No action: whoever keeps records takes it from the core when it likes."""
+
+    event: str  # robot_joined or robot_left
+    robot: str
+    task: str
+    slot: str  # empty without a schedule
+    reason: str  # why it has left
+
+
 Action = Say | Reply | Dispatch | Cancel | Kill | Note

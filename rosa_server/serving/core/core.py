@@ -6,14 +6,14 @@ a call belongs to, is decided here; what happens to an accepted call, in `dispat
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from rosa_contract import messages as m
 from rosa_contract.config import GOAL_COUPLED, Factory
-from rosa_server.serving.core.actions import Action, Kill, Note, Say
+from rosa_server.serving.core.actions import Action, Kill, Note, Say, Visit
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import (
     largest_request,
@@ -41,6 +41,7 @@ from rosa_server.serving.core.turnover import Turnover
 
 SWEEP_EVERY_S = 0.5
 REPORT_EVERY_S = 1.0  # how often a health report is made, however often it is asked for
+MAX_VISITS = 4096  # of robots, between two looks of the gateway
 MAX_LISTED = 64  # names of robots in one
 
 
@@ -56,7 +57,8 @@ class ServingCore:
     ) -> None:
         """`placement`: where a schedule puts models and robots; none: every model's workers serve every robot."""
         self.router = Router(factory, placement, admission)
-        self.sessions = Sessions(self.router, new_token)
+        self.sessions = Sessions(self.router, new_token, factory.gateway.status_hz)
+        self.visits: deque[Visit] = deque(maxlen=MAX_VISITS)  # since somebody took them
         self.lengths, self.turnover = TaskLengths(), Turnover()  # of the tasks that have ended here
         self._dispatcher = Dispatcher(
             self.router.placement.replicas.values(),
@@ -193,6 +195,15 @@ class ServingCore:
         else:
             self._dispatcher.arrive(now_s, call, session.task, progress)
 
+    def on_report(self, now_s: float, connection: bytes) -> Session | None:
+        """A robot says how it is, or what it did with a decision. None: it has to say hello first."""
+        session = self.sessions.heard(connection, now_s)
+        if session is None:
+            self._refuse_stranger(connection)
+        else:
+            session.reports = True
+        return session
+
     def on_gone(self, now_s: float, connection: bytes) -> None:
         """A connection has ended without a bye, or was cut off. Its robot's place is kept as for a silent one.
 
@@ -225,6 +236,10 @@ class ServingCore:
         greeting = self.sessions.hello(connection, hello, now_s, proven)
         for session in greeting.left:
             self._dispatcher.leave(now_s, session.connection, "the robot said hello again")
+            self.visits.append(Visit("robot_left", session.robot_id, session.task, "", "it said hello again"))
+        if greeting.session is not None:
+            one = greeting.session
+            self.visits.append(Visit("robot_joined", one.robot_id, one.task, one.slot, ""))
         if greeting.admitted is not None:
             fields = {"robot": hello.robot_id, "slot": greeting.admitted.slot}
             self._do(Note("robot_admitted", {**fields, "reason": greeting.admitted.reason}))
@@ -239,6 +254,7 @@ class ServingCore:
         placement_changed = False
         for session in sessions:
             placement_changed |= self.sessions.leave(session, bye)
+            self.visits.append(Visit("robot_left", session.robot_id, session.task, session.slot, why))
             if not session.gone:
                 self._dispatcher.leave(now_s, session.connection, why)
         self._rerouting.count_callers()

@@ -40,6 +40,7 @@ class Session:
     starts_s: Mapping[str, float]  # component -> when its first call is due
     meter: RateMeter = field(default_factory=RateMeter)
     gone: bool = False  # its connection has ended
+    reports: bool = False  # it says how it is, and takes decisions
     number: int = 0  # no other session of this gateway has it
     # component -> its last request id and ticket
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -59,9 +60,10 @@ class Greeting:
 class Sessions:
     """The welcomed robots, by connection."""
 
-    def __init__(self, router: Router, new_token: Callable[[], str]) -> None:
-        """`new_token`: makes a text of at most 128 letters and digits that nobody can guess."""
-        self._router, self._new_token = router, new_token
+    def __init__(self, router: Router, new_token: Callable[[], str], status_hz: float = 0.0) -> None:
+        """`new_token`: makes a text of at most 128 letters and digits that nobody can guess. `status_hz`: how often
+        robots are to say how they are."""
+        self._router, self._new_token, self._status_hz = router, new_token, status_hz
         self._reserved: dict[str, Session] = {}  # the last session of robots that left without a bye
         self._silent: dict[bytes, Session] = {}  # those of them whose connection has not ended
         self._by_connection: dict[bytes, Session] = {}
@@ -82,6 +84,10 @@ class Sessions:
     def get(self, connection: bytes) -> Session | None:
         """The session of this connection, while both last."""
         return self._by_connection.get(connection)
+
+    def of_robot(self, robot_id: str) -> Session | None:
+        """The session of the robot of this name, whether or not its connection lasts."""
+        return self._by_robot.get(robot_id)
 
     def callers(self, replica: str) -> int:
         """How many streams this replica runs now: (robot, component) pairs that may call it."""
@@ -134,7 +140,7 @@ class Sessions:
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
         permits = self._router.permits_of(session.routes)
         rules = (rates_hz, cameras, session.token, catch_up, starts_ms, permits)
-        return Welcome(session.models, *rules, cancels=True, tasks=True)
+        return Welcome(session.models, *rules, cancels=True, tasks=True, status_hz=self._status_hz)
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""

@@ -17,7 +17,6 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, OperatorAudit
-from rosa_interfaces.srv import OperatorDecision
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import String
 
@@ -25,6 +24,7 @@ from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.qos import PROMPTS
 from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
 from rosa_client.nodes.status_messages import diagnostics
+from rosa_client.reporting import audit_of
 from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config import load_factory
@@ -157,8 +157,7 @@ def test_an_alert_names_its_robot(bench: Bench) -> None:
 
 def test_decisions_are_on_the_record_for_those_who_come_late(bench: Bench) -> None:
     for accepted, reason in ((False, "choice: expected one of resume, got 'dance'"), (True, "")):
-        asked = OperatorDecision.Request(alert_id=3, choice="resume", decided_by="anna", why="it is clear")
-        bench.body.audit(asked, OperatorDecision.Response(accepted=accepted, reason=reason))
+        bench.body.audit(audit_of(3, "resume", "anna", "it is clear", accepted, reason))
     late: list[OperatorAudit] = []
     bench.ear.create_subscription(OperatorAudit, "operator_audit", late.append, AUDITS)
     bench.until(lambda: len(late) == 2)

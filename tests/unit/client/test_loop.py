@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +11,12 @@ import numpy as np
 import pytest
 
 from rosa_client.loop import RobotLoop, with_server
-from rosa_client.runtime.commands import CallEnded, Command, Send, TaskEnded
-from rosa_contract.messages import Request
+from rosa_client.refusal import Refusal
+from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
+from rosa_contract.messages import Decide, Decided, Request
 from rosa_contract.progress import Progress
+from rosa_contract.status import Audit
+from tests.unit.client.runtime.stage import Stage
 
 AT = "tcp://gpu-box:5570"
 
@@ -83,3 +88,85 @@ def test_the_server_is_told_that_a_task_is_over_and_where_it_was() -> None:
     RobotLoop(core, link, body)._carry([Send(4, "system1", 100.0, "", progress=progress), ended], 0.0)
     assert told == [progress, (3, "done")]
     assert published[-1:] == [ended]
+
+
+class ServerLink:
+    """A link whose server has asked something."""
+
+    ready, status_hz, reason, rates_hz, catch_up = True, 0.0, "", {}, 0.0
+    first_call_s, permits, permit_s = {}, (), {}
+    endpoint = AT
+
+    def __init__(self, *asked: Decide) -> None:
+        self.asked = deque(asked)
+        self.answers: list[Decided] = []
+
+    def poll(self, timeout_s: float, now_s: float) -> list[Any]:
+        return []
+
+    def decided(self, answer: Decided, now_s: float) -> None:
+        self.answers.append(answer)
+
+    def task_ends(self, task: int, outcome: str, now_s: float) -> None:
+        pass
+
+
+def body_of(stage: Stage, audits: list[Audit], arm: Any = None) -> Any:
+    return SimpleNamespace(
+        sense=stage.inputs,
+        act=lambda order: None,
+        publish=lambda command: None,
+        audit=audits.append,
+        ask_arm=arm,
+        report=lambda core, now_s, link: None,
+    )
+
+
+def test_a_decision_from_the_server_is_judged_and_recorded_as_one_that_comes_over_ros() -> None:
+    stage, audits = Stage(), []
+    stage.start()
+    stage.run_until(Alert)
+    link: Any = ServerLink(
+        Decide(1, 1, "dance", "anna", "music"),
+        Decide(2, 1, "abort", "anna", "enough"),
+        Decide(3, 1, "resume", "ben", "it is clear"),
+    )
+    loop = RobotLoop(stage.core, link, body_of(stage, audits))
+    loop._period(0.0)
+    assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
+        (1, False, "unknown_choice"),
+        (2, True, ""),
+        (3, False, "alert_settled"),
+    ]
+    assert "anna decided abort" in link.answers[2].reason
+    over_ros = loop.decide(1, "resume", "carla", "me too")
+    loop._period(0.0)
+    refused = over_ros.result(timeout=0)
+    assert refused is not None and refused.cause == "alert_settled"
+    assert [(one.decided_by, one.accepted, one.why) for one in audits] == [
+        ("anna", False, "music"),
+        ("anna", True, "enough"),
+        ("ben", False, "it is clear"),
+        ("carla", False, "me too"),
+    ]
+
+
+@pytest.mark.parametrize("refusal", [None, Refusal("no_arm", "the arm node does not answer")])
+def test_a_stop_from_the_server_goes_to_the_arm_and_its_answer_back(refusal: Refusal | None) -> None:
+    stage, asked = Stage(), []
+
+    def arm(choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]) -> None:
+        asked.append((choice, decided_by, why))
+        answered(refusal)
+
+    link: Any = ServerLink(Decide(5, 0, "emergency_stop", "anna", "smoke"))
+    loop = RobotLoop(stage.core, link, body_of(stage, [], arm))
+    loop._period(0.0)
+    loop._period(0.0)
+    assert asked == [("emergency_stop", "anna", "smoke")]
+    [answer] = link.answers
+    assert (answer.number, answer.accepted, answer.cause) == (
+        5,
+        refusal is None,
+        "" if refusal is None else refusal.cause,
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rosa_contract import codec
+from rosa_contract import codec, status
 from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.horizon import Horizon
@@ -35,6 +35,20 @@ def request(encoding: str = "jpeg") -> m.Request:
         images={"front": encode_image(PICTURE, encoding), "wrist": encode_image(PICTURE, encoding)},
     )
 
+
+STATUS = m.Status(
+    "waiting_for_human",
+    "the arm reports a fault",
+    True,
+    12,
+    2,
+    True,
+    (status.ComponentStatus("system1", 300.0, 80.5, 120.25, 9, 7, 1, 1, 0),),
+    status.OpenAlert(17, "arm_fault", "the arm reports a fault", ("resume", "abort")),
+    (status.EndedCall("system1", 7, "missed", 300.5, 12.0),),
+    (status.TakenDecision("stop_and_call_human", "arm_fault", "a fault", "", 30.0),),
+    (status.Audit(16, "resume", "anna", "it is clear", False, "alert 16 is settled", 5.0),),
+)
 
 MESSAGES: list[m.Message] = [
     m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 128, "jpeg")}, {"joint_position": 7}),
@@ -74,6 +88,12 @@ MESSAGES: list[m.Message] = [
     m.Executed(3, [1], 12.5, [("", "")], [b""], {"prefills": 3, "held_bytes": 1 << 40}),
     m.Executed(3, [1], 12.5, [("", "")], [b""], decode_ms=[7.25]),
     m.CancelTickets([3, 4]),
+    m.Welcome({"system1": "policy"}, status_hz=2.0),
+    m.Status("idle"),
+    STATUS,
+    m.Decide(1, 17, "resume", "anna", "it is clear"),
+    m.Decided(1, True),
+    m.Decided(2, False, "alert_settled", "alert 17 is settled: anna decided resume 0.2 s ago"),
     m.Drain(),
 ]
 

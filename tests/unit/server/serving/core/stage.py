@@ -147,7 +147,9 @@ class Stage:
         """What a robot of the task `pick` that is here has been told last."""
         models = self.core.router.models_of("pick")
         cameras = {component: ("front",) if model == "policy" else () for component, model in models.items()}
-        return m.Welcome(models, rates_hz or {}, cameras, self.tokens[robot], cancels=True, tasks=True)
+        return m.Welcome(
+            models, rates_hz or {}, cameras, self.tokens[robot], cancels=True, tasks=True, status_hz=1.0
+        )
 
     def leave(self, robot: str) -> None:
         self.core.on_robot(self.now_s, robot.encode(), m.Bye())

@@ -1,0 +1,129 @@
+"""The gateway's side of watching: its news go out; a person's decision goes to the robot and comes back answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import zmq
+
+from rosa_contract.messages import Decide, Decided
+from rosa_contract.wire.packing import pack
+from rosa_server.serving import log
+from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.limits import Bucket
+from rosa_server.serving.watching.hub import DECIDED, Hub
+from rosa_server.serving.watching.watchers import Asked, Watchers
+
+ANSWER_WITHIN_S = 5.0
+MAX_QUESTIONS = 64  # decisions whose robots have not answered
+
+
+class Question(NamedTuple):
+    """A decision that is with its robot."""
+
+    asked: Asked
+    connection: bytes
+    until_s: float
+
+
+class WatchPost:
+    """Everything that the gateway does for those who watch; it never waits."""
+
+    def __init__(self, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
+        """`endpoint`: where they connect; empty: nobody can. Raises `zmq.ZMQError`."""
+        self.hub = hub
+        self._watchers = Watchers(context, endpoint) if endpoint else None
+        self._questions: dict[int, Question] = {}
+        self._number = 0
+        self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+
+    @property
+    def socket(self) -> zmq.Socket[bytes] | None:
+        return None if self._watchers is None else self._watchers.socket
+
+    def step(self, now_s: float, core: ServingCore) -> Iterator[tuple[bytes, Decide]]:
+        """Send what is due. Yields what has to be said to robots."""
+        while core.visits:
+            self._visit(now_s, core.visits.popleft())
+        if self._watchers is None:
+            return
+        for asked in self._watchers.read(now_s):
+            question = self._question(now_s, asked, core)
+            if question is not None:
+                yield question
+        watched = len(self._watchers) > 0
+        if watched != self.hub.watched:
+            self.hub.watch(watched)
+        self.hub.dropped += self._watchers.dropped
+        self._watchers.dropped = 0
+        for message in self.hub.due(now_s, time.time(), core):
+            self._watchers.tell(message)
+        for number in [one for one, asked in self._questions.items() if now_s > asked.until_s]:
+            words = (
+                f"the robot did not answer within {ANSWER_WITHIN_S:g} s; look at it before you decide again"
+            )
+            self._answer(self._questions.pop(number).asked, Decided(number, False, "no_answer", words))
+
+    def close(self) -> None:
+        if self._watchers is not None:
+            self._watchers.close()
+
+    def _visit(self, now_s: float, visit: Any) -> None:
+        fields = {"robot": visit.robot, "task": visit.task, "slot": visit.slot, "reason": visit.reason}
+        told = {name: value for name, value in fields.items() if value}
+        self.hub.happened(now_s, visit.event, **told)
+        if visit.event == "robot_left":
+            self.hub.left(visit.robot)
+        if self._lines.take(1.0, now_s):
+            log.event(visit.event, **told)
+
+    def refused(self, now_s: float, cause: str, reason: str, robot: str) -> None:
+        self.hub.refused[cause] += 1
+        self.hub.happened(now_s, "refused", cause=cause, reason=reason[:200], robot=robot)
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def _question(self, now_s: float, asked: Asked, core: ServingCore) -> tuple[bytes, Decide] | None:
+        session = core.sessions.of_robot(asked.robot)
+        cause = words = ""
+        if session is None or session.gone:
+            cause, words = "robot_not_here", f"robot {asked.robot!r} is not connected"
+        elif not session.reports:
+            cause, words = (
+                "takes_no_decisions",
+                f"robot {asked.robot!r} does not report and takes no decisions from here",
+            )
+        elif len(self._questions) >= MAX_QUESTIONS:
+            cause, words = "overloaded", f"{MAX_QUESTIONS} decisions wait for their robots"
+        if cause or session is None:
+            self._answer(asked, Decided(0, False, cause, words))
+            return None
+        self._number += 1
+        self._questions[self._number] = Question(asked, session.connection, now_s + ANSWER_WITHIN_S)
+        decide = Decide(self._number, asked.alert_id, asked.choice, asked.decided_by, asked.why)
+        return session.connection, decide
+
+    def decided(self, connection: bytes, answer: Decided) -> None:
+        """A robot has judged a decision; nobody answers for another one's connection."""
+        question = self._questions.get(answer.number)
+        if question is not None and question.connection == connection:
+            del self._questions[answer.number]
+            self._answer(question.asked, answer)
+
+    def _answer(self, asked: Asked, answer: Decided) -> None:
+        """Every decision is in the log of the server, taken or not: who, what, why."""
+        log.event(
+            "operator_decided",
+            robot=asked.robot,
+            alert=asked.alert_id,
+            choice=asked.choice,
+            by=asked.decided_by,
+            why=asked.why,
+            accepted=answer.accepted,
+            reason=answer.reason,
+        )
+        if self._watchers is not None:
+            body = {"i": asked.number, "o": answer.accepted, "c": answer.cause, "r": answer.reason}
+            self._watchers.answer(asked.watcher, [DECIDED, pack(body)])

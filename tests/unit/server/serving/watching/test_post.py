@@ -1,0 +1,210 @@
+"""The watch socket: it never waits, nobody else enters its folder, and a decision is answered to who has sent it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from rosa_contract.config import parse_factory
+from rosa_contract.errors import CodecError
+from rosa_contract.messages import Bye, Decide, Decided
+from rosa_contract.wire.packing import pack, unpack
+from rosa_server.serving.watching.hub import DECIDED, STATE, Hub
+from rosa_server.serving.watching.place import WatchError, watch_endpoint, watched_gateways
+from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
+from rosa_server.serving.watching.watchers import (
+    MAX_UNREAD,
+    MAX_WATCHERS,
+    asked_in,
+    decide_message,
+    watch_message,
+)
+from tests.unit.server.serving.core.stage import FACTORY, Stage
+
+PATIENCE_S = 30.0
+
+
+class Desk:
+    """A post over a real socket with a core behind it; time moves by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.stage = Stage()
+        self.stage.open("r1", "r2")
+        self.endpoint = watch_endpoint("auto", "tcp://127.0.0.1:5570", folder)
+        self.post = WatchPost(
+            Hub(parse_factory(FACTORY.replace("QUEUE", "9")), {}), self.context, self.endpoint
+        )
+        self.said: list[tuple[bytes, Decide]] = []
+        self._sockets: list[zmq.Socket[bytes]] = []
+
+    def watcher(self) -> zmq.Socket[bytes]:
+        socket = self.context.socket(zmq.DEALER)
+        socket.linger = 0
+        socket.connect(self.endpoint)
+        socket.send(watch_message())
+        self._sockets.append(socket)
+        return socket
+
+    def run(self, seconds: float = 0.0) -> None:
+        self.stage.now_s += seconds
+        self.said += self.post.step(self.stage.now_s, self.stage.core)
+
+    def until_watched(self, count: int = 1) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while len(self.post._watchers or ()) < count:
+            assert time.monotonic() < end_s
+            self.run()
+            time.sleep(0.005)
+
+    def until_said(self, count: int) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while len(self.said) < count:
+            assert time.monotonic() < end_s
+            self.run()
+            time.sleep(0.005)
+
+    def answer(self, socket: zmq.Socket[bytes]) -> dict[str, object]:
+        """The next answer to a decision of this watcher."""
+        end_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end_s:
+            self.run()
+            if socket.poll(10):
+                topic, *rest = socket.recv_multipart()
+                if topic == DECIDED:
+                    return unpack(rest[0], "answer", 1 << 20, 64)
+        raise AssertionError("no answer came")
+
+    def close(self) -> None:
+        for socket in self._sockets:
+            socket.close()
+        self.post.close()
+        self.context.term()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    one = Desk(tmp_path / "private")
+    yield one
+    one.close()
+
+
+def test_a_decision_reaches_its_robot_and_the_answer_who_has_decided(desk: Desk) -> None:
+    anna, ben = desk.watcher(), desk.watcher()
+    desk.until_watched(2)
+    desk.stage.core.on_report(desk.stage.now_s, b"r1")
+    anna.send(decide_message(7, "r1", 3, "resume", "anna", "it is clear"))
+    desk.until_said(1)
+    ben.send(decide_message(7, "r1", 3, "abort", "ben", "enough"))
+    desk.until_said(2)
+    (to, first), (_, second) = desk.said
+    assert (to, first.alert_id, first.choice, first.decided_by, first.why) == (
+        b"r1",
+        3,
+        "resume",
+        "anna",
+        "it is clear",
+    )
+    desk.post.decided(b"r2", Decided(first.number, True))  # another robot cannot answer for it
+    desk.post.decided(b"r1", Decided(second.number, False, "alert_settled", "anna decided resume 0.1 s ago"))
+    desk.post.decided(b"r1", Decided(first.number, True))
+    desk.post.decided(b"r1", Decided(first.number, False, "again", "twice"))
+    assert desk.answer(anna)["o"] is True
+    told = desk.answer(ben)
+    assert (told["i"], told["o"], told["c"]) == (7, False, "alert_settled")
+
+
+@pytest.mark.parametrize(("robot", "cause"), [("nobody", "robot_not_here"), ("r2", "takes_no_decisions")])
+def test_a_decision_that_no_robot_can_take_is_refused_at_once(desk: Desk, robot: str, cause: str) -> None:
+    anna = desk.watcher()
+    anna.send(decide_message(1, robot, 3, "resume", "anna", ""))
+    assert desk.answer(anna)["c"] == cause
+    assert desk.said == []
+
+
+def test_a_robot_that_does_not_answer_is_named(desk: Desk) -> None:
+    anna = desk.watcher()
+    desk.stage.core.on_report(desk.stage.now_s, b"r1")
+    anna.send(decide_message(1, "r1", 3, "resume", "anna", ""))
+    desk.until_said(1)
+    desk.run(ANSWER_WITHIN_S + 0.1)
+    assert desk.answer(anna)["c"] == "no_answer"
+
+
+def test_decisions_that_wait_for_their_robots_are_bounded(desk: Desk) -> None:
+    anna = desk.watcher()
+    desk.stage.core.on_report(desk.stage.now_s, b"r1")
+    for number in range(MAX_QUESTIONS + 1):
+        anna.send(decide_message(number, "r1", 3, "resume", "anna", ""))
+    told = desk.answer(anna)
+    assert (told["i"], told["c"]) == (MAX_QUESTIONS, "overloaded")
+    assert len(desk.said) == MAX_QUESTIONS
+
+
+def test_a_watcher_that_does_not_read_delays_nobody_and_what_it_missed_is_counted(desk: Desk) -> None:
+    desk.watcher()
+    desk.until_watched()
+    message = [STATE, bytes(1000)]
+    assert desk.post._watchers is not None
+    for _ in range(20 * MAX_UNREAD):
+        desk.post._watchers.tell(message)
+    assert desk.post._watchers.dropped > 0
+
+
+def test_so_many_may_watch_and_who_falls_silent_makes_room(desk: Desk) -> None:
+    for _ in range(MAX_WATCHERS + 3):
+        desk.watcher()
+    desk.until_watched(MAX_WATCHERS)
+    desk.run()
+    assert len(desk.post._watchers or ()) == MAX_WATCHERS
+    desk.run(10.0)
+    assert len(desk.post._watchers or ()) == 0
+    desk.run()
+    assert not desk.post.hub.watched
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"", b"\xff" * 10, pack({"t": "request"}), pack({"t": "decide", "i": 1}), pack({"t": 1}), bytes(10_000)],
+)
+def test_what_cannot_be_read_is_dropped(desk: Desk, frame: bytes) -> None:
+    with pytest.raises(CodecError):
+        asked_in(b"w", frame)
+    anna = desk.watcher()
+    anna.send(frame)
+    anna.send_multipart([b"a", b"b"])
+    again = desk.watcher()
+    again.send(decide_message(2, "nobody", 3, "resume", "anna", ""))
+    assert desk.answer(again)["i"] == 2
+
+
+def test_robots_that_come_and_go_are_told_once(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.run()
+    desk.stage.core.on_robot(desk.stage.now_s, b"r1", Bye())
+    visits = [(one.event, one.robot) for one in desk.stage.core.visits]
+    assert visits == [("robot_left", "r1")]
+    desk.run()
+    assert not desk.stage.core.visits
+
+
+def test_the_folder_of_the_socket_is_private_or_refused(tmp_path: Path) -> None:
+    made = tmp_path / "a" / "b"
+    assert watch_endpoint("auto", "tcp://0.0.0.0:5571", made) == f"ipc://{made}/5571.watch"
+    assert made.stat().st_mode & 0o777 == 0o700
+    os.chmod(made, 0o755)
+    with pytest.raises(WatchError) as error:
+        watch_endpoint("auto", "tcp://0.0.0.0:5571", made)
+    assert error.value.cause == "not_private"
+    with pytest.raises(WatchError) as error:
+        watch_endpoint("tcp://127.0.0.1:5571", "tcp://0.0.0.0:5571", made)
+    assert error.value.cause == "bad_endpoint"
+    assert watch_endpoint("", "tcp://0.0.0.0:5571", made) == ""
+
+
+def test_gateways_of_this_user_are_found_by_their_port(desk: Desk, tmp_path: Path) -> None:
+    assert watched_gateways(tmp_path / "private") == {"5570": desk.endpoint}
