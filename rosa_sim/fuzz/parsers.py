@@ -209,8 +209,8 @@ def shared_memory(data: bytes) -> None:
 PARSERS: Mapping[str, Callable[[bytes], None]] = {
     one.__name__: one
     for one in (
-        message, robot_message, watcher, output, png, png_rows, jpeg, factory_file, robot_file, profile_file, schedule_file,
-        key_file, shared_memory,
+        message, robot_message, watcher, output, png, png_rows, jpeg, factory_file, robot_file, profile_file,
+        schedule_file, key_file, shared_memory,
     )
 }  # fmt: skip
 
