@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import time
 import zlib
@@ -19,6 +20,7 @@ from rosa_sim.hostile.robots import STATE, hello_of
 
 SIDE_PX = 8
 ROBOTS, RATE_HZ, SECONDS = 3, 2.5, 8.0
+NAMES = itertools.count()  # a robot that has left keeps its name for a while
 INFLATED_BYTES = 3_900_000  # of as many bytes as a camera of this size may send
 SCANS = 200
 MAX_LOGGED_BYTES = 20_000
@@ -71,8 +73,9 @@ def _send(encoding: str, make: Callable[[], bytes], cause: str) -> Callable[[Pla
         robots = []
         for index in range(ROBOTS):
             robots.append(Peer(place.endpoint, f"127.0.7.{index + 1}"))
-            robots[-1].send(message(codec.encode(hello_of(f"bomber{index}"))))
-            robots[-1].receive()
+            robots[-1].send(message(codec.encode(hello_of(f"bomber{next(NAMES)}"))))
+            if not isinstance(welcome := codec.decode(robots[-1].receive()), m.Welcome):
+                raise RuntimeError(f"a robot with pictures was not welcomed: {welcome}")
         logged = place.log.stat().st_size
         answers: list[m.Response] = []
         number, end_s = 0, time.monotonic() + SECONDS
