@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
@@ -16,7 +17,7 @@ import numpy as np
 
 from rosa_client.arm_watch import ArmWatch
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmDriver, ArmState
+from rosa_client.drivers.arms import ArmDriver, ArmState, Array, followed, rests
 from rosa_client.motion.arm_orders import Command, Order, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.setpoint_guard import SetpointGuard
@@ -24,8 +25,10 @@ from rosa_client.refusal import Refusal
 
 SPIN_S = 0.0005  # busy-wait at the end of each period, because a sleep ends late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
+LATE_S = 0.005  # a period may begin so late without having been lost
 BLOCKED_S = 0.5  # without a period; a busy machine delays one by some tens of ms
 LATE_PERIODS = 5  # further behind than this, the loop drops the lost periods instead of catching up
+MOVING_RAD = 1e-6  # from its end: an arm that is closer stands
 CERTAIN_WITHIN_S = 5.0  # of an arm's first measurements
 
 
@@ -55,6 +58,10 @@ class ControlLoop:
         """Raises `DriverError` when the arm's position does not become certain. `clock`: that of the arm's samples."""
         self._clock = clock
         self._arm = arm
+        self._followed = followed(arm)
+        # A controller that keeps to no time goes to the newest setpoint at once: it must not get several in a row.
+        catches_up = self._followed is None or self._followed.leads
+        self._late_periods = LATE_PERIODS if catches_up else 0
         self._player = player
         self._watch = watch
         self._guard = SetpointGuard(player.limits, rate_hz)
@@ -70,6 +77,10 @@ class ControlLoop:
         self.failure: BaseException | None = None  # why the loop ended by itself
         self._begun_s = time.monotonic()  # the last period
         self.sent: Command | None = None  # in the last period; None: nothing was
+        self._sent_s = -math.inf  # when the last command was sent
+        self._stands: tuple[Array, float] | None = (
+            None  # where an arm that was told nothing stands, and from when on
+        )
         self.reset()
 
     def start(self) -> None:
@@ -146,7 +157,8 @@ class ControlLoop:
         try:
             while not self._stop.is_set():
                 next_s += self._period_s
-                next_s = self._wait(next_s)
+                next_s = self.begins_s(next_s, time.monotonic())
+                self._wait(next_s)
                 begin_s = self._begun_s = time.monotonic()
                 self._late_s.append(begin_s - next_s)
                 self.period(begin_s)
@@ -157,16 +169,20 @@ class ControlLoop:
             self._do_work()  # answer whoever waits
             raise
 
-    def _wait(self, until_s: float) -> float:
+    def begins_s(self, due_s: float, now_s: float) -> float:
+        """When a period that is due at `due_s` counts as begun; with `now_s` the lost ones before it are dropped."""
+        if now_s - due_s <= self._late_periods * self._period_s + LATE_S:
+            return due_s
+        self._restarts += 1
+        return now_s
+
+    @staticmethod
+    def _wait(until_s: float) -> None:
         ahead_s = until_s - time.monotonic()
-        if ahead_s < -LATE_PERIODS * self._period_s:
-            self._restarts += 1
-            return time.monotonic()
         if ahead_s > SPIN_S:
             time.sleep(ahead_s - SPIN_S)
         while time.monotonic() < until_s:
             pass
-        return until_s
 
     def period(self, now_s: float) -> None:
         """One control period; called by the loop's own thread, or instead of it in a simulated time."""
@@ -184,12 +200,41 @@ class ControlLoop:
 
     def _command(self, now_s: float) -> Command | None:
         """What the driver sends in this period, None for nothing. Everything that it sends comes from here."""
+        if self._comes_to_rest(now_s):
+            return None
         setpoint = self._player.update(now_s)
         checked = None if setpoint is None else self._guard.check(setpoint)
         if isinstance(checked, Refusal):
             self._player.fail(checked)
             return None
+        self._sent_s = now_s
         return checked
+
+    def _comes_to_rest(self, now_s: float) -> bool:
+        """Whether an arm that was told nothing for a while still comes to rest by itself.
+
+        Its controller has gone on meanwhile, so the next setpoint would be a jump back for it. Once it stands, the
+        setpoints go on from there. A simulated arm without a controller stands still while the loop does.
+        """
+        arm, last = self._followed, self.sent
+        if (
+            arm is not None
+            and last is not None
+            and now_s - self._sent_s > (LATE_PERIODS + 1.5) * self._period_s
+        ):
+            moves = max(np.abs(last.rest_rad - last.q_rad).max(), np.abs(last.velocity_rad_s).max())
+            if moves > MOVING_RAD:
+                place, after_s = rests(arm, last)
+                self._stands = place, self._sent_s + after_s
+        if self._stands is None:
+            return False
+        place, from_s = self._stands
+        if now_s < from_s:
+            return True
+        self._stands = None
+        self._guard.stand(place)
+        self._player.stand(place)
+        return False
 
     def _do_work(self) -> None:
         while True:

@@ -89,6 +89,11 @@ class ChunkPlayer:
         self.cut_short, self._refused = "", None
         self._rest()
 
+    def stand(self, q_rad: Array) -> None:
+        """The arm has come to rest at `q_rad` (dof,), since its controller was told nothing for a while: what it does
+        goes on from there."""
+        self._filter.reset(q_rad)
+
     @property
     def settled(self) -> bool:
         """Whether the commanded position no longer changes."""

@@ -39,7 +39,7 @@ class SetpointGuard:
 
     def begin(self, q_rad: Array) -> None:
         """The arm stands still at `q_rad` (dof,), and was commanded nowhere else."""
-        self._sent = np.array(q_rad)
+        self._sent = self._rest = np.array(q_rad)
         # An arm that begins outside a limit may come in, but never goes farther out.
         self._low, self._high = np.minimum(self._joints_low, q_rad), np.maximum(self._joints_high, q_rad)
         self._sent_velocity: Array = np.zeros(len(q_rad))
@@ -52,6 +52,16 @@ class SetpointGuard:
         """Nothing is sent in this period: the arm rests at what was sent last."""
         self._sent_velocity = np.zeros_like(self._sent)
         self._sent_acceleration = np.zeros_like(self._sent)
+
+    def stand(self, q_rad: Array) -> None:
+        """Nothing was sent for so long that the arm stands at `q_rad` (dof,), where the last command has led it.
+
+        Raises `ValueError` for another place.
+        """
+        if not (np.array_equal(q_rad, self._sent) or np.array_equal(q_rad, self._rest)):
+            raise ValueError(f"an arm cannot have come to rest at {q_rad}: it was sent to {self._sent}")
+        self._sent = self._rest = q_rad
+        self.pause()
 
     @property
     def refusal(self) -> Refusal | None:
@@ -70,7 +80,7 @@ class SetpointGuard:
         if setpoint.within_s:  # it ends at rest
             velocity = np.zeros_like(velocity)
         self._sent_acceleration = (velocity - self._sent_velocity) / period_s
-        self._sent, self._sent_velocity = setpoint.q_rad, velocity
+        self._sent, self._rest, self._sent_velocity = setpoint.q_rad, setpoint.rest_rad, velocity
         self._low = np.minimum(self._joints_low, np.maximum(self._low, self._sent))
         self._high = np.maximum(self._joints_high, np.minimum(self._high, self._sent))
         return Command(

@@ -167,7 +167,7 @@ class Mission:
         self.settled: dict[int, Settled] = {}
         # The arm's fault when a person decided; it counts again once the arm has taken a new order.
         self.excused_fault = ""
-        self.awaits_arm = False  # a person decided while it was faulty, and it has not been well since
+        self.awaits_arm = False  # it has not been seen well since a person decided
         self.was_stopped = False  # the emergency stop was latched in the control period before
         self.last_decision: Decision | None = None
 
@@ -256,10 +256,13 @@ class Mission:
         self.ordered_s = now_s
         self.out.append(order)
 
-    def excuse_arm(self) -> None:
-        """A person begins or goes on with the task, and knows of the arm's present fault."""
+    def excuse_arm(self, begins: bool = False) -> None:
+        """A person goes on with the task, or begins it, and knows of the arm's present fault.
+
+        When it begins, the fault is not known here before the arm has taken its first order.
+        """
         self.excused_fault = self.inputs.arm_fault
-        self.awaits_arm = bool(self.inputs.arm_fault)
+        self.awaits_arm = bool(self.inputs.arm_fault) or begins
 
     def hold(self, now_s: float) -> None:
         self.order(Hold(self.next_sequence()), now_s)

@@ -32,7 +32,7 @@ class RobotRuntime(Mission):
         self.task_number += 1
         self.unsafe_in_a_row = self.cut_short_in_a_row = self.stops_in_a_row = self.failures = 0
         self.deadline_s = now_s + timeout_s if timeout_s > 0 else None
-        self.excuse_arm()
+        self.excuse_arm(begins=True)
         self.forget_steps()
         self.begin_attempt(now_s)
         self.note("start", "task_started", f"{self.name}: attempt 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,6 +53,9 @@ class SimulatedPanda:
         self._reset = False  # nobody has commanded the arm where it stands since
         self._listed = True
         self._target: Array = self.world.joint_position
+        # When it arrived, joints and points. On a busy machine updates come late and several in a row.
+        self._arrived: deque[tuple[float, Sequence[str], Sequence[Point]]] = deque()
+        self._updated_s: float | None = None
         self._follower.hold(self._target)
 
     @property
@@ -71,12 +75,10 @@ class SimulatedPanda:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def trajectory(self, now_s: float, joints: Sequence[str], points: Sequence[Point]) -> None:
-        """Follow a trajectory from now on."""
+        """Follow a trajectory from the first update after now on."""
         self.refused = self._trajectory.refusal(joints, points)
         if self._takes(points[-1].q_rad if points else None, points[-1].after_s if points else 0.0):
-            world = self.world
-            measured = Point(world.joint_position, world.joint_velocity, 0.0)
-            self._trajectory.follow(now_s, joints, points, measured)
+            self._arrived.append((now_s, joints, points))
 
     def positions(self, positions: Sequence[float]) -> None:
         """Go to positions at once."""
@@ -155,16 +157,27 @@ class SimulatedPanda:
 
     def update(self, now_s: float, period_s: float) -> None:
         """One update of the controllers, then `period_s` of physics."""
+        passed_s = period_s if self._updated_s is None else max(period_s, now_s - self._updated_s)
+        self._updated_s = now_s
         if self.power is Power.RUNNING:
+            self._follow(now_s)
             before, self._target = self._target, self._follower.desired(now_s)
-            share = float(np.max(np.abs(self._target - before) / (period_s * VELOCITY_RAD_S)))
+            share = float(np.max(np.abs(self._target - before) / (passed_s * VELOCITY_RAD_S)))
             self.told_share = max(self.told_share, share)
         before_m = self.world.gripper_width
         self.world.step(self._target, self._width_m, period_s)
         moved_m = abs(self.world.gripper_width - before_m)
         self._still_s = self._still_s + period_s if moved_m < STILL_M_S * period_s else 0.0
 
+    def _follow(self, now_s: float) -> None:
+        """Take the trajectories that have arrived by `now_s`; each begins when it arrived."""
+        while self._arrived and self._arrived[0][0] <= now_s:
+            world = self.world
+            measured = Point(world.joint_position, world.joint_velocity, 0.0)
+            self._trajectory.follow(*self._arrived.popleft(), measured)
+
     def _stand(self) -> None:
         """Hold where the arm is."""
+        self._arrived.clear()
         self._target = self.world.joint_position
         self._follower.hold(self._target)

@@ -62,9 +62,7 @@ class Situation:
     blind: bool = False  # and in it the sensors were too old
     faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
     returns: bool = False  # and in it the arm was led on after a fault
-    excused: bool = (
-        False  # a person decided while the arm was faulty or led on, and it has not been well since
-    )
+    excused: bool = False  # a person knew of the arm's fault, and it has not been well since
     refusal: Refusal | None = None  # of the last event, when it was an operator's decision
 
     def copy(self) -> Situation:
@@ -106,7 +104,8 @@ class Situation:
             if isinstance(command, CallEnded):
                 self.retired = command.request_id
             elif isinstance(command, Decision) and command.cause in ("operator", "task_started"):
-                self.retried, self.excused = 0, bool(self.core.inputs.arm_fault)
+                self.retried = 0
+                self.excused = command.cause == "task_started" or bool(self.core.inputs.arm_fault)
             elif isinstance(command, Decision) and (command.action, command.cause) == ("retry", "monitor"):
                 self.retried += 1
 

@@ -85,6 +85,14 @@ class FollowedArm(Protocol):
 
 
 @runtime_checkable
+class CoastingArm(Protocol):
+    """An arm whose controller goes on by itself when no further command comes."""
+
+    def rests(self, command: Command) -> tuple[Array, float]:
+        """Where it then stands, `command.rest_rad` or `command.q_rad`, and how long after `command` was sent, s."""
+
+
+@runtime_checkable
 class RecoveringArm(Protocol):
     """An arm that can be helped out of a fault when a person says so."""
 
@@ -125,6 +133,11 @@ def connecting(arm: ArmDriver) -> ConnectingArm | None:
 def followed(arm: ArmDriver) -> FollowedArm | None:
     """The arm itself when it is behind a controller; None for any other driver."""
     return arm if isinstance(arm, FollowedArm) else None
+
+
+def rests(arm: ArmDriver | FollowedArm, command: Command) -> tuple[Array, float]:
+    """Where an arm behind a controller stands when no command follows `command`, and how long after it, s."""
+    return arm.rests(command) if isinstance(arm, CoastingArm) else (command.q_rad, command.within_s)
 
 
 def recovering(arm: ArmDriver) -> RecoveringArm | None:

@@ -26,7 +26,7 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms import ArmState
+from rosa_client.drivers.arms import ArmState, Array
 from rosa_client.drivers.arms.gripper_actions import LOOK_FOR_GRIPPER_S, gripper_of
 from rosa_client.drivers.arms.gripper_goals import GripperGoals, Result
 from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, packages
@@ -34,6 +34,7 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     CLEAR_ERROR,
     Ros2ControlLink,
     Waypoint,
+    comes_to_rest,
     controllers_namespace,
     joint_states_topic,
     recovery_steps,
@@ -116,6 +117,9 @@ class Ros2ControlArm:
     @property
     def max_following_error_rad(self) -> float:
         return self._settings.max_following_error_rad
+
+    def rests(self, command: Command) -> tuple[Array, float]:
+        return comes_to_rest(self._settings, command)
 
     def track(self, command: Command) -> None:
         self._send(command)

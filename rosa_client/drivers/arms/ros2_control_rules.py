@@ -16,7 +16,7 @@ from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
 from rosa_client.drivers.arms.gripper_scale import joint_scale
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.measurement import Sample
-from rosa_contract.arms import Ros2ControlSettings
+from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings
 from rosa_contract.robot import RobotSpec
 
 ACTIVE = "active"
@@ -294,6 +294,14 @@ def waypoints(settings: Ros2ControlSettings, command: Command) -> tuple[Waypoint
         return (Waypoint(q_rad, np.zeros_like(q_rad), after_s),)
     rest = Waypoint(command.rest_rad, np.zeros_like(q_rad), after_s + command.rest_s)
     return Waypoint(q_rad, velocity, after_s), rest
+
+
+def comes_to_rest(settings: Ros2ControlSettings, command: Command) -> tuple[Array, float]:
+    """Where the arm stands (dof,) when no command follows, and how long after this one, s."""
+    if settings.command == FORWARD_POSITION:
+        return command.q_rad, command.within_s
+    last = waypoints(settings, command)[-1]
+    return last.q_rad, last.after_s
 
 
 # -- recovery ---------------------------------------------------------------------------------------------------------

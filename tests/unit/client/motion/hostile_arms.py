@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.franka_rules import FrankaLink, Heard, rows
-from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, waypoints
+from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, comes_to_rest, waypoints
 from rosa_client.motion.arm_orders import Command
 from rosa_contract.arms import FORWARD_POSITION, JOINT_TRAJECTORY, Ros2ControlSettings
 from rosa_contract.robot import load_robot
@@ -190,6 +190,9 @@ class Ros2Control(HostileArm):
         assert self._trajectory.refusal(SPEC.joints, points) == ""
         if not self.fault:
             self._trajectory.follow(self.now_s, SPEC.joints, points, points[0])
+
+    def rests(self, command: Command) -> tuple[Array, float]:
+        return comes_to_rest(self._settings, command)
 
     def read(self) -> ArmState:
         return self._link.state(self.now_s, self.fault or self._link.fault(self.now_s))

@@ -115,3 +115,30 @@ def test_how_fast_it_was_told_to_move_is_kept_from_the_beginning_of_a_fault(benc
     assert bench.panda.told_share > 10.0
     bench.panda.break_down("wrong_sample")
     assert bench.panda.told_share == 0.0
+
+
+@pytest.mark.parametrize("stalled_s", [0.02, 0.06, 0.1])
+def test_a_machine_that_stalls_its_updates_makes_it_no_faster(bench: Bench, stalled_s: float) -> None:
+    """The updates come late and then in a row; each takes what had arrived by its own time, as on a real controller."""
+    turning = bench.turning(1.0)
+    bench.run(0.4, turning)
+    bench.panda.told_share = 0.0
+    for step in range(round(stalled_s / PERIOD_S)):  # only commands arrive
+        at_s = bench.now_s + step * PERIOD_S
+        bench.panda.trajectory(at_s, JOINTS, [Point(turning(at_s), None, 0.02)])
+    for _ in range(round(stalled_s / PERIOD_S)):
+        bench.now_s += PERIOD_S
+        bench.panda.update(bench.now_s, PERIOD_S)
+    bench.run(0.2, turning)
+    assert 0.1 < bench.panda.told_share < 0.35
+
+
+def test_the_speed_that_it_was_told_counts_the_time_that_has_passed(bench: Bench) -> None:
+    turning = bench.turning(1.0)
+    bench.run(0.4, turning)
+    bench.panda.told_share = 0.0
+    at_s = bench.now_s
+    bench.panda.trajectory(at_s, JOINTS, [Point(turning(at_s) + 0.05 * np.eye(7)[0], None, 0.1)])
+    bench.now_s += 0.1
+    bench.panda.update(bench.now_s, PERIOD_S)
+    assert 0.1 < bench.panda.told_share < 0.35
