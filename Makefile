@@ -24,7 +24,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check test-franka test-env prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -52,6 +52,9 @@ check: setup  ## the one gate: format, lint, types, tests
 test-franka:  ## the driver `franka` against a simulated FR3, in an environment of its own; MINUTES=10: how long it must hold without a lost state
 	@"$(PYTHON)" scripts/franka_env.py --venv $(FRANKA_VENV)
 	@MINUTES=$(MINUTES) $(FRANKA_VENV)/bin/python -m pytest --confcutdir tests/franka -p no:cacheprovider tests/franka $(ARGS)
+
+test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
+	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
 
 prove: setup  ## search everything that can happen to the robot's core and its arm, then 100,000 random steps and more (minutes)
 	@$(WITH)python -m rosa_sim.explore

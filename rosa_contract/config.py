@@ -200,6 +200,11 @@ class Model:
         " and no file of `options.weights` may be without one. Default: none is compared",
         dict,
     )
+    python: str = setting(
+        "interpreter of a Python environment of its own, such as /opt/lerobot/bin/python, with what the model needs and"
+        " the wheel that `rosa env` installs; default: the server's",
+        "",
+    )
     workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
     max_batch: int | None = setting(
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
@@ -241,6 +246,7 @@ def load_factory(path: str | Path) -> Factory:
             options=_anchored(model.options, folder),
             sha256={str(folder / path): digest for path, digest in model.sha256.items()},
             cloud=replace(model.cloud, options=_anchored(model.cloud.options, folder)),
+            python=model.python and str(folder / model.python),
             adapter=model.adapter and anchored(model.adapter, folder),
         )
         for name, model in factory.models.items()

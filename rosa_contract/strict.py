@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.yaml_loader import DuplicateKey, Loader
+
+if typing.TYPE_CHECKING:  # a worker in an environment of its own reads no YAML, and need not have it
+    import yaml
 
 MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
@@ -89,6 +89,10 @@ def read_yaml(path: str | Path) -> Any:
 
 def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
     """As `read_yaml`, for text that is already in memory."""
+    import yaml
+
+    from rosa_contract.yaml_loader import DuplicateKey, Loader
+
     try:
         loader = Loader(raw)
         try:
@@ -112,6 +116,8 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
 
 def _bound(root: yaml.Node, source: str) -> None:
     """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them."""
+    import yaml
+
     count = 0
     stack: list[tuple[yaml.Node, int]] = [(root, 0)]
     while stack:
@@ -129,6 +135,8 @@ def _bound(root: yaml.Node, source: str) -> None:
 
 def _syntax(error: yaml.YAMLError) -> str:
     """What is wrong and where, on one line, without PyYAML's own name for the text and its excerpt."""
+    import yaml
+
     if not isinstance(error, yaml.MarkedYAMLError):
         return (
             _one_line(error).replace('"<byte string>"', "the file").replace('"<unicode string>"', "the text")

@@ -13,7 +13,10 @@ import pytest
 
 from tests.lanes import Lane, Lanes, number_of, roles, workers
 
-collect_ignore = ["franka"]  # needs packages of its own: `make test-franka`
+collect_ignore = [
+    "envs",
+    "franka",
+]  # they make environments of their own: `make test-env`, `make test-franka`
 LOW_PRIORITY = 5  # a third of what the others get
 _spread: list[bool] = []  # this process has started others and runs no test itself
 

@@ -53,6 +53,7 @@ LANES = {
     "tests/system/keys/": Lane.SERVERS,
     "tests/system/managed/": Lane.SERVERS,
     "tests/system/nodes/": Lane.SERVERS,
+    "tests/system/own_python/": Lane.SERVERS,
     "tests/system/python_client/": Lane.SERVERS,
     "tests/system/recorder/": Lane.SERVERS,
     "tests/system/schedule/": Lane.SERVERS,

@@ -10,8 +10,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from rosa_contract.config import Factory
+from rosa_contract.config import Factory, Model
 from rosa_contract.process import ending
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
@@ -21,6 +22,7 @@ from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
+from rosa_server.serving.release import release
 from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
@@ -47,6 +49,12 @@ class Supervised:
     output: Output | None = None
 
 
+def placed(model: Model) -> dict[str, Any]:
+    """What a `WorkerSpec` says of a model's adapter and Python."""
+    adapter = resolve(model.adapter).to_data() if model.adapter else {}
+    return {"adapter": adapter, "python": model.python, "release": release() if model.python else ""}
+
+
 def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
     """One spec per worker of every replica, named after the replica. All models have an entry in `models`."""
     specs = []
@@ -66,7 +74,7 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
                     model.max_batch,
                     with_engine(options, replica.engine),
                     dict(model.sha256),
-                    adapter=resolve(model.adapter).to_data() if model.adapter else {},
+                    **placed(model),
                     gpu=gpu,
                     far=replica.link_ms > 0,
                 )
@@ -196,15 +204,13 @@ class LocalCluster:
             spec = replace(
                 worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds, log_fd=log_fd
             )
-            gpu = {"CUDA_VISIBLE_DEVICES": spec.gpu} if spec.gpu else {}
-            environment = {**os.environ, **spec.environment(), **gpu}
             worker.process = subprocess.Popen(
                 spec.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=output.theirs,
                 stderr=output.theirs,
                 pass_fds=(*fds, log_fd),
-                env=environment,
+                env=spec.environment(os.environ),
                 process_group=0,  # Ctrl-C is the server's; and what the worker starts ends with it
             )
         except OSError as error:  # no descriptor, no process, no memory, no program

@@ -17,7 +17,6 @@ from rosa_contract.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
 from rosa_server.commands.serve import add_reach
-from rosa_server.models.backend import Backend, InputSpec
 
 Content = tuple[str, Factory | RobotSpec]  # a file's path and what it says
 PLAN_ONLY = "no model has an entry in `models`: this file can be planned, not served"
@@ -87,19 +86,16 @@ def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
     return content
 
 
-def _adapted(backend: Backend, adapter: Adapter, robot: RobotSpec) -> InputSpec:
-    """What a robot must have for a model behind an adapter. Raises `AdapterError` with all that does not fit."""
-    from rosa_server.models.adapters.adapted import Adapted, AdapterError
+def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:
+    """Raise `AdapterError` where the two mean grippers of different widths."""
+    from rosa_server.models.adapters.adapted import AdapterError
     from rosa_server.models.adapters.checks import robot_file_problems
     from rosa_server.models.adapters.resolving import resolve
 
-    resolved = resolve(adapter)
-    needs = Adapted(backend, resolved).input_spec
     gripper = robot.gripper
-    words = robot_file_problems(resolved, (gripper.min_m, gripper.max_m) if gripper.exists else None)
-    if words:
+    widths = (gripper.min_m, gripper.max_m) if gripper.exists else None
+    if words := robot_file_problems(resolve(adapter), widths):
         raise AdapterError("unmapped", "; ".join(words))
-    return needs
 
 
 def robot_checks() -> list[Any]:
@@ -152,14 +148,15 @@ def _fits(first: Content, second: Content) -> list[str]:
         )
     if not one.models:
         raise ConfigError(path, [f"{PLAN_ONLY}, so it does not say what a robot needs"])
-    from rosa_server.models import registry
     from rosa_server.serving.core.fit import unfit
+    from rosa_server.serving.elsewhere import backend_of
 
     needs = {}
     for name, model in one.models.items():
         try:
-            made = registry.create(model.backend, **registry.with_engine(model.options))
-            needs[name] = made.input_spec if model.adapter is None else _adapted(made, model.adapter, other)
+            needs[name] = backend_of(name, model).input_spec
+            if model.adapter is not None:
+                _check_gripper(model.adapter, other)
         except CausedError as error:
             kind = NotInstalledError if error.cause == "not_importable" else ConfigError
             raise kind(path, [ConfigProblem(f"models.{name}", "invalid", str(error))]) from error

@@ -17,6 +17,7 @@ DISTRIBUTION = "rosa_client"
 MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
+    "env": "rosa_server.commands.env",
     "keys": "rosa_server.commands.keys",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",

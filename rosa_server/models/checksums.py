@@ -29,14 +29,21 @@ def verify(sha256: Mapping[str, str], options: Mapping[str, Any]) -> None:
                 raise BackendError("checksum_missing", f"{path}: has no checksum in `sha256` of its model")
     for name, digest in expected.items():
         try:
-            with open(name, "rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = _sha256(Path(name))
         except OSError as error:
             words = f"{name}: cannot be read: {error.strerror or error}"
             raise BackendError("checksum_mismatch", words) from None
         if found != digest:
             words = f"{name}: its SHA-256 is {found}, the factory file expects {digest}"
             raise BackendError("checksum_mismatch", words)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _files(weights: Path) -> list[Path]:

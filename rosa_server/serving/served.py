@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from rosa_contract.config import SYSTEM1, Factory, Model
@@ -57,8 +58,17 @@ def _uses(factory: Factory, model: str) -> list[str]:
 
 def model_problems(model: Model) -> list[ConfigProblem]:
     """Why no worker can run this entry of `models`, as far as that shows before one is started."""
-    problems = option_problems(model.backend, model.options)
+    problems = _python_problems(model) if model.python else option_problems(model.backend, model.options)
     return problems + (adapter_problems_of(model) if model.adapter is not None else [])
+
+
+def _python_problems(model: Model) -> list[ConfigProblem]:
+    """A backend of its own may be found in the model's own environment alone, so its worker says what is wrong."""
+    problems = [] if ":" in model.backend else option_problems(model.backend, model.options)
+    if not os.access(model.python, os.X_OK) or os.path.isdir(model.python):
+        words = f"there is no program {model.python}; `rosa env NAME` makes an environment and says its path"
+        problems.append(ConfigProblem("python", "unreadable", words))
+    return problems
 
 
 def adapter_problems_of(model: Model) -> list[ConfigProblem]:

@@ -6,6 +6,7 @@ python -m rosa_server.serving.worker --spec '{"worker_id": ..., "model": ..., "b
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -25,7 +26,25 @@ from rosa_server.serving.answers import short
 from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
-from rosa_server.serving.worker_spec import FAILED_TO_START, MISCONFIGURED, spec_from
+from rosa_server.serving.worker_spec import (
+    FAILED_TO_START,
+    MISCONFIGURED,
+    ReleaseError,
+    WorkerSpec,
+    spec_from,
+)
+
+
+def _describe(spec: WorkerSpec) -> int:
+    try:
+        needs = behind(registry.create(spec.backend, **spec.options), spec.adapter).input_spec
+    except ContractError as error:
+        print(error, file=sys.stderr, flush=True)
+        return MISCONFIGURED
+    unused = None if needs.unused is None else sorted(needs.unused)
+    told = {"images": dict(needs.images), "state": dict(needs.state), "resizes": sorted(needs.resizes)}
+    print(json.dumps({**told, "unused": unused}), flush=True)
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,9 +54,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--spec", required=True, help="WorkerSpec as JSON; its options may come in ROSA_WORKER_OPTIONS"
     )
-    spec = spec_from(parser.parse_args(argv).spec, os.environ)
+    parser.add_argument(
+        "--describe",
+        action="store_true",
+        help="print what the model takes, as JSON, and end; nothing is loaded",
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        spec = spec_from(arguments.spec, os.environ)
+    except ReleaseError as error:
+        print(error, file=sys.stderr, flush=True)
+        return MISCONFIGURED
     if spec.parent_pid:
         die_with(spec.parent_pid)
+    if arguments.describe:
+        return _describe(spec)
     # Ctrl-C reaches the whole process group; the server then drains its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log.to_stderr(descriptor=spec.log_fd)

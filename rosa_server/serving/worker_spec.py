@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
+
+from rosa_contract.errors import CausedError
 
 OPTIONS = "ROSA_WORKER_OPTIONS"
 FAILED_TO_START = 70  # exit status of one whose backend raised, as EX_SOFTWARE
+WORKER = "rosa_server.serving.worker"
+MIN_PYTHON = (3, 10)
+SERVERS_OWN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
+
+
+class ReleaseError(CausedError):
+    """A worker does not go with its server."""
+
+    CAUSES: ClassVar = {"other_release": "the files of the worker are not those of the server"}
+
+
+# The first thing that another Python runs: it may be too old, or have no worker, and says so in one line. The current
+# folder comes last: its modules are found, and the environment's own worker is the one that runs.
+BOOT = f"""
+import sys
+def end(words):
+    sys.stderr.write(sys.executable + ": " + words + chr(10))
+    sys.exit({MISCONFIGURED})
+if sys.version_info < {MIN_PYTHON}:
+    end("a worker needs Python {".".join(map(str, MIN_PYTHON))} or newer, this is " + sys.version.split()[0])
+sys.path.append(sys.path.pop(0))
+try:
+    from {WORKER} import main
+except ImportError as error:
+    end(str(error) + "; `rosa env` installs what a worker needs")
+sys.exit(main())
+"""
 
 
 @dataclass(frozen=True)
@@ -24,6 +53,8 @@ class WorkerSpec:
     max_batch: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     sha256: dict[str, str] = field(default_factory=dict)  # of its files
+    python: str = ""  # interpreter of the model's own environment; empty: the server's
+    release: str = ""  # of the server, which its own has to be; empty: it is not asked
     adapter: dict[str, Any] = field(
         default_factory=dict
     )  # `adapters.resolving.Resolved` as data; empty: none
@@ -33,18 +64,40 @@ class WorkerSpec:
     log_fd: int = 2  # where its events go; what its libraries print goes to its standard output and error
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
 
-    def command(self) -> list[str]:
+    def command(self, *words: str) -> list[str]:
         """Without the options: every user of a machine may read its command lines."""
         told = {name: value for name, value in asdict(self).items() if name != "options"}
-        return [sys.executable, "-m", "rosa_server.serving.worker", "--spec", json.dumps(told)]
+        start = [self.python, "-c", BOOT] if self.python else [sys.executable, "-m", WORKER]
+        return [*start, "--spec", json.dumps(told), *words]
 
-    def environment(self) -> dict[str, str]:
-        """What is added to the environment of the process: the options, for its user only."""
-        return {OPTIONS: json.dumps(self.options)}
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the process: what it inherits, and the options, for its user only.
+
+        Where another Python looks for modules is its own business.
+        """
+        left = SERVERS_OWN if self.python else ()
+        kept = {name: value for name, value in inherited.items() if name not in left}
+        gpu = {"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu else {}
+        return {**kept, OPTIONS: json.dumps(self.options), **gpu}
+
+
+def check_release(server: str) -> None:
+    """Raise `ReleaseError` where this worker is not of the server's release."""
+    from rosa_server.serving.release import release
+
+    if release() != server:
+        raise ReleaseError(
+            "other_release",
+            f"the worker in {sys.prefix} is of release {release()}, its server of {server}; `rosa env` brings the"
+            " worker's files up to date",
+        )
 
 
 def spec_from(text: str, environment: MutableMapping[str, str]) -> WorkerSpec:
     """What `command` and `environment` tell a process. The options are taken out, so that no child inherits them."""
-    spec = WorkerSpec(**json.loads(text))
+    told = json.loads(text)
+    if told.get("release"):  # before anything else is read: another release may have other fields
+        check_release(told["release"])
+    spec = WorkerSpec(**told)
     options = environment.pop(OPTIONS, "")
     return replace(spec, options=json.loads(options)) if options else spec

@@ -15,14 +15,11 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.config import load_factory
+from rosa_contract.config import Model, load_factory
 from rosa_contract.errors import ConfigError
 from rosa_contract.strict import nearest
 from rosa_contract.yaml_loader import Loader
-from rosa_server.models.adapters import behind
-from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.backend import Backend
-from rosa_server.models.registry import create, with_engine
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.measure import (
@@ -37,6 +34,7 @@ from rosa_server.scheduler.profiles.measure import (
 from rosa_server.scheduler.profiles.measure_continuous import measure_continuous
 from rosa_server.scheduler.profiles.measured_facts import measured_facts
 from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
+from rosa_server.serving.elsewhere import backend_of
 
 BAR = 30
 UNSTEADY = 4  # exit status: the machine had other work
@@ -219,8 +217,7 @@ def _continuous(
 
 def _backend(args: argparse.Namespace) -> Backend:
     options: dict[str, Any] = {}
-    adapter: dict[str, Any] = {}
-    name = args.backend
+    model = Model(args.backend or "")
     if args.factory is not None:
         models = load_factory(args.factory).models
         if args.model not in models:
@@ -228,11 +225,9 @@ def _backend(args: argparse.Namespace) -> Backend:
             raise ConfigError(
                 str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
             )
-        name = name or models[args.model].backend
         model = models[args.model]
-        options = with_engine(model.options)
-        adapter = resolve(model.adapter).to_data() if model.adapter is not None else {}
-    if name is None:
+        model = replace(model, backend=args.backend or model.backend)
+    if not model.backend:
         raise ConfigError(
             "--backend", ["the model's backend is missing: give --factory FILE or --backend NAME"]
         )
@@ -244,7 +239,7 @@ def _backend(args: argparse.Namespace) -> Backend:
             options[key] = yaml.load(value, Loader)  # as in a factory file
         except yaml.YAMLError:
             raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
-    return behind(create(name, **options), adapter)
+    return backend_of(args.model, model, **options)
 
 
 def _progress(share: float, words: str) -> None:

@@ -106,7 +106,7 @@ def test_a_worker_is_told_the_whole_adapter_with_paths_that_start_at_the_file(
     factory = load_factory(write(good() | {"robot": "arm.yaml"}))
     [spec] = worker_specs(factory, unplanned(factory), "ipc://x")
     command = spec.command()
-    told = spec_from(command[command.index("--spec") + 1], spec.environment())
+    told = spec_from(command[command.index("--spec") + 1], spec.environment({}))
     adapter = factory.models["pi"].adapter
     assert adapter is not None and adapter.robot == str(tmp_path / "arm.yaml")
     resolved = from_data(told.adapter)
