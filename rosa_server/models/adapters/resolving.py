@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,11 +41,13 @@ class Resolved:
         return None if self.chain is None else Arm(self.chain, self.min_rad, self.max_rad)
 
     def to_data(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """As JSON has it: mappings, lists, texts and numbers."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
 
 
 def from_data(data: Mapping[str, Any]) -> Resolved:
-    """What `to_data` made, also after JSON. Raises `ConfigError`."""
+    """What `to_data` made. Raises `ConfigError`."""
     reader = Reader(SOURCE)
     made = reader.section(Resolved, "", dict(data))
     reader.finish()
