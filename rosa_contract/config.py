@@ -12,6 +12,7 @@ from typing import Any
 from rosa_contract.adapter import Adapter, anchored
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.fallbacks import FALLBACK_NAMES
+from rosa_contract.frontends import Frontend, frontend_problems
 from rosa_contract.gateway import Gateway
 from rosa_contract.horizon import Horizon, contradictions
 from rosa_contract.kinds import FACTORY, SECTIONS, mistaken
@@ -226,6 +227,7 @@ class Factory:
     models: Mapping[str, Model]
     gateway: Gateway
     policies: Policies = field(default_factory=Policies)
+    frontends: Mapping[str, Frontend] = field(default_factory=dict)
 
     def models_of(self, task: str) -> dict[str, str]:
         """Component name -> model name of one task."""
@@ -235,8 +237,8 @@ class Factory:
 def load_factory(path: str | Path) -> Factory:
     """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
 
-    Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a model's `weights` and `profile` options and its
-    adapter start at the file's folder.
+    Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
+    `profile` options and its adapter start at the file's folder.
     """
     factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
@@ -256,7 +258,15 @@ def load_factory(path: str | Path) -> Factory:
         gateway = replace(gateway, curve_keys=str(folder / gateway.curve_keys))
     if gateway.task_lengths:
         gateway = replace(gateway, task_lengths=str(folder / gateway.task_lengths))
-    return replace(factory, models=models, gateway=gateway)
+    frontends = {
+        name: replace(
+            one,
+            tls_certificate=str(folder / one.tls_certificate) if one.tls_certificate else "",
+            tls_key=str(folder / one.tls_key) if one.tls_key else "",
+        )
+        for name, one in factory.frontends.items()
+    }
+    return replace(factory, models=models, gateway=gateway, frontends=frontends)
 
 
 def parse_factory(text: str, source: str = "<text>") -> Factory:
@@ -289,6 +299,7 @@ def factory_from(document: Any, source: str) -> Factory:
     if gateway and (problem := endpoint_problem(gateway.bind, binds=True)):
         reader.fail("gateway.bind", problem, "out_of_range")
     policies = reader.section(Policies, "policies", entries.get("policies", {}))
+    frontends = reader.value(Mapping[str, Frontend], "frontends", entries.get("frontends", {}), {})
     tasks = {}
     for name, value in entries.items():
         if name in SECTIONS:
@@ -308,10 +319,13 @@ def factory_from(document: Any, source: str) -> Factory:
             hint = nearest(entry.task, tasks)
             words = f"no task {shown(entry.task)} in this file{hint}"
             reader.fail(f"robot_fleet[{index}].task", words, "unknown_name")
+    for name, frontend in frontends.items():
+        if frontend:
+            _check_frontend(reader, f"frontends.{name}", frontend, tasks)
     reader.finish()
     _check_placement(reader, cluster, tasks, models)
     reader.finish()
-    return Factory(cluster, fleet, tasks, models, gateway, policies)
+    return Factory(cluster, fleet, tasks, models, gateway, policies, frontends)
 
 
 def _check_task(reader: Reader, name: str, task: Task) -> None:
@@ -360,6 +374,18 @@ def _check_task(reader: Reader, name: str, task: Task) -> None:
             f" {1 / task.pipeline.action_s:g} Hz",
             "conflict",
         )
+
+
+def _check_frontend(reader: Reader, where: str, frontend: Frontend, tasks: Mapping[str, Task | None]) -> None:
+    for key, words, cause in frontend_problems(frontend):
+        reader.fail(f"{where}.{key}", words, cause)
+    if frontend.task not in tasks:
+        words = f"no task {shown(frontend.task)} in this file{nearest(frontend.task, tasks)}"
+        reader.fail(f"{where}.task", words, "unknown_name")
+    elif (task := tasks[frontend.task]) is not None and frontend.component not in task.components:
+        hint = nearest(frontend.component, task.components)
+        words = f"{frontend.task} has no component {shown(frontend.component)}{hint}"
+        reader.fail(f"{where}.component", words, "unknown_name")
 
 
 def _meant(name: str, components: Mapping[str, Component]) -> str:

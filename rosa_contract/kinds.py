@@ -11,6 +11,7 @@ SECTIONS = (
     "models",
     "gateway",
     "policies",
+    "frontends",
 )  # of a factory file, besides tasks
 OF_A_ROBOT = frozenset({"joints", "limits", "home_rad", "safe_rad", "cameras", "arm_driver", "camera_driver"})
 

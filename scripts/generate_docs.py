@@ -26,7 +26,7 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import adapter, arms, cameras, config, gateway, horizon, policies, robot
+from rosa_contract import adapter, arms, cameras, config, frontends, gateway, horizon, policies, robot
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_server.serving.core.limits import CAUSES, OFFENCES
@@ -55,6 +55,10 @@ FACTORY_SECTIONS = (
     ("`models.<name>.adapter.normalisation`", adapter.Normalisation),
     ("`gateway`", gateway.Gateway),
     ("`policies`", policies.Policies),
+    ("`frontends.<name>`", frontends.Frontend),
+    ("`frontends.<name>.images.<camera>`", frontends.ImageSource),
+    ("`frontends.<name>.state.<name>`, a list of", frontends.StatePart),
+    ("`frontends.<name>.actions.<name>`, a list of", frontends.ActionPart),
 )
 ROBOT_SECTIONS = (
     ("Top level", robot.RobotSpec),
@@ -77,7 +81,7 @@ def configuration() -> str:
         "# Configuration reference",
         "",
         "Generated from the dataclasses in `rosa_contract/` (`config.py`, `adapter.py`, `gateway.py`, `policies.py`,",
-        "`robot.py`, `cameras.py`, `arms.py`) by `make docs`.",
+        "`frontends.py`, `robot.py`, `cameras.py`, `arms.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "Files are YAML 1.2 (core schema): only `true` and `false` are booleans; `yes`, `no`, `on` and `off` are text;",

@@ -50,6 +50,7 @@ LANES = {
     "tests/system/calibrate/": Lane.SERVERS,
     "tests/system/engines/": Lane.SERVERS,
     "tests/system/examples/": Lane.SERVERS,
+    "tests/system/frontends/": Lane.SERVERS,
     "tests/system/keys/": Lane.SERVERS,
     "tests/system/managed/": Lane.SERVERS,
     "tests/system/nodes/": Lane.SERVERS,

@@ -33,9 +33,10 @@ class AsyncRobot:
         deadline_ms: float = DEADLINE_MS,
         connect_within_s: float = CONNECT_WITHIN_S,
         encoding: str = "jpeg",
+        resumes: bool = True,
     ) -> None:
-        """The arguments are those of `Robot`."""
-        self._connect = connector(server, task, name, keys, encoding)
+        """Arguments as of `Robot`. `resumes`: a robot with a name gets it back after its program has crashed."""
+        self._connect = connector(server, task, name, keys, encoding, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
         self._calls: Calls | None = None

@@ -22,7 +22,9 @@ _numbers = itertools.count()
 Connect = Callable[[Seen], GatewayLink]
 
 
-def connector(server: str, task: str, name: str, keys: str | Path | RobotKeys, encoding: str) -> Connect:
+def connector(
+    server: str, task: str, name: str, keys: str | Path | RobotKeys, encoding: str, resumes: bool = True
+) -> Connect:
     """What makes a connection from the first observation. Raises `ValueError` for arguments that cannot be meant."""
     if problem := endpoint_problem(server, binds=False):
         raise ValueError(f"server: {problem}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
             gateway = dataclasses.replace(content.gateway, curve_keys=arguments.keys)
             content = dataclasses.replace(content, gateway=gateway)
         problems = serving_problems(content, arguments.bind, arguments.insecure)
+        problems += [] if problems else _misfits(content)
     if problems:
         raise ConfigError(path, problems)
     return content
@@ -96,6 +98,37 @@ def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:
     widths = (gripper.min_m, gripper.max_m) if gripper.exists else None
     if words := robot_file_problems(resolve(adapter), widths):
         raise AdapterError("unmapped", "; ".join(words))
+
+
+def _taken(backend: Backend, adapter: Adapter) -> InputSpec:
+    """What a robot must have for a model behind an adapter. Raises `AdapterError`."""
+    from rosa_server.models.adapters.adapted import Adapted
+    from rosa_server.models.adapters.resolving import resolve
+
+    return Adapted(backend, resolve(adapter)).input_spec
+
+
+def _misfits(factory: Factory) -> list[ConfigProblem]:
+    """What the frontends of a factory file do not map. Builds the backends of their tasks; those whose package is not
+    installed here are left to the gateway."""
+    if not factory.frontends:
+        return []
+    from rosa_server.frontends.mapping import ClientMapping
+    from rosa_server.models import registry
+
+    problems = []
+    for name, one in factory.frontends.items():
+        needs = {}
+        for model in set(factory.models_of(one.task).values()):
+            spec = factory.models[model]
+            with suppress(CausedError):  # `rosa serve` says what is wrong with a model
+                made = registry.create(spec.backend, **registry.with_engine(spec.options))
+                needs[model] = made.input_spec if spec.adapter is None else _taken(made, spec.adapter)
+        if len(needs) < len(set(factory.models_of(one.task).values())):
+            continue
+        if found := ClientMapping(one).misfits(needs):
+            problems.append(ConfigProblem(f"frontends.{name}", "conflict", "; ".join(found)))
+    return problems
 
 
 def robot_checks() -> list[Any]:

@@ -21,6 +21,9 @@ def factory_lines(factory: Factory) -> list[str]:
         model = factory.models.get(name)
         how = _model(model) if model else "no entry in `models`: can be planned, not served"
         lines.append(f"model {name}: {how}")
+    for name, one in factory.frontends.items():
+        host, port = one.address
+        lines.append(f"frontend {name}: {one.protocol} on {host}:{port}, robots of {one.task}")
     return lines
 
 

@@ -95,6 +95,16 @@ class Metrics:
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
         }
+        self._clients = Gauge(
+            "rosa_frontend_clients", "Connected clients of a frontend", ["frontend"], registry=own
+        )
+        self._clients_refused = Counter(
+            "rosa_frontend_refused",
+            "Messages and connections that a frontend did not accept",
+            ["frontend", "cause"],
+            registry=own,
+        )
+        self._refused_before: dict[tuple[str, str], int] = {}
         self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
         self._report = HealthReport(False, {}, {}, [])
 
@@ -139,6 +149,17 @@ class Metrics:
         for gauge in self._engine.values():
             with suppress(KeyError):  # it has no such engine
                 gauge.remove(worker_id)
+
+    def frontend(self, name: str, clients: int, refused: Mapping[str, int]) -> None:
+        """What a frontend has counted. `refused`: by cause, since its process was started."""
+        self._clients.labels(name).set(clients)
+        for (frontend, cause), _ in list(self._refused_before.items()):
+            if frontend == name and cause not in refused:  # another process counts from zero
+                del self._refused_before[frontend, cause]
+        for cause, count in refused.items():
+            before = self._refused_before.get((name, cause), 0)
+            self._clients_refused.labels(name, cause).inc(max(0, count - before))
+            self._refused_before[name, cause] = count
 
     def noted(self, event: str) -> None:
         self._notes.labels(event).inc()

@@ -31,7 +31,8 @@ def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -
             entry = f"models: {{{name}: {{backend: NAME}}}}"
             words = f"is missing; add `{entry}` with one of {known}, so that it can be served"
             problems.append(ConfigProblem(f"models.{name}", "missing", words))
-    return problems + horizon_problems(factory) + reach_problems(factory, bind, insecure)
+    problems += horizon_problems(factory) + frontend_problems(factory, insecure)
+    return problems + reach_problems(factory, bind, insecure)
 
 
 def check_served(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
@@ -102,6 +103,33 @@ def reach_problems(factory: Factory, bind: str, insecure: bool) -> list[ConfigPr
         path, _, words = str(error).partition(": ")
         return [ConfigProblem(path, "invalid", words)]
     return []
+
+
+def frontend_problems(factory: Factory, insecure: bool) -> list[ConfigProblem]:
+    """Frontends that strangers could reach, or that want the same port. Their protocols know no encryption but TLS."""
+    problems: list[ConfigProblem] = []
+    ports: dict[tuple[str, int], str] = {}
+    for name, one in factory.frontends.items():
+        where = f"frontends.{name}.bind"
+        other = ports.setdefault(one.address, name)
+        if other != name and one.address[1]:
+            words = (
+                f"{one.address[0]}:{one.address[1]} is that of frontends.{other}; give each a port of its own"
+            )
+            problems.append(ConfigProblem(where, "conflict", words))
+        if one.on_loopback or insecure:
+            continue
+        if not factory.gateway.curve_keys:
+            words = (
+                "can be reached from other machines, and without gateway.curve_keys a client needs no API key"
+            )
+        elif not one.tls_certificate:
+            words = "can be reached from other machines, and without TLS an API key can be read on its way"
+        else:
+            continue
+        remedy = "bind to loopback and use a tunnel, such as `ssh -L`, or insist with --insecure"
+        problems.append(ConfigProblem(where, "invalid", f"{words}; {remedy}"))
+    return problems
 
 
 def horizon_problems(factory: Factory) -> list[ConfigProblem]:

@@ -16,6 +16,7 @@ from rosa_contract.config import Factory
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.cluster.local import LocalCluster, worker_specs
+from rosa_server.frontends.supervisor import Frontends, frontend_specs
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
@@ -35,6 +36,7 @@ from rosa_server.serving.watching.post import WatchPost
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
+FRONTENDS_STOP_S = 3.0
 Plan = tuple[Placement, AdmissionControl]
 
 
@@ -45,6 +47,7 @@ class ServeError(CausedError):
         "cannot_bind": "it cannot listen on its endpoint for robots",
         "cannot_bind_metrics": "it cannot listen on its port for metrics",
         "cannot_bind_watch": "it cannot listen where the factory file says that it may be watched",
+        "frontend_misconfigured": "a frontend cannot run with this configuration, or its port is taken",
         "worker_misconfigured": "a worker cannot run with this configuration, however often it is started",
     }
 
@@ -112,6 +115,8 @@ class HeadlessServer:
                         f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}",
                     ) from None
             undo.callback(self._cluster.stop, STOP_S)
+            self._frontends = Frontends(frontend_specs(factory, self.gateway.robots_endpoint), metrics)
+            undo.callback(self._frontends.stop, FRONTENDS_STOP_S)
             self._stack = undo.pop_all()
 
     def stop(self, *_: object) -> None:
@@ -133,9 +138,12 @@ class HeadlessServer:
         while not self._stop:
             self.gateway.step()
             self._lengths.step(self._clock.now_s())
+            self._frontends.step(self._clock.now_s())
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
-            if not announced and self.core.health().ready:
+            if self._frontends.misconfigured and not announced:
+                raise ServeError("frontend_misconfigured", self._frontends.misconfigured)
+            if not announced and self._frontends.listening and self.core.health().ready:
                 announced = True
                 if not say(f"ROSA is ready on {self.gateway.robots_endpoint}"):
                     log.warning("output_lost", what="the ready line", robots=self.gateway.robots_endpoint)
@@ -143,6 +151,7 @@ class HeadlessServer:
     def _drain(self) -> None:
         open_calls = len(self.core.ledger)
         log.event("server_draining", open_requests=open_calls)
+        self._frontends.terminate()
         self.core.drain(self._clock.now_s())
         end_s = self._clock.now_s() + DRAIN_S
         while len(self.core.ledger) and self._clock.now_s() < end_s:

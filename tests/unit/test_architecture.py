@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
+# A frontend is a client of the gateway, so it is built on the client, without which the rest of the server is complete.
+FRONTENDS = "rosa_server/frontends"
 MAY_IMPORT = {
+    FRONTENDS: {"rosa_contract", "rosa_client", "rosa_server"},
     "rosa_contract": {"rosa_contract"},
     "rosa_client": {"rosa_contract", "rosa_client"},
     "rosa_server": {"rosa_contract", "rosa_server"},
@@ -28,6 +31,8 @@ PURE = (
     "rosa_client/calibration",
     "rosa_contract",
     "rosa_server/serving/core",
+    "rosa_server/frontends/limits.py",
+    "rosa_server/frontends/mapping.py",
     "rosa_server/engines/kv_sharing/memory.py",
     "rosa_server/engines/kv_sharing/turns.py",
     "rosa_server/engines/pipelined_decode/pipe.py",
@@ -75,9 +80,19 @@ def test_dependencies_run_one_way(room: str) -> None:
         where = path.relative_to(ROOT)
         if owner != room:
             continue
+        within = FRONTENDS if str(where).startswith(f"{FRONTENDS}/") else room
         for module, line in imports_of(path):
-            allowed = module not in ROOMS or module in MAY_IMPORT[room]
+            allowed = module not in ROOMS or module in MAY_IMPORT[within]
             assert allowed, f"{where}:{line}: {room} must not import {module}"
+
+
+def test_a_frontend_uses_the_plain_client_alone_and_only_the_server_starts_frontends() -> None:
+    for path, imported in import_graph().items():
+        if path.startswith(f"{FRONTENDS}/"):
+            client = {other for other in imported if other.startswith("rosa_client/")}
+            assert client <= {other for other in client if other.startswith("rosa_client/robot/")}, path
+        elif any(other.startswith(f"{FRONTENDS}/") for other in imported):
+            assert path in ("rosa_server/serving/server.py", "rosa_server/commands/check.py"), path
 
 
 def test_decisions_do_no_io() -> None:

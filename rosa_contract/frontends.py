@@ -1,0 +1,234 @@
+"""The section `frontends` of a factory file: other projects' protocols in front of the gateway (docs/frontends.md).
+
+Each entry says which task its clients' robots have, and how what they send maps to that task's cameras, states and
+actions. A preset fills in what it does not say.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rosa_contract.adapter import EXACT, FITS, PAD
+from rosa_contract.conventions import AS_IS, FINGER_PAIR, GRIPPERS, UNITS
+from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.strict import name_problem, nearest, setting, shown
+
+OPENPI, GR00T = "openpi", "gr00t"
+PORTS = {OPENPI: 8000, GR00T: 5555}  # where their own servers listen
+HANDS = (AS_IS, *(name for name in GRIPPERS if name != FINGER_PAIR))
+AUTO = "auto"
+DIALECTS = (AUTO, "n1.5", "n1.6", "n1.7")
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """Where a camera's frames come from."""
+
+    key: str = setting("the client's name of the image")
+    height: int = setting("px, as the task's models take it", at_least=1, at_most=4096)
+    width: int = setting("px", at_least=1, at_most=4096)
+    fit: str = setting(
+        "an image of another size: exact: it is refused; stretch: scaled, its sides each by their own; pad: scaled to"
+        " fit, with black beside it; crop: scaled to fill, cut in the middle",
+        EXACT,
+        choices=FITS,
+    )
+    frame: int = setting(
+        "gr00t: which frame of a history, in steps before now: 0 or less", 0, at_least=-1000, at_most=0
+    )
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """Values of a robot's state, from one of the client's arrays."""
+
+    key: str = setting("the client's name of the array")
+    columns: tuple[int, ...] = setting(
+        "which of its values, in the robot's order; default: the first `count`", tuple
+    )
+    count: int = setting("how many values, where `columns` names none", 1, at_least=1, at_most=1024)
+    unit: str = setting("the client's unit; default: rad or m, as the robot's", AS_IS, choices=tuple(UNITS))
+    gripper: str = setting("the client's convention, where the value is a gripper's", AS_IS, choices=HANDS)
+    open_m: float = setting("with `gripper`: the robot's width when open", 0.0, at_least=0, at_most=1)
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The columns of the client's array."""
+        return self.columns or tuple(range(self.count))
+
+
+@dataclass(frozen=True)
+class ActionPart:
+    """Values of a client's action, from columns of the robot's."""
+
+    columns: tuple[int, ...] = setting("columns of the model's actions, in the client's order")
+    unit: str = setting("the client's unit; default: rad or m, as the model's", AS_IS, choices=tuple(UNITS))
+    gripper: str = setting(
+        "the client's convention, where the column is a gripper's width", AS_IS, choices=HANDS
+    )
+    open_m: float = setting("with `gripper`: the robot's width when open", 0.0, at_least=0, at_most=1)
+    relative_to: str = setting(
+        "a state of the robot: the client gets differences, of each row to the one before, of the first to this state",
+        "",
+    )
+    scale: float = setting("factor on what the client gets", 1.0)
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """One protocol on one port."""
+
+    protocol: str = setting("which one", choices=(OPENPI, GR00T))
+    task: str = setting("task of every client's robot")
+    component: str = setting("component that answers", "system1")
+    bind: str = setting(
+        "HOST:PORT; beyond loopback needs gateway.curve_keys, and TLS or --insecure; default: loopback, on the"
+        " protocol's own port (8000 or 5555)",
+        "",
+    )
+    slo_ms: float | None = setting(
+        "deadline of a call; default: the component's", None, above=0, at_most=600_000
+    )
+    preset: str = setting(
+        "what `images`, `state` and `actions` are where they are not given: droid or libero", ""
+    )
+    images: Mapping[str, ImageSource] = setting("camera of the task -> the client's image", dict)
+    state: Mapping[str, tuple[StatePart, ...]] = setting(
+        "state of the task -> parts of the client's arrays", dict
+    )
+    actions: Mapping[str, tuple[ActionPart, ...]] = setting(
+        "the client's array of actions -> columns of the model's", dict
+    )
+    prompt_key: str = setting("the client's name of the instruction; empty: it sends none", "prompt")
+    prompt: str = setting("instruction for a client that sends none", "")
+    ignore: tuple[str, ...] = setting(
+        "names that clients send and nothing takes; any other is refused", tuple
+    )
+    metadata: Mapping[str, Any] = setting("more of what an openpi client is told when it connects", dict)
+    dialect: str = setting(
+        "gr00t: what a client gets that has not shown its dialect yet; auto: N1.6", AUTO, choices=DIALECTS
+    )
+    max_clients: int = setting("connections at a time", 64, at_least=1, at_most=1024)
+    max_batch: int = setting("gr00t: observations of one request", 16, at_least=1, at_most=256)
+    max_message_mb: float = setting("largest message of a client", 8.0, above=0, at_most=256)
+    max_rate_hz: float = setting(
+        "calls per second of a client; faster ones wait", 100.0, above=0, at_most=10_000
+    )
+    tls_certificate: str = setting("openpi: PEM file for wss://", "")
+    tls_key: str = setting("openpi: its private key", "")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        host, _, port = (self.bind or f"127.0.0.1:{PORTS[self.protocol]}").rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only processes of this machine can connect."""
+        host = self.address[0]
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def filled(self) -> Frontend:
+        """With what the preset says where the entry says nothing."""
+        images, state, actions = PRESETS.get(self.preset, ({}, {}, {}))
+        return replace(
+            self,
+            images=self.images or images,
+            state=self.state or state,
+            actions=self.actions or actions,
+        )
+
+
+_HAND, _HAND_M = "closed_fraction", 0.085  # Robotiq 2F-85
+Preset = tuple[
+    Mapping[str, ImageSource], Mapping[str, tuple[StatePart, ...]], Mapping[str, tuple[ActionPart, ...]]
+]
+# What openpi's own examples send (examples/droid/main.py, examples/libero/main.py).
+PRESETS: Mapping[str, Preset] = {
+    "droid": (
+        {
+            name: ImageSource(f"observation/{name}", 224, 224, PAD)
+            for name in ("exterior_image_1_left", "wrist_image_left")
+        },
+        {
+            "joint_position": (StatePart("observation/joint_position", (), 7),),
+            "gripper_width": (StatePart("observation/gripper_position", gripper=_HAND, open_m=_HAND_M),),
+        },
+        # A DROID robot takes joint velocities: 1 is 0.2 rad per step.
+        {
+            "actions": (
+                ActionPart(tuple(range(7)), relative_to="joint_position", scale=5.0),
+                ActionPart((7,), gripper=_HAND, open_m=_HAND_M),
+            )
+        },
+    ),
+    "libero": (
+        {name: ImageSource(f"observation/{name}", 224, 224, PAD) for name in ("image", "wrist_image")},
+        {"state": (StatePart("observation/state", (), 8),)},
+        {"actions": (ActionPart(tuple(range(7))),)},
+    ),
+}
+
+
+Problem = tuple[str, str, str]  # path within the entry, words, cause
+
+
+def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
+    """Values that are each possible and make no sense together, or name nothing."""
+    bind = frontend.bind or "127.0.0.1:1"
+    if problem := endpoint_problem(f"tcp://{bind}", binds=True) or (
+        "" if "*" not in bind else "expected a port"
+    ):
+        yield "bind", f"expected HOST:PORT, got {shown(frontend.bind)}: {problem}", "out_of_range"
+    if frontend.preset and frontend.preset not in PRESETS:
+        words = f"must be one of {', '.join(PRESETS)}, got {shown(frontend.preset)}{nearest(frontend.preset, PRESETS)}"
+        yield "preset", words, "unknown_name"
+        return
+    whole = frontend.filled()
+    if not whole.actions:
+        yield "actions", "is missing; name the client's array, such as `actions`, or a preset", "missing"
+    for camera, source in whole.images.items():
+        if problem := name_problem(camera):
+            yield f"images.{camera}", problem, "invalid"
+        if source.frame and frontend.protocol != GR00T:
+            yield f"images.{camera}.frame", "an openpi client sends no history", "conflict"
+    for name, parts in whole.state.items():
+        if not parts:
+            yield f"state.{name}", "expected at least one part", "missing"
+        for index, part in enumerate(parts):
+            yield from _part_problems(f"state.{name}[{index}]", part)
+    for name, actions in whole.actions.items():
+        if not actions:
+            yield f"actions.{name}", "expected at least one part", "missing"
+        for index, action in enumerate(actions):
+            where = f"actions.{name}[{index}]"
+            yield from _part_problems(where, action)
+            if not action.columns:
+                yield f"{where}.columns", "expected at least one column", "missing"
+            if action.relative_to:
+                known = {key: sum(len(part.taken) for part in state) for key, state in whole.state.items()}
+                if known.get(action.relative_to) != len(action.columns):
+                    words = (
+                        f"expected a state of {len(action.columns)} values, got {shown(action.relative_to)}"
+                    )
+                    yield f"{where}.relative_to", words, "conflict"
+    if bool(frontend.tls_certificate) != bool(frontend.tls_key):
+        yield "tls_key", "tls_certificate and tls_key belong together", "conflict"
+    if frontend.tls_certificate and frontend.protocol != OPENPI:
+        yield "tls_certificate", "GR00T's protocol has no TLS", "conflict"
+
+
+def _part_problems(where: str, part: StatePart | ActionPart) -> Iterator[Problem]:
+    if any(not 0 <= column < 1024 for column in part.columns):
+        yield f"{where}.columns", f"expected numbers from 0 to 1023, got {list(part.columns)}", "out_of_range"
+    if part.gripper and not part.open_m:
+        yield f"{where}.open_m", "is missing: a convention needs the robot's width when open, in m", "missing"
+    if part.gripper and part.unit:
+        yield f"{where}.unit", "a gripper's convention has no unit", "conflict"

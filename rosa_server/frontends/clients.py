@@ -1,0 +1,200 @@
+"""A frontend's clients, each a robot at the gateway: admitted, queued, batched and limited like any other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import zmq
+from zmq.utils import z85
+
+from rosa_client.robot.aio import AsyncRobot
+from rosa_client.robot.answer import Answer
+from rosa_client.robot.errors import RobotError
+from rosa_contract.errors import CausedError
+from rosa_contract.keyfile import SERVER, RobotKeys, read_keys
+from rosa_server.frontends import limits
+from rosa_server.frontends.arrays import Array, WireError
+from rosa_server.frontends.limits import Meter
+from rosa_server.frontends.mapping import ClientMapping, MappingError
+from rosa_server.frontends.spec import FrontendSpec
+from rosa_server.serving import log
+from rosa_server.serving.access import KeyRing
+
+CONNECT_WITHIN_S = 30.0  # a first call waits for models that are still loading
+
+
+class FrontendError(CausedError):
+    """A client is refused by the frontend itself."""
+
+    CAUSES: ClassVar = {
+        "unauthorized": "no API key, or none that belongs to a robot of the key folder",
+        "too_many_clients": "as many clients as the frontend takes are connected",
+        "too_many_connections": "more connections than the frontend looks at",
+        "not_reading": "the client did not take its answer",
+        "not_supported": "a part of the protocol that ROSA does not have",
+        "too_large": "a message above `max_message_mb`, or a batch above `max_batch`",
+        "shutting_down": "the server is shutting down",
+        "internal": "the frontend failed; the server's log says how",
+    }
+
+
+REFUSALS = (FrontendError, WireError, MappingError, RobotError)  # what is said to a client, with its cause
+
+
+class Client:
+    """One connection of a client. `robots` of it are made when it has observed something."""
+
+    def __init__(self, frontend: Clients, robot_keys: tuple[str, RobotKeys] | None) -> None:
+        self._frontend, self._keys = frontend, robot_keys
+        self._robots: list[AsyncRobot] = []
+        self._time = Meter(limits.CLIENT_SHARE, limits.CLIENT_BURST_S)
+        self._calls = Meter(frontend.spec.frontend.max_rate_hz, 2.0)
+        self.heard_s = time.monotonic()
+        self.answered = False  # until then it is a stranger
+
+    async def infer(self, seen: Mapping[str, Array], prompt: str, number: int = 0) -> Answer:
+        """Ask as this client's robot with this number. Raises `RobotError`."""
+        while len(self._robots) <= number:
+            self._robots.append(self._frontend.robot(self._keys))
+        spec = self._frontend.spec
+        component = spec.frontend.component
+        answer = await self._robots[number].infer(seen, prompt=prompt, component=component)
+        self.answered = True
+        return answer
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether it speaks as the one robot whose key it has."""
+        return self._keys is not None
+
+    def wait_s(self, now_s: float) -> float:
+        """How long until its next message is read."""
+        self.heard_s = now_s
+        own = max(self._time.wait_s(now_s), self._calls.wait_s(now_s))
+        return own if self.answered else max(own, self._frontend.strangers.wait_s(now_s))
+
+    def handled(self, now_s: float, spent_s: float) -> None:
+        """A message of it took so much of the frontend's time."""
+        self._calls.spend(now_s, 1.0)
+        self._time.spend(now_s, spent_s)
+        if not self.answered:
+            self._frontend.strangers.spend(now_s, spent_s)
+
+    def close(self) -> None:
+        for robot in self._robots:
+            robot.close()
+        self._robots.clear()
+
+
+class Clients:
+    """All clients of one frontend: who may come in, and what is counted."""
+
+    def __init__(self, spec: FrontendSpec) -> None:
+        """Raises `AccessError` and `KeyFileError` for a key folder that cannot be used."""
+        self.spec = spec
+        self.mapping = ClientMapping(spec.frontend)
+        self.strangers = Meter(limits.STRANGERS_SHARE, limits.STRANGERS_BURST_S)
+        self._ring = KeyRing(spec.keys) if spec.keys else None
+        self._server_key = read_keys(self._ring.folder / f"{SERVER}.key")["public"] if self._ring else b""
+        self._numbers = itertools.count(1)
+        self._refused: Counter[str] = Counter()
+        self._told: dict[str, Any] = {}
+        self._next_line_s = 0.0
+        self._seldom = log.Seldom(limits.LINES_EVERY_S)
+        self.open: dict[object, Client] = {}  # by whatever the protocol calls a connection
+
+    @property
+    def demands_keys(self) -> bool:
+        return self._ring is not None
+
+    def keys_of(self, api_key: str) -> tuple[str, RobotKeys] | None:
+        """The robot whose secret key this is, and its keys; None where the server has no keys.
+
+        Raises `FrontendError` (`unauthorized`).
+        """
+        if self._ring is None:
+            return None
+        with suppress(ValueError, zmq.ZMQError):  # no Z85 of 32 bytes
+            secret = api_key.encode("ascii")
+            public = zmq.curve_public(secret) if len(secret) == 40 else b""
+            robot = self._ring.robot_of(z85.decode(public)) if public else None
+            if robot is not None:
+                return robot, RobotKeys(public, secret, self._server_key)
+        raise FrontendError(
+            "unauthorized", "the API key must be the secret key of a robot that this server knows"
+        )
+
+    def robot(self, keys: tuple[str, RobotKeys] | None) -> AsyncRobot:
+        """A new robot at the gateway."""
+        spec = self.spec
+        name = keys[0] if keys else f"{spec.name}-{spec.life}.{next(self._numbers)}"
+        return AsyncRobot(
+            spec.gateway,
+            spec.frontend.task,
+            name=name,
+            keys=keys[1] if keys else "",
+            deadline_ms=spec.slo_ms,
+            connect_within_s=CONNECT_WITHIN_S,
+            encoding="rgb8",
+            resumes=False,
+        )
+
+    def enter(self, connection: object, keys: tuple[str, RobotKeys] | None) -> tuple[Client, object | None]:
+        """A client comes in. Returns it, and the connection that has to make room for it.
+
+        Raises `FrontendError` (`too_many_clients`) where every other client has had an answer.
+        """
+        leaves: object | None = None
+        if len(self.open) >= self.spec.frontend.max_clients:
+            strangers = [key for key, client in self.open.items() if not client.answered]
+            if not strangers:
+                words = f"{len(self.open)} clients are connected, and no more may be (max_clients)"
+                raise FrontendError("too_many_clients", words)
+            leaves = min(strangers, key=lambda key: self.open[key].heard_s)
+            self.leave(leaves)
+            self.refused("too_many_clients", "it has had no answer yet and was silent for the longest time")
+        self.open[connection] = client = Client(self, keys)
+        return client, leaves
+
+    def leave(self, connection: object) -> None:
+        """A client has gone. May be called twice."""
+        if (client := self.open.pop(connection, None)) is not None:
+            client.close()
+
+    def refused(self, cause: str, reason: str, peer: object = "") -> None:
+        """Count a refusal, and log it now and then."""
+        self._refused[cause] += 1
+        if self._seldom.due(cause):
+            log.warning(
+                "client_refused", frontend=self.spec.name, cause=cause, reason=reason[:500], peer=str(peer)
+            )
+
+    def report(self, now_s: float) -> None:
+        """Tell the server what is counted, at most once a second, when it has changed."""
+        told = {"clients": len(self.open), "refused": dict(self._refused)}
+        if self.spec.status_fd >= 0 and told != self._told and now_s >= self._next_line_s:
+            self._told, self._next_line_s = told, now_s + 1.0
+            tell(self.spec, told)
+
+    def close(self) -> None:
+        for connection in list(self.open):
+            self.leave(connection)
+
+
+def tell(spec: FrontendSpec, what: Mapping[str, Any]) -> None:
+    """A line for the server. It is lost where nobody reads."""
+    if spec.status_fd >= 0:
+        with suppress(OSError):
+            os.write(spec.status_fd, json.dumps(what).encode() + b"\n")
+
+
+def words_of(error: CausedError) -> str:
+    """A refusal as a client gets it: the cause first, for programs."""
+    return f"{error.cause}: {error}"

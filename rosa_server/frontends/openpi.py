@@ -1,0 +1,244 @@
+"""openpi's policy protocol: WebSocket, msgpack with arrays, the metadata first, errors as a text frame and close 1011.
+
+Written from what openpi's client and server do on the wire (openpi-client 0.1.2). The path
+`/v1/realtime/robot/openpi` speaks vLLM-Omni's variant: its metadata, `reset`, and bare arrays as answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http
+import logging
+import ssl
+import time
+from typing import Any
+
+import numpy as np
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+from websockets.http11 import Request, Response
+
+from rosa_client.robot.answer import Answer
+from rosa_client.robot.errors import RobotError
+from rosa_contract.errors import CausedError
+from rosa_contract.keyfile import RobotKeys
+from rosa_server.frontends import limits
+from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
+from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, words_of
+from rosa_server.frontends.limits import Meter
+from rosa_server.serving import log
+
+REALTIME = "/v1/realtime/robot/openpi"
+HEALTH = "/healthz"
+PING_EVERY_S = 20.0
+PONG_WITHIN_S = 60.0
+CLOSE_S = 2.0
+SCHEME = "api-key "
+
+
+class OpenpiServer:
+    """One listening socket and its clients, in one event loop."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._new = Meter(limits.NEW_PER_S, limits.NEW_AT_ONCE)
+        self._pending: dict[ServerConnection, None] = {}  # in their handshake, the oldest first
+        self._quiet = logging.getLogger("rosa.frontends.websockets")
+        self._quiet.addHandler(logging.NullHandler())
+        self._quiet.propagate = False  # a line per broken handshake would let anybody fill the disk
+
+    async def listen(self) -> Server:
+        """Accept clients from now on. Raises `OSError` and `ssl.SSLError`."""
+        spec = self._clients.spec.frontend
+        host, port = spec.address
+        tls = None
+        if spec.tls_certificate:
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(spec.tls_certificate, spec.tls_key)
+        outer = self
+
+        class Connection(ServerConnection):
+            """Counted from its first byte on."""
+
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                outer._accepted(self)
+
+        return await serve(
+            self._handle,
+            host,
+            port,
+            ssl=tls,
+            origins=[None],  # no web page: those send where they come from
+            process_request=self._enter,
+            compression=None,
+            max_size=int(spec.max_message_mb * 1e6),
+            max_queue=1,
+            ping_interval=PING_EVERY_S,
+            ping_timeout=PONG_WITHIN_S,
+            open_timeout=limits.OPEN_S,
+            close_timeout=CLOSE_S,
+            server_header=None,
+            logger=self._quiet,
+            create_connection=Connection,
+        )
+
+    def _accepted(self, connection: ServerConnection) -> None:
+        now_s = time.monotonic()
+        if self._new.wait_s(now_s) > 0:
+            self._clients.refused("too_many_connections", "too many new connections per second")
+            connection.transport.abort()
+            return
+        self._new.spend(now_s, 1.0)
+        self._pending[connection] = None
+        if len(self._pending) > limits.MAX_PENDING:
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            self._clients.refused("too_many_connections", "too many connections in their handshake")
+            oldest.transport.abort()
+
+    def _enter(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer to the HTTP request: None goes on to the WebSocket."""
+        self._pending.pop(connection, None)
+        if request.path.partition("?")[0] == HEALTH:
+            return connection.respond(http.HTTPStatus.OK, "OK\n")
+        try:
+            _, leaves = self._clients.enter(connection, self._keys(request))
+        except FrontendError as error:
+            self._clients.refused(error.cause, str(error), connection.remote_address)
+            status = (
+                http.HTTPStatus.UNAUTHORIZED
+                if error.cause == "unauthorized"
+                else http.HTTPStatus.SERVICE_UNAVAILABLE
+            )
+            return connection.respond(status, f"{words_of(error)}\n")
+        if isinstance(leaves, ServerConnection):
+            leaves.transport.abort()
+        return None
+
+    def _keys(self, request: Request) -> tuple[str, RobotKeys] | None:
+        said = request.headers.get_all("Authorization")
+        key = said[0][len(SCHEME) :] if len(said) == 1 and said[0].lower().startswith(SCHEME) else ""
+        return self._clients.keys_of(key.strip())
+
+    async def _handle(self, connection: ServerConnection) -> None:
+        try:
+            client = self._clients.open.get(connection)
+            if client is not None and connection.request is not None:
+                realtime = connection.request.path.partition("?")[0].rstrip("/") == REALTIME
+                await self._serve(connection, client, realtime)
+        except REFUSALS as error:  # before OSError, which a missed deadline is too
+            await self._refuse(connection, error)
+        except (ConnectionClosed, OSError):
+            pass  # it has gone
+        except Exception as error:  # a mistake here must not end other clients
+            log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
+            await self._refuse(connection, FrontendError("internal", type(error).__name__))
+        finally:
+            self._clients.leave(connection)
+
+    async def _serve(self, connection: ServerConnection, client: Client, realtime: bool) -> None:
+        gone = asyncio.ensure_future(connection.wait_closed())
+        last_ms: float | None = None
+        try:
+            await self._send(connection, pack(self._metadata(realtime), Dialect.OPENPI))
+            while True:
+                frame = await connection.recv()
+                began_s = time.monotonic()
+                if (wait_s := client.wait_s(began_s)) > 0:
+                    await asyncio.sleep(wait_s)
+                answer = await self._answer(client, frame, realtime, gone, last_ms)
+                await self._send(connection, answer)
+                last_ms = (time.monotonic() - began_s) * 1000
+        finally:
+            gone.cancel()
+
+    async def _answer(
+        self,
+        client: Client,
+        frame: str | bytes,
+        realtime: bool,
+        gone: asyncio.Future[None],
+        last_ms: float | None,
+    ) -> str | bytes:
+        started_s, spent_s = time.monotonic(), time.thread_time()
+        try:
+            if isinstance(frame, str):
+                raise WireError("bad_request", "expected a binary frame with msgpack, got text")
+            sent, _ = unpack(frame)
+            if not isinstance(sent, dict):
+                raise WireError("bad_request", f"expected a map of an observation, got {type(sent).__name__}")
+            endpoint, session = sent.pop("endpoint", "infer"), sent.pop("session_id", "")
+            if not isinstance(session, str) or len(session) > 128:
+                raise WireError("bad_request", "session_id: expected a text of at most 128 characters")
+            if endpoint == "reset":
+                return "reset successful"
+            if endpoint != "infer":
+                raise FrontendError("not_supported", f"endpoint {endpoint!r:.60}; there are infer and reset")
+            seen, prompt = self._clients.mapping.observation(sent)
+        finally:
+            client.handled(started_s, time.thread_time() - spent_s)
+        answer = await unless_gone(client, seen, prompt, gone)
+        arrays = self._clients.mapping.actions(answer.actions, seen)
+        if realtime:
+            only = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+            return pack(only, Dialect.OPENPI)
+        timing = {"infer_ms": (time.monotonic() - started_s) * 1000, "queue_ms": answer.queue_ms}
+        if last_ms is not None:
+            timing["prev_total_ms"] = last_ms
+        told = {**arrays, "policy_timing": {"infer_ms": answer.inference_ms}, "server_timing": timing}
+        return pack(told, Dialect.OPENPI)
+
+    async def _send(self, connection: ServerConnection, frame: str | bytes) -> None:
+        try:
+            async with asyncio.timeout(limits.UNREAD_S):
+                await connection.send(frame)
+        except TimeoutError:
+            self._clients.refused("not_reading", "it did not take its answer", connection.remote_address)
+            connection.transport.abort()
+            raise ConnectionAbortedError("not reading") from None
+
+    async def _refuse(self, connection: ServerConnection, error: CausedError) -> None:
+        self._clients.refused(error.cause, str(error), connection.remote_address)
+        with contextlib.suppress(ConnectionClosed, OSError):
+            await self._send(connection, words_of(error))
+            await connection.close(CloseCode.INTERNAL_ERROR, error.cause[:120])
+
+    def _metadata(self, realtime: bool) -> dict[str, Any]:
+        spec = self._clients.mapping.spec
+        if not realtime:
+            return dict(spec.metadata)
+        wrist = [camera for camera in spec.images if "wrist" in camera or "wrist" in spec.images[camera].key]
+        first = next(iter(spec.images.values()), None)
+        return {
+            "image_resolution": [first.height, first.width] if first else [0, 0],
+            "n_external_cameras": len(spec.images) - len(wrist),
+            "needs_wrist_camera": bool(wrist),
+            "needs_stereo_camera": False,
+            "needs_session_id": False,
+            "action_space": "joint_position",
+            **spec.metadata,
+        }
+
+
+async def unless_gone(
+    client: Client,
+    seen: dict[str, np.ndarray[Any, Any]],
+    prompt: str,
+    gone: asyncio.Future[None],
+    number: int = 0,
+) -> Answer:
+    """The answer to an observation; the call is cancelled when the client goes."""
+    call = asyncio.ensure_future(client.infer(seen, prompt, number))
+    try:
+        await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not call.done():
+            raise ConnectionResetError("the client has gone")
+        return call.result()
+    finally:
+        if not call.done():
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError, RobotError):
+                await call

@@ -1,0 +1,227 @@
+"""openpi's own client, unmodified (openpi-client of PyPI), works against ROSA, and shares batches with other robots."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from openpi_client.websocket_client_policy import WebsocketClientPolicy
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from rosa_client import Robot
+from rosa_server.frontends.arrays import Dialect, pack, unpack
+from rosa_server.serving.access import make_keys
+from tests.system.frontends.clients import (
+    GRIPPER,
+    JOINTS_DEG,
+    OPENPI,
+    metrics,
+    observation,
+    ready,
+    with_frontends,
+)
+from tests.system.server_harness import PATIENCE_S, Server
+
+# The client opens its connection in a way that newer versions of websockets advise against.
+pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
+Served = tuple[Server, dict[str, int]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    few = {**OPENPI, "slo_ms": 150}
+    with with_frontends(
+        tmp_path_factory.mktemp("served"),
+        {"latency_ms": 100.0, "per_item_ms": 10.0},
+        openpi=OPENPI,
+        hurried=few,
+    ) as it:
+        yield it
+
+
+def wire(port: int, path: str = "/") -> ClientConnection:
+    return connect(f"ws://127.0.0.1:{port}{path}", compression=None, max_size=None, open_timeout=PATIENCE_S)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+
+
+def test_the_client_gets_metadata_actions_in_its_own_units_and_timings(served: Served) -> None:
+    client = WebsocketClientPolicy("127.0.0.1", served[1]["openpi"])
+    assert client.get_server_metadata() == {"robot": "panda"}
+    first, second = client.infer(observation()), client.infer(observation())
+    # The emulated model answers where the robot stands, so that what comes back is what was sent.
+    assert first["actions"].shape == (3, 8) and first["actions"].dtype == np.float32
+    assert first["actions"][0] == pytest.approx([*JOINTS_DEG, GRIPPER], rel=1e-4)
+    assert first["server_timing"]["infer_ms"] >= 110 and "prev_total_ms" not in first["server_timing"]
+    assert second["server_timing"]["prev_total_ms"] > 0
+    client._ws.close()
+
+
+def test_its_robots_and_native_ones_run_in_one_batch_and_are_counted(served: Served) -> None:
+    server, ports = served
+    before = metrics(server)
+    gate = threading.Barrier(8)
+
+    def openpi(_: int) -> list[int]:
+        client = WebsocketClientPolicy("127.0.0.1", ports["openpi"])
+        gate.wait(PATIENCE_S)
+        shapes = [client.infer(observation())["actions"].shape for _ in range(3)]
+        client._ws.close()
+        assert shapes == [(3, 8)] * 3
+        return []
+
+    def native(_: int) -> list[int]:
+        seen = {
+            "front": np.zeros((8, 8, 3), np.uint8),
+            "joint_position": np.zeros(7),
+            "gripper_width": np.zeros(1),
+        }
+        with Robot(server.endpoint, "pick", deadline_ms=20_000) as robot:
+            gate.wait(PATIENCE_S)
+            return [robot.infer(seen).batch_size for _ in range(3)]
+
+    with ThreadPoolExecutor(8) as pool:
+        results = [
+            pool.submit(kind, number) for number, kind in enumerate((openpi, openpi, native, openpi) * 2)
+        ]
+        sizes = [size for result in results for size in result.result()]
+    # There are two native robots, so that a batch of more has others in it.
+    assert len(sizes) == 6 and max(sizes) > 2, sizes
+    until(lambda: metrics(server)['rosa_frontend_clients{frontend="openpi"}'] == 0)
+    after = metrics(server)
+    answered = 'rosa_requests_total{component="system1",status="ok"}'
+    assert after[answered] - before[answered] == 24
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"observation/image": np.zeros((16, 16), np.uint8)}, "wrong_value: observation/image"),
+        ({"observation/jiont_position": np.zeros(7)}, "unmapped: nothing takes observation/jiont_position"),
+        ({"observation/joint_position": np.full(7, np.nan)}, "wrong_value: observation/joint_position"),
+    ],
+)
+def test_a_refusal_comes_through_the_clients_own_error_channel(
+    served: Served, changes: dict[str, Any], said: str
+) -> None:
+    client = WebsocketClientPolicy("127.0.0.1", served[1]["openpi"])
+    with pytest.raises(RuntimeError, match=said):
+        client.infer(observation(**changes))
+    with pytest.raises(ConnectionClosed) as closed:
+        client._ws.recv(PATIENCE_S)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1011
+
+
+def test_a_deadline_of_the_frontend_is_said_as_such(served: Served) -> None:
+    ports = served[1]
+    clients = [WebsocketClientPolicy("127.0.0.1", ports["hurried"]) for _ in range(8)]
+
+    def call(client: WebsocketClientPolicy) -> str:
+        try:
+            client.infer(observation())
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(8) as pool:  # a batch of eight takes 180 ms
+        said = list(pool.map(call, clients))
+    missed = [words for words in said if words]
+    assert missed and all("deadline_missed" in words or "budget_spent" in words for words in missed), said
+
+
+def test_pings_are_answered_while_a_batch_runs_and_health_is_said(served: Served) -> None:
+    with wire(served[1]["openpi"]) as line:
+        line.recv(PATIENCE_S)
+        line.send(pack(observation(), Dialect.OPENPI))
+        assert line.ping().wait(PATIENCE_S)
+        with pytest.raises(TimeoutError):
+            line.recv(0)  # the pong came before the answer
+        assert unpack(line.recv(PATIENCE_S))[0]["actions"].shape == (3, 8)
+    health = urllib.request.urlopen(f"http://127.0.0.1:{served[1]['openpi']}/healthz", timeout=PATIENCE_S)
+    assert (health.status, health.read()) == (200, b"OK\n")
+
+
+def test_vllm_omnis_path_has_its_metadata_reset_and_bare_arrays(served: Served) -> None:
+    with wire(served[1]["openpi"], "/v1/realtime/robot/openpi") as line:
+        told, _ = unpack(line.recv(PATIENCE_S))
+        told.pop("robot")
+        assert told == {
+            "image_resolution": [8, 8],
+            "n_external_cameras": 1,
+            "needs_wrist_camera": False,
+            "needs_stereo_camera": False,
+            "needs_session_id": False,
+            "action_space": "joint_position",
+        }
+        line.send(pack({"endpoint": "reset", "session_id": "a"}, Dialect.OPENPI))
+        assert line.recv(PATIENCE_S) == "reset successful"
+        line.send(pack({**observation(), "endpoint": "infer", "session_id": "a"}, Dialect.ND))
+        assert unpack(line.recv(PATIENCE_S))[0].shape == (3, 8)
+
+
+def test_a_web_page_cannot_connect(served: Served) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"ws://127.0.0.1:{served[1]['openpi']}", origin="http://example.com", open_timeout=PATIENCE_S)
+    assert refused.value.response.status_code == 403
+
+
+def test_keys(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", "panda0")
+    secret = (
+        (tmp_path / "keys/robots/panda0.key_secret").read_text().split('secret-key = "')[1].partition('"')[0]
+    )
+    with with_frontends(tmp_path, wait=False, openpi=OPENPI) as (server, ports):
+        server.stop()
+        server._arguments = ["--keys", str(tmp_path / "keys")]
+        server._log.unlink()
+        server.start()
+        ready(server)
+        for wrong in ("", "x" * 40, secret[::-1]):
+            with pytest.raises(InvalidStatus) as refused:
+                WebsocketClientPolicy("127.0.0.1", ports["openpi"], wrong or None)
+            assert refused.value.response.status_code == 401
+        for _ in range(2):  # also again: the name is free as soon as its client has gone
+            client = WebsocketClientPolicy("127.0.0.1", ports["openpi"], secret)
+            assert client.infer(observation())["actions"].shape == (3, 8)
+            client._ws.close()
+
+
+def test_a_taken_port_is_said_at_the_start(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        one = {**OPENPI, "bind": f"127.0.0.1:{taken.getsockname()[1]}"}
+        with with_frontends(tmp_path, wait=False, openpi=one) as (server, _):
+            assert server.process is not None and server.process.wait(PATIENCE_S) == 2
+            assert "frontends.openpi: cannot work as configured" in server.log()
+            assert "address already in use" in server.log().lower()
+
+
+def test_a_frontend_that_is_killed_comes_back_and_ends_with_its_server(tmp_path: Path) -> None:
+    with with_frontends(tmp_path, openpi=OPENPI) as (server, ports):
+        (started,) = server.events("frontend_started")
+        os.kill(started["pid"], signal.SIGKILL)
+        until(lambda: len(server.events("frontend_listening")) == 2)
+        client = WebsocketClientPolicy("127.0.0.1", ports["openpi"])
+        assert client.infer(observation())["actions"].shape == (3, 8)
+        second = psutil.Process(server.events("frontend_started")[-1]["pid"])
+        assert server.stop() == 0
+        second.wait(PATIENCE_S)
