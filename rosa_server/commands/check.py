@@ -100,30 +100,20 @@ def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:
         raise AdapterError("unmapped", "; ".join(words))
 
 
-def _taken(backend: Backend, adapter: Adapter) -> InputSpec:
-    """What a robot must have for a model behind an adapter. Raises `AdapterError`."""
-    from rosa_server.models.adapters.adapted import Adapted
-    from rosa_server.models.adapters.resolving import resolve
-
-    return Adapted(backend, resolve(adapter)).input_spec
-
-
 def _misfits(factory: Factory) -> list[ConfigProblem]:
     """What the frontends of a factory file do not map. Builds the backends of their tasks; those whose package is not
     installed here are left to the gateway."""
     if not factory.frontends:
         return []
     from rosa_server.frontends.mapping import ClientMapping
-    from rosa_server.models import registry
+    from rosa_server.serving.elsewhere import backend_of
 
     problems = []
     for name, one in factory.frontends.items():
         needs = {}
         for model in set(factory.models_of(one.task).values()):
-            spec = factory.models[model]
             with suppress(CausedError):  # `rosa serve` says what is wrong with a model
-                made = registry.create(spec.backend, **registry.with_engine(spec.options))
-                needs[model] = made.input_spec if spec.adapter is None else _taken(made, spec.adapter)
+                needs[model] = backend_of(model, factory.models[model]).input_spec
         if len(needs) < len(set(factory.models_of(one.task).values())):
             continue
         if found := ClientMapping(one).misfits(needs):
