@@ -33,12 +33,18 @@ ESCALATIONS = (STOP_AND_CALL_HUMAN, RETURN_TO_SAFE_STATE, ABORT)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
 
 
+CLUSTERS = (LOCAL,) = ("local",)
+
+
 @dataclass(frozen=True)
 class ServerCluster:
     """The GPU pool (Figure 3, part 1)."""
 
     num_servers: int = setting("GPUs in the pool; each hosts one model", at_least=1, at_most=100_000)
     gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
+    cluster: str = setting(
+        "who starts the workers: `local`, processes of this machine", LOCAL, choices=CLUSTERS
+    )
 
 
 @dataclass(frozen=True)

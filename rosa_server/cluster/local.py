@@ -24,6 +24,7 @@ from rosa_server.serving import log
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.release import release
 from rosa_server.serving.shared_memory import ShmWriter
+from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
 REPORT_START_S = (
@@ -55,8 +56,15 @@ def placed(model: Model) -> dict[str, Any]:
     return {"adapter": adapter, "python": model.python, "release": release() if model.python else ""}
 
 
-def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[WorkerSpec]:
-    """One spec per worker of every replica, named after the replica. All models have an entry in `models`."""
+def make(factory: Factory, placement: Placement) -> LocalCluster:
+    return LocalCluster(worker_specs(factory, placement))
+
+
+def worker_specs(factory: Factory, placement: Placement, endpoint: str = "") -> list[WorkerSpec]:
+    """One spec per worker of every replica, named after the replica. All models have an entry in `models`.
+
+    `endpoint`: where its gateway listens, where that is known already.
+    """
     specs = []
     gpus = assign(factory, placement, visible_gpus())
     for replica in placement.replicas.values():
@@ -85,14 +93,23 @@ def worker_specs(factory: Factory, placement: Placement, endpoint: str) -> list[
 class LocalCluster:
     """The workers of this machine. Every start gives a worker a new id: batches of earlier lives cannot be confused."""
 
-    def __init__(self, specs: Sequence[WorkerSpec]) -> None:
+    def __init__(self, specs: Sequence[WorkerSpec], workers_bind: str = "") -> None:
+        """`workers_bind`: TCP, with a key for each life of each worker; empty: a socket file and shared memory."""
         self._workers = [Supervised(spec) for spec in specs]
+        self.workers_bind = workers_bind
+        self._keys: WorkerKeys | None = None
         self._stopping = False
         self._retired: list[ShmWriter] = []
         self._reaper = Reaper()
         # Why a worker cannot work as configured: a server that has not served yet had better say so and end. In its
         # first life a restart would change nothing; later it may, as what is missing may have been there once.
         self.misconfigured = ""
+
+    def start(self, endpoint: str, keys: WorkerKeys | None) -> None:
+        """The workers connect to this endpoint; `poll` starts them."""
+        self._keys = keys
+        for worker in self._workers:
+            worker.spec = replace(worker.spec, endpoint=endpoint)
 
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         """Notice ended workers and start those that are due.
@@ -161,6 +178,8 @@ class LocalCluster:
         why = worker.killed_for or (
             "cannot work as configured" if misconfigured else ending(process.returncode)
         )
+        if self._keys is not None:
+            self._keys.withdraw(worker.worker_id)
         end_group(process.pid)  # what it has started and left behind
         self._reaper.forget(process.pid)
         if worker.output is not None:
@@ -197,13 +216,14 @@ class LocalCluster:
         output: Output | None = None
         log_fd = -1
         try:
-            shm = ShmWriter() if hasattr(os, "memfd_create") and not worker.spec.far else None
+            shared = hasattr(os, "memfd_create") and not worker.spec.far and self._keys is None
+            shm = ShmWriter() if shared else None
             output = Output()
             log_fd = _standard_error()
             fds = shm.fds if shm is not None else ()
-            spec = replace(
-                worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), shm_fds=fds, log_fd=log_fd
-            )
+            keys = self._keys.issue(worker.worker_id) if self._keys is not None else None
+            spec = replace(worker.spec, worker_id=worker.worker_id, parent_pid=os.getpid(), keys=keys)
+            spec = replace(spec, shm_fds=fds, log_fd=log_fd)
             worker.process = subprocess.Popen(
                 spec.command(),
                 stdin=subprocess.DEVNULL,

@@ -41,6 +41,7 @@ def add_reach(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    from rosa_server.cluster import maker
     from rosa_server.serving.server import serve
 
     factory, plan, about = load_factory(arguments.config), None, dict[str, Any]()
@@ -62,4 +63,5 @@ def main(arguments: argparse.Namespace) -> int:
             "limits": list(schedule.limits),
             "utilisation": {server.id: server.utilisation for server in schedule.servers},
         }
-    return serve(factory, arguments.config, arguments.bind, arguments.insecure, plan, about)
+    make_cluster = maker(factory.server_cluster.cluster)
+    return serve(factory, arguments.config, make_cluster, arguments.bind, arguments.insecure, plan, about)

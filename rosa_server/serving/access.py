@@ -20,6 +20,7 @@ from zmq.utils import z85
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, check_folder, read_keys
 from rosa_server.serving import log
+from rosa_server.serving.worker_keys import DOMAIN, WorkerKeys
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"rosa"
@@ -167,24 +168,33 @@ class KeyRing:
         socket.curve_secretkey = self._secret
         socket.zap_domain = ZAP_DOMAIN
 
-    def answer(self, request: list[bytes]) -> list[bytes]:
-        """The ZAP reply to a ZAP request: 200 with the robot's name as user id, or 400."""
-        if len(request) < 6 or request[0] != b"1.0":
-            return [
-                b"1.0",
-                request[1] if len(request) > 1 else b"",
-                b"500",
-                b"not a ZAP 1.0 request",
-                b"",
-                b"",
-            ]
-        mechanism, credentials = request[5], request[6:]
-        known = mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == 32
-        robot = self.robot_of(credentials[0]) if known else None
-        if robot is None:
-            address = request[3].decode(errors="replace")
-            if self._seldom.due((address, credentials[0] if known else b"")):
-                key = z85.encode(credentials[0]).decode() if known else ""
-                log.warning("robot_refused", address=address, cause="unknown_key", key=key)
-            return [b"1.0", request[1], b"400", b"unknown key", b"", b""]
-        return [b"1.0", request[1], b"200", b"OK", robot.encode(), b""]
+    def admit(self, public_key: bytes, address: str) -> str | None:
+        """The robot that connects with this key; a stranger is logged."""
+        robot = self.robot_of(public_key) if public_key else None
+        if robot is None and self._seldom.due((address, public_key)):
+            key = z85.encode(public_key).decode() if public_key else ""
+            log.warning("robot_refused", address=address, cause="unknown_key", key=key)
+        return robot
+
+
+def admit(request: list[bytes], robots: KeyRing | None, workers: WorkerKeys | None) -> list[bytes]:
+    """The ZAP reply to a ZAP request of the robots' or of the workers' socket.
+
+    It is 200 with the name that the key belongs to as user id, or 400.
+    """
+    if len(request) < 6 or request[0] != b"1.0":
+        number = request[1] if len(request) > 1 else b""
+        return [b"1.0", number, b"500", b"not a ZAP 1.0 request", b"", b""]
+    mechanism, credentials = request[5], request[6:]
+    sound = mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == 32
+    key = credentials[0] if sound else b""
+    name: str | None = None
+    if request[2] == ZAP_DOMAIN and robots is not None:
+        name = robots.admit(key, request[3].decode(errors="replace"))
+    elif request[2] == ZAP_DOMAIN:  # robots need no keys here, only workers do
+        name = ""
+    elif request[2] == DOMAIN and workers is not None and key:
+        name = workers.owner(key)
+    if name is None:
+        return [b"1.0", request[1], b"400", b"unknown key", b"", b""]
+    return [b"1.0", request[1], b"200", b"OK", name.encode(), b""]

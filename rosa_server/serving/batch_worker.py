@@ -19,9 +19,11 @@ from rosa_server.serving import log
 from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short
 from rosa_server.serving.counts import Counts
 from rosa_server.serving.shared_memory import ShmReader
+from rosa_server.serving.watched_link import WatchedLink
 from rosa_server.serving.worker_spec import WorkerSpec
 
 POLL_MS = 500
+ORPHAN_S = 15.0  # without its gateway: it has been given up by then (core/absence.py), and another one holds its place
 # A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
 Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
 
@@ -29,13 +31,18 @@ Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
 class BatchWorker:
     """Runs whole batches, one after another, until it is told to drain."""
 
-    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes]) -> None:
-        self._spec, self._backend, self._socket = spec, backend, socket
+    def __init__(
+        self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], link: WatchedLink | None = None
+    ) -> None:
+        """`link`: of a worker on another machine, which announces itself on each connection."""
+        self._spec, self._backend, self._socket, self._link = spec, backend, socket, link
         self._shm = ShmReader(*spec.shm_fds) if spec.shm_fds else None
         self._poller = zmq.Poller()
         self._poller.register(socket, zmq.POLLIN)
         if self._shm is not None:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
+        if link is not None:
+            self._poller.register(link.monitor, zmq.POLLIN)
         self._seldom = log.Seldom()
         self._counts = Counts(backend, spec.worker_id)
         self._needs = backend.input_spec
@@ -88,6 +95,13 @@ class BatchWorker:
 
     def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
         come = self._poller.poll(POLL_MS)
+        if self._link is not None:
+            if self._link.came_up():
+                self.announce()
+            if self._link.down_s() > ORPHAN_S:
+                log.error("worker_orphaned", worker=self._spec.worker_id, seconds=ORPHAN_S)
+                return m.Drain()
+            come = [one for one in come if one[0] is not self._link.monitor]
         if not come:
             return None
         frames: Sequence[Any] | None = None

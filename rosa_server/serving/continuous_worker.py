@@ -14,14 +14,22 @@ from rosa_contract import messages as m
 from rosa_server.models.backend import Backend
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving.batch_worker import BatchWorker, Done
+from rosa_server.serving.watched_link import WatchedLink
 from rosa_server.serving.worker_spec import WorkerSpec
 
 
 class ContinuousWorker(BatchWorker):
     """Runs `at_once` batches at a time, each in a thread."""
 
-    def __init__(self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], at_once: int) -> None:
-        super().__init__(spec, backend, socket)
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        backend: Backend,
+        socket: zmq.Socket[bytes],
+        at_once: int,
+        link: WatchedLink | None = None,
+    ) -> None:
+        super().__init__(spec, backend, socket, link)
         self.at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "call")
         self._done: SimpleQueue[Done | BaseException] = SimpleQueue()

@@ -199,6 +199,21 @@ class Doorman:
         if line is not None:
             self.connections.left(line.key)
 
+    def trust(self, identity: bytes) -> None:
+        """This connection is bounded by other means from now on: it is watched for its end alone."""
+        line = self._by_identity.get(identity)
+        if line is None:
+            return
+        self._count_no_more(line)
+        self.connections.closed(line.key)
+
+    def hang_up(self, identity: bytes) -> None:
+        """End a connection. `on_end` is told when that has happened."""
+        line = self._by_identity.get(identity)
+        if line is not None:
+            with contextlib.suppress(OSError):  # it has gone by itself
+                line.end.shutdown(socket.SHUT_RDWR)
+
     def revoke(self, now_s: float, owners: Collection[str]) -> list[bytes]:
         """Cut off whoever was let in with the key of one of these robots. Returns ZeroMQ's names of them."""
         lines = [line for line in self._by_identity.values() if line.owner in owners]
@@ -280,11 +295,14 @@ class Doorman:
         line = self._by_fd.pop(fd, None)
         if line is None:
             return
+        self._count_no_more(line)
+        line.end.close()
+        self._leaving.append(line)
+
+    def _count_no_more(self, line: Line) -> None:
         if self._epoll is not None and self._by_end.pop(line.end.fileno(), None) is not None:
             self._epoll.unregister(line.end)
-        line.end.close()
         line.counted = False
-        self._leaving.append(line)
 
     def _left(self, line: Line, now_s: float) -> None:
         """What it said before its end was read."""

@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 import zmq
 
@@ -16,7 +15,9 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.reports import open_alert
 from rosa_server.serving import log
-from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing
+from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit
+from rosa_server.serving.cluster import Cluster
+from rosa_server.serving.core.absence import Absences
 from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket, Limits
@@ -24,9 +25,11 @@ from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
 from rosa_server.serving.malloc import Peaks
 from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.remote_links import RemoteLinks
 from rosa_server.serving.robots_socket import RobotsSocket
 from rosa_server.serving.watching.post import WatchPost
-from rosa_server.serving.worker_links import BURST, POLLIN, SharesMemory, WorkerLinks
+from rosa_server.serving.worker_keys import WorkerKeys
+from rosa_server.serving.worker_links import BURST, POLLIN, WorkerLinks
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
 REPORT_EVERY_S = 1.0
@@ -34,18 +37,6 @@ KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
 STRANGERS_S = 0.003  # in one step for what strangers say
 MAX_WAITING = 4096  # messages of strangers
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
-
-
-class Cluster(SharesMemory, Protocol):
-    """Starts and watches the workers."""
-
-    def poll(self, now_s: float) -> list[tuple[str, str]]:
-        """(worker id, why) of the workers that ended since the last call; restarts what is due."""
-
-    def ready(self, worker_id: str, now_s: float) -> None:
-        """A worker has announced itself."""
-
-    def kill(self, worker_id: str, reason: str) -> None: ...
 
 
 class Gateway:
@@ -63,7 +54,9 @@ class Gateway:
         max_message_mb: float,
         keys: KeyRing | None = None,
         limits: Limits | None = None,
+        worker_keys: WorkerKeys | None = None,
     ) -> None:
+        """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone."""
         self._core, self._clock, self._cluster, self._metrics, self._keys = (
             core,
             clock,
@@ -86,10 +79,15 @@ class Gateway:
         self._zap.setsockopt(zmq.LINGER, 0)
         self._answers = RobotsSocket(context, self._max_bytes, keys)
         self._robots = self._answers.socket
-        self._workers = WorkerLinks(context, self._poller, cluster)
+        self._worker_keys, self._absences = worker_keys, Absences()
+        self._workers = (
+            WorkerLinks(context, self._poller, cluster)
+            if worker_keys is None
+            else RemoteLinks(context, self._poller, cluster, worker_keys, self._max_bytes, metrics.cut_off)
+        )
         self._intake = Intake(self._robots, self._doorman)
         try:
-            if keys is not None:  # before the first robot can connect
+            if keys is not None or worker_keys is not None:  # before anybody can connect
                 self._zap.bind(ZAP_ENDPOINT)
             self._doorman.open(context, self._robots, keys is not None)
             self._answers.bind(robots_endpoint)
@@ -107,6 +105,11 @@ class Gateway:
         """Where robots connect; the real port where a wildcard was bound."""
         return self._answers.endpoint
 
+    @property
+    def workers_endpoint(self) -> str:
+        """Where workers connect; the real port where a wildcard was bound."""
+        return self._workers.endpoint
+
     def watched_through(self, post: WatchPost) -> None:
         """Tell `post` what happens here from now on, and close it with the gateway."""
         self._post = post
@@ -120,6 +123,7 @@ class Gateway:
             self._next_poll_s = now_s + CLUSTER_EVERY_S
             self._watch(now_s)
         self._doorman.step(now_s)
+        self._watch_links(now_s)
         if self._keys is not None and now_s >= self._next_keys_s:
             self._next_keys_s = now_s + KEYS_EVERY_S
             self._revoke(now_s, self._keys.revoked())
@@ -141,10 +145,13 @@ class Gateway:
                 self._read_workers()
             elif isinstance(socket, int):
                 self._read_shared(self._workers.owner(socket))
-            elif self._keys is not None and socket is self._doorman.monitor:
+            elif socket is self._workers.monitor:
+                self._watch_links(self._clock.now_s())
+            elif socket is self._zap:
+                answer = admit(self._zap.recv_multipart(), self._keys, self._worker_keys)
+                self._zap.send_multipart(answer)
+            elif socket is self._doorman.monitor:
                 self._doorman.take_events(self._clock.now_s())
-            elif socket is self._zap and self._keys is not None:
-                self._zap.send_multipart(self._keys.answer(self._zap.recv_multipart()))
         self._hear_strangers()
 
     def close(self) -> None:
@@ -158,7 +165,7 @@ class Gateway:
     def send_drain(self) -> None:
         """Tell every warm worker to finish and exit."""
         for worker in self._core.pool:
-            self._workers.socket.send_multipart([worker.worker_id.encode(), *codec.encode(m.Drain())])
+            self._workers.send_over_socket(worker.worker_id, codec.encode(m.Drain()))
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -191,7 +198,7 @@ class Gateway:
         self._intake.handled(now_s, message, time.thread_time() - began_s + ANSWER_S, bad)
 
     def _read_workers(self) -> None:
-        for worker_id, frames in self._workers.received():
+        for worker_id, frames in self._workers.received(self._clock.now_s()):
             self._take_from_worker(self._clock.now_s(), worker_id, frames)
 
     def _read_shared(self, worker_id: str) -> None:
@@ -280,6 +287,9 @@ class Gateway:
             self._core.on_protocol_error(now_s, worker_id, str(error))
             return
         if isinstance(message, m.Executed):
+            if self._absences.stale(worker_id, message.batch_id):
+                self._metrics.noted("late_batch")
+                return
             worker = self._core.pool.get(worker_id)
             if worker is not None:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
@@ -289,6 +299,8 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._core.on_ready(now_s, message)
+            if away_s := self._absences.announced(worker_id, now_s, self._core.pool.next_batch):
+                log.event("worker_back", worker=worker_id, away_s=round(away_s, 3))
             self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
@@ -386,8 +398,20 @@ class Gateway:
         if not self._answers.send(connection, frames):
             self._doorman.overflows(now_s, connection)
 
+    def _watch_links(self, now_s: float) -> None:
+        """Calls of workers that cannot be reached run elsewhere at once; who stays away is ended."""
+        for worker_id in self._workers.step(now_s):
+            self._metrics.noted("worker_link_ended")
+            log.warning("worker_link_ended", worker=worker_id)
+            self._absences.link_ended(worker_id, now_s)
+            self._core.on_lost(now_s, worker_id, "its link ended")
+
     def _watch(self, now_s: float) -> None:
+        for worker_id in self._absences.given_up(now_s):
+            log.error("worker_killed", worker=worker_id, reason="its link did not come back")
+            self._cluster.kill(worker_id, "its link did not come back")
         for worker_id, why in self._cluster.poll(now_s):
+            self._absences.forget(worker_id)
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
             self._workers.close_shared(worker_id)

@@ -15,10 +15,10 @@ from rosa_contract.clock import MonotonicClock
 from rosa_contract.config import Factory
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
-from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.frontends.supervisor import Frontends, frontend_specs
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
+from rosa_server.serving.cluster import ClusterMaker
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import limits_for
@@ -33,6 +33,7 @@ from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
 from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint
 from rosa_server.serving.watching.post import WatchPost
+from rosa_server.serving.worker_keys import WorkerKeys
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
@@ -53,12 +54,13 @@ class ServeError(CausedError):
 
 
 class HeadlessServer:
-    """One gateway with its workers on this machine."""
+    """One gateway with its workers, which a cluster starts."""
 
     def __init__(
         self,
         factory: Factory,
         source: str,
+        make_cluster: ClusterMaker,
         bind: str = "",
         insecure: bool = False,
         plan: Plan | None = None,
@@ -78,30 +80,32 @@ class HeadlessServer:
             undo.callback(context.term)
             keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
             metrics = Metrics()
-            workers_endpoint = f"ipc://{folder / SOCKET}"
             self.core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
             self._lengths = LengthsFile(settings.task_lengths, self.core.lengths)
-            specs = worker_specs(factory, self.core.router.placement, workers_endpoint)
-            self._cluster = LocalCluster(specs)
+            self._cluster = make_cluster(factory, self.core.router.placement)
+            worker_keys = WorkerKeys() if self._cluster.workers_bind else None
             try:
                 self.gateway = Gateway(
                     self.core,
                     context,
                     bind,
-                    workers_endpoint,
+                    self._cluster.workers_bind or f"ipc://{folder / SOCKET}",
                     self._clock,
                     self._cluster,
                     metrics,
                     settings.max_message_mb,
                     keys,
                     limits_for(more_descriptors()),
+                    worker_keys,
                 )
             except zmq.ZMQError as error:
+                self._cluster.stop(0.0)
                 raise ServeError(
                     "cannot_bind",
                     f"gateway.bind: cannot listen on {bind}: {error}; is another server running?",
                 ) from None
             undo.callback(self.gateway.close)
+            undo.callback(self._cluster.stop, STOP_S)
             robots = self.gateway.robots_endpoint
             told = {"source": source, "endpoint": robots, "keys": keys is not None, **(about or {})}
             self.gateway.watched_through(_watch_post(settings.watch, Hub(factory, told), context, robots))
@@ -114,9 +118,9 @@ class HeadlessServer:
                         "cannot_bind_metrics",
                         f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}",
                     ) from None
-            undo.callback(self._cluster.stop, STOP_S)
             self._frontends = Frontends(frontend_specs(factory, self.gateway.robots_endpoint), metrics)
             undo.callback(self._frontends.stop, FRONTENDS_STOP_S)
+            self._cluster.start(self.gateway.workers_endpoint, worker_keys)
             self._stack = undo.pop_all()
 
     def stop(self, *_: object) -> None:
@@ -177,6 +181,7 @@ def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]],
 def serve(
     factory: Factory,
     source: str,
+    make_cluster: ClusterMaker,
     bind: str = "",
     insecure: bool = False,
     plan: Plan | None = None,
@@ -194,7 +199,7 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = HeadlessServer(factory, source, bind, insecure, plan, about)
+    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

@@ -26,6 +26,7 @@ from rosa_server.serving.answers import short
 from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
+from rosa_server.serving.watched_link import WatchedLink
 from rosa_server.serving.worker_spec import (
     FAILED_TO_START,
     MISCONFIGURED,
@@ -96,20 +97,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with context, context.socket(zmq.DEALER) as socket:
-        socket.setsockopt(zmq.IDENTITY, spec.worker_id.encode())
         socket.setsockopt(zmq.LINGER, 2000)
         socket.setsockopt(zmq.RCVHWM, 0)  # bounded by this worker's credits
+        if spec.keys is None:
+            socket.setsockopt(zmq.IDENTITY, spec.worker_id.encode())
+            link = None
+        else:
+            link = WatchedLink(socket, spec.keys)
         socket.connect(spec.endpoint)
         at_once = getattr(backend, "at_once", 1)
         worker = (
-            ContinuousWorker(spec, backend, socket, at_once)
+            ContinuousWorker(spec, backend, socket, at_once, link)
             if at_once > 1
-            else BatchWorker(spec, backend, socket)
+            else BatchWorker(spec, backend, socket, link)
         )
         signal.signal(signal.SIGTERM, lambda *_: setattr(worker, "stopping", True))
-        worker.announce()
+        if link is None:  # otherwise on each connection
+            worker.announce()
         worker.run()
         worker.close()
+        if link is not None:
+            link.close()
     backend.close()
     return 0
 

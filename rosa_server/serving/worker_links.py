@@ -50,9 +50,26 @@ class WorkerLinks:
         """`buffer`: where large frames may lie in the memory that it shares; small ones are sent."""
         shm = self._shm.get(worker_id)
         if shm is None or not shm.send(buffer, frames, buffers):
-            self.socket.send_multipart([worker_id.encode(), *frames], copy=False)
+            self.send_over_socket(worker_id, frames)
 
-    def received(self) -> Iterator[Message]:
+    def send_over_socket(self, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+        self.socket.send_multipart([worker_id.encode(), *frames], copy=False)
+
+    @property
+    def endpoint(self) -> str:
+        """Where workers connect; the real port where a wildcard was bound."""
+        return bytes(self.socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+    @property
+    def monitor(self) -> zmq.Socket[bytes] | None:
+        """Readable when `step` has something to do."""
+        return None
+
+    def step(self, now_s: float) -> list[str]:
+        """The workers whose link has ended since the last call; that of a local one ends with it."""
+        return []
+
+    def received(self, now_s: float) -> Iterator[Message]:
         """What has come over the socket, which the poller has found readable."""
         for _ in range(BURST):
             frames = self.socket.recv_multipart(NOBLOCK, copy=False)

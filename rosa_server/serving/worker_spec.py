@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
 
-OPTIONS = "ROSA_WORKER_OPTIONS"
+from rosa_server.serving.worker_keys import WorkerKeyPair
+
+OPTIONS, KEYS = "ROSA_WORKER_OPTIONS", "ROSA_WORKER_KEYS"
 FAILED_TO_START = 70  # exit status of one whose backend raised, as EX_SOFTWARE
 WORKER = "rosa_server.serving.worker"
 MIN_PYTHON = (3, 10)
@@ -63,22 +65,24 @@ class WorkerSpec:
     far: bool = False  # it shares no memory with its gateway
     log_fd: int = 2  # where its events go; what its libraries print goes to its standard output and error
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
+    keys: WorkerKeyPair | None = None  # of this life, where the endpoint is reached over a network
 
     def command(self, *words: str) -> list[str]:
-        """Without the options: every user of a machine may read its command lines."""
-        told = {name: value for name, value in asdict(self).items() if name != "options"}
+        """Without options and keys: every user of a machine may read its command lines."""
+        told = {name: value for name, value in asdict(self).items() if name not in ("options", "keys")}
         start = [self.python, "-c", BOOT] if self.python else [sys.executable, "-m", WORKER]
         return [*start, "--spec", json.dumps(told), *words]
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the process: what it inherits, and the options, for its user only.
+        """The environment of the process: what it inherits, and, for its user only, options and keys.
 
         Where another Python looks for modules is its own business.
         """
         left = SERVERS_OWN if self.python else ()
         kept = {name: value for name, value in inherited.items() if name not in left}
         gpu = {"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu else {}
-        return {**kept, OPTIONS: json.dumps(self.options), **gpu}
+        keys = {KEYS: json.dumps(asdict(self.keys))} if self.keys is not None else {}
+        return {**kept, OPTIONS: json.dumps(self.options), **keys, **gpu}
 
 
 def check_release(server: str) -> None:
@@ -98,6 +102,6 @@ def spec_from(text: str, environment: MutableMapping[str, str]) -> WorkerSpec:
     told = json.loads(text)
     if told.get("release"):  # before anything else is read: another release may have other fields
         check_release(told["release"])
-    spec = WorkerSpec(**told)
-    options = environment.pop(OPTIONS, "")
-    return replace(spec, options=json.loads(options)) if options else spec
+    options, keys = environment.pop(OPTIONS, "{}"), environment.pop(KEYS, "")
+    pair = WorkerKeyPair(**json.loads(keys)) if keys else None
+    return WorkerSpec(**told, options=json.loads(options), keys=pair)

@@ -134,6 +134,14 @@ def test_an_engine_knows_no_model() -> None:
             assert not models, f"{path} imports {', '.join(models)}"
 
 
+def test_serving_knows_no_cluster() -> None:
+    """Who starts workers is handed to the server as an object; only the command names one."""
+    for path, imported in import_graph().items():
+        if path.startswith("rosa_server/serving/"):
+            clusters = [other for other in imported if other.startswith("rosa_server/cluster/")]
+            assert not clusters, f"{path} imports {', '.join(clusters)}"
+
+
 def test_no_file_imports_itself_by_a_detour() -> None:
     graph = import_graph()
     while ends := [path for path, imported in graph.items() if not imported & graph.keys()]:

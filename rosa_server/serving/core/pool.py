@@ -103,6 +103,11 @@ class WorkerPool:
     def get(self, worker_id: str) -> WorkerState | None:
         return self._workers.get(worker_id)
 
+    @property
+    def next_batch(self) -> int:
+        """The number of the batch that is given next, to whatever worker."""
+        return self._next_batch
+
     def add(
         self,
         ready: WorkerReady,

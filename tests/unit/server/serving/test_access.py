@@ -11,7 +11,7 @@ import zmq.auth
 from zmq.utils import z85
 
 from rosa_server.serving import log
-from rosa_server.serving.access import AccessError, KeyRing, check_bind, is_loopback, make_keys
+from rosa_server.serving.access import AccessError, KeyRing, admit, check_bind, is_loopback, make_keys
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_a_robot_is_known_by_its_key_and_a_stranger_is_not(tmp_path: Path) -> No
     public, _ = zmq.auth.load_certificate(tmp_path / "robots" / "panda1.key")
     assert ring.robot_of(z85.decode(public)) == "panda1"
     assert ring.robot_of(bytes(32)) is None
-    known = ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", z85.decode(public)])
+    known = admit([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", z85.decode(public)], ring, None)
     assert known[:5] == [b"1.0", b"7", b"200", b"OK", b"panda1"]
-    assert ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", bytes(32)])[2] == b"400"
-    assert ring.answer([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"NULL"])[2] == b"400"
-    assert ring.answer([b"nonsense"])[2] == b"500"
+    assert admit([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"CURVE", bytes(32)], ring, None)[2] == b"400"
+    assert admit([b"1.0", b"7", b"rosa", b"127.0.0.1", b"", b"NULL"], ring, None)[2] == b"400"
+    assert admit([b"nonsense"], ring, None)[2] == b"500"
 
 
 def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_refused_key_and_a_key_file_that_is_none_are_in_the_log_and_not_every_
     with caplog.at_level("WARNING", "rosa.server"):
         ring = KeyRing(tmp_path)
         for _ in range(3):
-            assert ring.answer(request)[2] == b"400"
+            assert admit(request, ring, None)[2] == b"400"
     said = {record.getMessage(): record.__dict__["fields"] for record in caplog.records}
     assert [record.getMessage() for record in caplog.records] == ["key_file_unusable", "robot_refused"]
     assert said["robot_refused"] == {"address": "10.0.0.9", "cause": "unknown_key", "key": "0" * 40}

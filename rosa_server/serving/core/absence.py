@@ -1,0 +1,46 @@
+"""Workers of other machines whose link has ended: for how long, and which of their answers count no more.
+
+The link ends with the worker, with its node, and with the network between. Its calls run elsewhere at once. A worker
+that comes back, the same process with its model still loaded, may work again, but what it was given before its link
+ended was given to others meanwhile: batches are numbered in the order in which they are given, so a number says which.
+"""
+
+from __future__ import annotations
+
+# A link that is back by then was cut; a worker that is not is given up, and another one starts.
+GIVE_UP_S = 10.0
+
+
+class Absences:
+    """Which workers are away. A worker that has never announced itself is not."""
+
+    def __init__(self, give_up_s: float = GIVE_UP_S) -> None:
+        self._give_up_s = give_up_s
+        self._since_s: dict[str, float] = {}
+        self._first_batch: dict[str, int] = {}  # that counts
+
+    def link_ended(self, worker_id: str, now_s: float) -> None:
+        """Its calls are given to others."""
+        self._since_s.setdefault(worker_id, now_s)
+
+    def announced(self, worker_id: str, now_s: float, next_batch: int) -> float:
+        """It is here, for the first time or again. `next_batch`: the number of the batch that is given next, to
+        whatever worker. Returns for how long it was away, in seconds."""
+        self._first_batch[worker_id] = next_batch
+        return now_s - self._since_s.pop(worker_id, now_s)
+
+    def stale(self, worker_id: str, batch_id: int) -> bool:
+        """Whether a batch was given to this worker before it announced itself last: others have been given it since."""
+        return batch_id < self._first_batch.get(worker_id, 0)
+
+    def given_up(self, now_s: float) -> list[str]:
+        """The workers that have been away for too long; they are forgotten."""
+        gone = [name for name, since_s in self._since_s.items() if now_s - since_s >= self._give_up_s]
+        for name in gone:
+            self.forget(name)
+        return gone
+
+    def forget(self, worker_id: str) -> None:
+        """This life of the worker is over."""
+        self._since_s.pop(worker_id, None)
+        self._first_batch.pop(worker_id, None)
