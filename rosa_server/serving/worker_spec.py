@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
-
 from rosa_server.serving.worker_keys import WorkerKeyPair
 
 OPTIONS, KEYS = "ROSA_WORKER_OPTIONS", "ROSA_WORKER_KEYS"
