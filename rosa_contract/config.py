@@ -33,7 +33,7 @@ ESCALATIONS = (STOP_AND_CALL_HUMAN, RETURN_TO_SAFE_STATE, ABORT)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
 
 
-CLUSTERS = (LOCAL,) = ("local",)
+CLUSTERS = LOCAL, RAY = "local", "ray"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,17 @@ class ServerCluster:
     num_servers: int = setting("GPUs in the pool; each hosts one model", at_least=1, at_most=100_000)
     gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
     cluster: str = setting(
-        "who starts the workers: `local`, processes of this machine", LOCAL, choices=CLUSTERS
+        "who starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
+        " (docs/cluster.md)",
+        LOCAL,
+        choices=CLUSTERS,
+    )
+    address: str = setting("cluster: ray: HOST:PORT of Ray's head", "127.0.0.1:6379")
+    workers_port: int = setting(
+        "cluster: ray: TCP port of this machine to which workers connect; 0: any free one",
+        0,
+        at_least=0,
+        at_most=65535,
     )
 
 

@@ -14,7 +14,7 @@ from rosa_server.serving.cluster import Cluster, ClusterMaker
 
 __all__ = ["Cluster", "ClusterMaker", "maker"]
 
-MODULES = {"local": "rosa_server.cluster.local"}
+MODULES = {"local": "rosa_server.cluster.local", "ray": "rosa_server.cluster.on_ray"}
 assert set(MODULES) == set(CLUSTERS)
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rosa_contract.config import Factory, Model
-from rosa_contract.process import ending
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
-from rosa_server.cluster.restart import MAX_FAILED_STARTS, Backoff
+from rosa_server.cluster.restart import Lives
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
@@ -25,7 +23,7 @@ from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.release import release
 from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker_keys import WorkerKeys
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.worker_spec import WorkerSpec
 
 REPORT_START_S = (
     60.0  # a worker that is not ready by then is reported, and again each time it has taken twice as long
@@ -33,19 +31,12 @@ REPORT_START_S = (
 
 
 @dataclass
-class Supervised:
+class Supervised(Lives):
     """One worker to keep running, and its present process."""
 
-    spec: WorkerSpec
-    backoff: Backoff = field(default_factory=Backoff)
     process: subprocess.Popen[bytes] | None = None
-    worker_id: str = ""
-    life: int = 0
     started_s: float = 0.0
-    start_at_s: float = 0.0
-    ready_s: float | None = None  # since when this process is ready
-    report_s: float = 0.0  # when to say that it still is not
-    killed_for: str = ""
+    report_s: float = 0.0  # when to say that it still is not ready
     shm: ShmWriter | None = None
     output: Output | None = None
 
@@ -60,13 +51,15 @@ def make(factory: Factory, placement: Placement) -> LocalCluster:
     return LocalCluster(worker_specs(factory, placement))
 
 
-def worker_specs(factory: Factory, placement: Placement, endpoint: str = "") -> list[WorkerSpec]:
+def worker_specs(
+    factory: Factory, placement: Placement, endpoint: str = "", local: bool = True
+) -> list[WorkerSpec]:
     """One spec per worker of every replica, named after the replica. All models have an entry in `models`.
 
-    `endpoint`: where its gateway listens, where that is known already.
+    `endpoint`: where its gateway listens, where that is known already. `local`: they get the GPUs of this machine.
     """
     specs = []
-    gpus = assign(factory, placement, visible_gpus())
+    gpus = assign(factory, placement, visible_gpus()) if local else {}
     for replica in placement.replicas.values():
         model = factory.models[replica.model]
         for index in range(replica.workers):
@@ -173,11 +166,6 @@ class LocalCluster:
 
     def _ended(self, worker: Supervised, process: subprocess.Popen[bytes], now_s: float) -> str:
         """Clean up after a worker that has ended. Returns why it did."""
-        started = worker.ready_s is not None
-        misconfigured = process.returncode == MISCONFIGURED and not started
-        why = worker.killed_for or (
-            "cannot work as configured" if misconfigured else ending(process.returncode)
-        )
         if self._keys is not None:
             self._keys.withdraw(worker.worker_id)
         end_group(process.pid)  # what it has started and left behind
@@ -187,15 +175,9 @@ class LocalCluster:
             worker.output.close()
         if worker.shm is not None:
             self._retired.append(worker.shm)
-        worker.start_at_s = worker.backoff.ended(worker.ready_s, now_s)
-        worker.process, worker.killed_for, worker.ready_s = None, "", None
-        worker.shm, worker.output = None, None
-        if misconfigured and worker.life == 1:
-            worker.start_at_s = math.inf
-        if misconfigured or worker.backoff.hopeless:
-            tried = "" if misconfigured else f"; none of {MAX_FAILED_STARTS} starts made it ready"
-            words = f"{worker.worker_id} {why}{tried}; its last words in the log say why"
-            self.misconfigured = f"models.{worker.spec.model}: {words}"
+        worker.process, worker.shm, worker.output = None, None, None
+        why = worker.ended(process.returncode, now_s)
+        self.misconfigured = worker.misconfigured or self.misconfigured
         return why
 
     def _look_at(self, worker: Supervised, now_s: float) -> None:
@@ -210,8 +192,7 @@ class LocalCluster:
 
     def _start(self, worker: Supervised, now_s: float) -> str:
         """Start a worker. Returns why that failed; empty when it runs."""
-        worker.life += 1
-        worker.worker_id = f"{worker.spec.worker_id}.{worker.life}"
+        worker.begin()
         shm: ShmWriter | None = None
         output: Output | None = None
         log_fd = -1

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
+
+from rosa_contract.process import ending
+from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+
 FIRST_DELAY_S = 0.2
 LONGEST_DELAY_S = 30.0
 CALM_AFTER_S = 5.0  # a worker that was ready this long has served: its next life starts without delay
@@ -36,3 +42,42 @@ class Backoff:
         due_s = now_s + self._delay_s
         self._delay_s = min(LONGEST_DELAY_S, max(FIRST_DELAY_S, 2 * self._delay_s))
         return due_s
+
+
+@dataclass
+class Lives:
+    """The lives of one worker, one after the other; every life has an id of its own."""
+
+    spec: WorkerSpec
+    backoff: Backoff = field(default_factory=Backoff)
+    worker_id: str = ""
+    life: int = 0
+    start_at_s: float = 0.0
+    ready_s: float | None = None  # since when this life is ready
+    killed_for: str = ""
+    misconfigured: str = ""  # why it cannot work as configured
+
+    def begin(self) -> str:
+        """The id of the next life."""
+        self.life += 1
+        self.worker_id = f"{self.spec.worker_id}.{self.life}"
+        return self.worker_id
+
+    def ended(self, status: int | None, now_s: float, why: str = "") -> str:
+        """This life is over. `status`: its exit status; None: nobody knows it, and `why` says what is known.
+
+        Returns why it ended. A life that was misconfigured in its first try gets no other one.
+        """
+        misconfigured = status == MISCONFIGURED and self.ready_s is None
+        if status is not None:
+            why = "cannot work as configured" if misconfigured else ending(status)
+        why = self.killed_for or why
+        self.start_at_s = self.backoff.ended(self.ready_s, now_s)
+        self.killed_for, self.ready_s = "", None
+        if misconfigured and self.life == 1:
+            self.start_at_s = math.inf
+        if misconfigured or self.backoff.hopeless:
+            tried = "" if misconfigured else f"; none of {MAX_FAILED_STARTS} starts made it ready"
+            words = f"{self.worker_id} {why}{tried}; its last words in the log say why"
+            self.misconfigured = f"models.{self.spec.model}: {words}"
+        return why

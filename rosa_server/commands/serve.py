@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from rosa_contract.config import load_factory
+from rosa_contract.config import CLUSTERS, load_factory
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -25,6 +25,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--profiles",
         help="with --schedule: folder with <hardware>/<model>.yaml, for admitting further robots",
     )
+    parser.add_argument(
+        "--cluster", choices=CLUSTERS, help="who starts the workers, instead of server_cluster.cluster"
+    )
+    parser.add_argument("--address", help="HOST:PORT of Ray's head, instead of server_cluster.address")
     add_reach(parser)
     return parser
 
@@ -47,6 +51,9 @@ def main(arguments: argparse.Namespace) -> int:
     factory, plan, about = load_factory(arguments.config), None, dict[str, Any]()
     if arguments.keys:
         factory = replace(factory, gateway=replace(factory.gateway, curve_keys=arguments.keys))
+    told = {"cluster": arguments.cluster, "address": arguments.address}
+    changed = {name: value for name, value in told.items() if value is not None}
+    factory = replace(factory, server_cluster=replace(factory.server_cluster, **changed))
     if arguments.schedule:
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
         from rosa_server.scheduler.running.handover import hand_over

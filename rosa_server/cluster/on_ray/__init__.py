@@ -1,0 +1,64 @@
+"""Workers on the nodes of a Ray cluster (`server_cluster: {cluster: ray}`). docs/cluster.md says how to use it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from rosa_contract.config import Factory
+from rosa_server.cluster.local import worker_specs
+from rosa_server.cluster.on_ray.cluster import RayCluster
+from rosa_server.cluster.on_ray.mapping import Part, RayError
+from rosa_server.serving.access import is_loopback
+from rosa_server.serving.core.placement import Placement, replica_name
+from rosa_server.serving.worker_spec import WorkerSpec
+
+FILE_OPTIONS = ("weights", "profile")  # options of a model that are paths
+
+
+def make(factory: Factory, placement: Placement) -> RayCluster:
+    """Reserve the nodes of a schedule. Raises `RayError` with what to change; then nothing was started."""
+    address = factory.server_cluster.address
+    if importlib.util.find_spec("ray") is None:
+        raise RayError("not_installed", "cluster: ray needs Ray: pip install 'rosa_client[ray]'")
+    check_token(address)
+    specs = worker_specs(factory, placement, local=False)
+    workers = [(spec, part_of(spec, placement)) for spec in specs]
+    return RayCluster(
+        workers, parts_of(factory, placement, specs), address, factory.server_cluster.workers_port
+    )
+
+
+def check_token(address: str) -> None:
+    """Raise `RayError` for a cluster that other machines reach and that runs anybody's code."""
+    if not is_loopback(f"tcp://{address}") and os.environ.get("RAY_AUTH_MODE") != "token":
+        raise RayError(
+            "no_token",
+            f"server_cluster.address: {address} can be reached from other machines, and who reaches a Ray cluster runs"
+            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN",
+        )
+
+
+def part_of(spec: WorkerSpec, placement: Placement) -> str:
+    """What shares a GPU with this worker: its server of the schedule, or, without a schedule, nothing."""
+    replica = placement.replicas[replica_name(spec.worker_id)]
+    return replica.server if placement.routes is not None else spec.worker_id
+
+
+def parts_of(factory: Factory, placement: Placement, specs: list[WorkerSpec]) -> list[Part]:
+    """The parts of a schedule, in its order."""
+    gpus = 0 if factory.server_cluster.gpu_type == "cpu" else 1
+    files: dict[str, set[str]] = {}
+    for spec in specs:
+        named = [spec.options.get(option) for option in FILE_OPTIONS]
+        found = {one for one in named if isinstance(one, str) and one} | set(spec.sha256)
+        files.setdefault(part_of(spec, placement), set()).update(found)
+    server = {replica.id: replica.server for replica in placement.replicas.values()}
+    protects: dict[str, set[str]] = {}
+    for failing, standbys in placement.standbys.items():
+        for standby in standbys:
+            protects.setdefault(server[standby], set()).add(server[failing])
+    return [
+        Part(name, gpus, tuple(sorted(needs)), frozenset(protects.get(name, ())))
+        for name, needs in files.items()
+    ]
