@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || echo python3.11) || command -v python3)
 VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
+RAY_VENV ?= .venv-ray
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
 export PYTHONDONTWRITEBYTECODE :=
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
@@ -24,7 +25,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka test-env prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -52,6 +53,14 @@ check: setup  ## the one gate: format, lint, types, tests
 test-franka:  ## the driver `franka` against a simulated FR3, in an environment of its own; MINUTES=10: how long it must hold without a lost state
 	@"$(PYTHON)" scripts/franka_env.py --venv $(FRANKA_VENV)
 	@MINUTES=$(MINUTES) $(FRANKA_VENV)/bin/python -m pytest --confcutdir tests/franka -p no:cacheprovider tests/franka $(ARGS)
+
+test-ray: setup  ## servers whose workers Ray starts on two machines, which are network namespaces of this one (a minute; installs Ray)
+	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@$(RAY_VENV)/bin/python -m pytest --confcutdir tests/ray -p no:cacheprovider tests/ray $(ARGS)
+
+cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are served, a machine dies; prints what each robot lost
+	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
 
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
 	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
@@ -107,4 +116,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV)
+	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV)

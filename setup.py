@@ -71,6 +71,7 @@ setup(
         "sim": requirements("sim"),
         "dev": requirements("dev"),
         "franka": requirements("franka"),
+        "ray": requirements("ray"),
     },
     scripts=[f"resource/nodes/{node}_node" for node in ("arm", "camera", "operator", "recorder", "runtime")],
     cmdclass={"install_scripts": InstallScripts},

@@ -16,7 +16,8 @@ from tests.lanes import Lane, Lanes, number_of, roles, workers
 collect_ignore = [
     "envs",
     "franka",
-]  # they make environments of their own: `make test-env`, `make test-franka`
+    "ray",
+]  # they make environments of their own: `make test-env`, `make test-franka`, `make test-ray`
 LOW_PRIORITY = 5  # a third of what the others get
 _spread: list[bool] = []  # this process has started others and runs no test itself
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 
 from rosa_contract.config import Factory
 from rosa_server.cluster.local import worker_specs
@@ -13,6 +14,7 @@ from rosa_server.serving.access import is_loopback
 from rosa_server.serving.core.placement import Placement, replica_name
 from rosa_server.serving.worker_spec import WorkerSpec
 
+REACH_S = 5.0
 FILE_OPTIONS = ("weights", "profile")  # options of a model that are paths
 
 
@@ -22,6 +24,7 @@ def make(factory: Factory, placement: Placement) -> RayCluster:
     if importlib.util.find_spec("ray") is None:
         raise RayError("not_installed", "cluster: ray needs Ray: pip install 'rosa_client[ray]'")
     check_token(address)
+    check_reachable(address)
     specs = worker_specs(factory, placement, local=False)
     workers = [(spec, part_of(spec, placement)) for spec in specs]
     return RayCluster(
@@ -37,6 +40,16 @@ def check_token(address: str) -> None:
             f"server_cluster.address: {address} can be reached from other machines, and who reaches a Ray cluster runs"
             " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN",
         )
+
+
+def check_reachable(address: str) -> None:
+    """Raise `RayError` where nothing listens: Ray itself would try again for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, ValueError, OverflowError) as error:
+        words = f"server_cluster.address: no Ray answers at {address} ({error}); start its head with `ray start --head`"
+        raise RayError("no_ray", words) from None
 
 
 def part_of(spec: WorkerSpec, placement: Placement) -> str:

@@ -14,14 +14,14 @@ import pytest
 
 from rosa_contract.config import factory_from
 from rosa_server.cluster import maker
-from rosa_server.cluster.on_ray import check_token, part_of, parts_of
+from rosa_server.cluster.on_ray import check_reachable, check_token, part_of, parts_of
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.serving.core.placement import Placement, Replica, unplanned
 from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
-PATIENCE_S = 6.0
+PATIENCE_S = 60.0
 # Answers the first line as it is told, writes down what it hears, and says what the test puts into a file.
 DRIVER = """
 import json, pathlib, select, sys
@@ -217,6 +217,13 @@ def test_a_cluster_that_other_machines_reach_needs_tokens(monkeypatch: pytest.Mo
     assert error.value.cause == "no_token"
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     check_token("10.0.0.1:6379")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "127.0.0.1:ray", "127.0.0.1:99999"])
+def test_an_address_at_which_nothing_listens_is_refused_at_once(address: str) -> None:
+    with pytest.raises(RayError, match="no Ray answers") as error:
+        check_reachable(address)
+    assert error.value.cause == "no_ray"
 
 
 def test_without_ray_the_refusal_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,147 @@
+"""A server on two machines with robots, and what each of them lost to what went wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rosa_sim.machines.nodes import Nodes
+
+SLO_MS = 500.0
+AFTER_S = 5.0  # what ends so soon after an event counts as its consequence
+START_S = 120.0
+END_S = 60.0
+ROBOTS_PORT = 5570
+
+
+def factory(nodes: Nodes, workers: int = 2, gpu_type: str = "cpu", **options: Any) -> dict[str, Any]:
+    """One model with its workers on both machines, each of which could serve the whole fleet."""
+    chunk = {"horizon": 1, "dof": 2}  # of a virtual robot
+    emulated = {"latency_ms": 30.0, "per_item_ms": 1.0, **chunk, **options}
+    return {
+        "server_cluster": {
+            "num_servers": 2,
+            "gpu_type": gpu_type,
+            "cluster": "ray",
+            "address": nodes.address,
+        },
+        "robot_fleet": [{"task": "pick", "num_robots": 32}],
+        "pick": {
+            "pipeline": {"action_period_ms": 800},
+            "components": {"system1": {"model": "policy", "slo_ms": SLO_MS, "fallback": "stop_and_resend"}},
+        },
+        "models": {"policy": {"backend": "emulated", "workers": workers, "options": emulated}},
+        "gateway": {"bind": f"tcp://127.0.0.1:{ROBOTS_PORT}", "metrics_port": 0},
+    }
+
+
+@dataclass(frozen=True)
+class Call:
+    """One line of `robots.py`."""
+
+    at_s: float
+    robot: str
+    component: str
+    ending: str
+    duration_ms: float
+
+
+class Story:
+    """A server on the first machine of `nodes`, and robots beside it."""
+
+    def __init__(self, nodes: Nodes, folder: Path) -> None:
+        self.nodes, self._folder = nodes, folder
+        self._log = folder / "server.log"
+        # Wall time minus monotonic time: the server's log has the one, robots' calls have the other.
+        self._wall_s = time.time() - time.monotonic()
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def serve(self, content: dict[str, Any], *arguments: str) -> subprocess.Popen[bytes]:
+        """Start `rosa serve`."""
+        path = self._folder / "factory.yaml"
+        path.write_text(yaml.safe_dump(content))
+        words = (sys.executable, "-m", "rosa_server.cli", "serve", str(path), *arguments)
+        self._processes.append(self.nodes.popen(self.nodes.one, words, self._log))
+        return self._processes[-1]
+
+    def robots(self, count: int, seconds: float) -> subprocess.Popen[bytes]:
+        words = (
+            "rosa_sim.machines.robots",
+            f"tcp://127.0.0.1:{ROBOTS_PORT}",
+            str(self._folder / "factory.yaml"),
+        )
+        told = (str(count), str(seconds), str(self._folder / "calls.jsonl"))
+        command = (sys.executable, "-m", *words, *told)
+        self._processes.append(self.nodes.popen(self.nodes.one, command, self._folder / "robots.log"))
+        return self._processes[-1]
+
+    def text(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def events(self, name: str, since_s: float = 0.0) -> list[dict[str, Any]]:
+        """What the server's log says of this event; `at_s` is on the monotonic clock."""
+        found = []
+        for line in self.text().splitlines():
+            if line.startswith("{") and (said := json.loads(line))["event"] == name:
+                at_s = datetime.fromisoformat(said["time"] + "+00:00").timestamp() - self._wall_s
+                if at_s >= since_s - 0.002:  # its log has milliseconds
+                    found.append({**said, "at_s": at_s})
+        return found
+
+    def calls(self) -> list[Call]:
+        path = self._folder / "calls.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [Call(*json.loads(line)) for line in lines if line.endswith("]")]
+
+    def until(self, condition: Callable[[], Any], what: str, limit_s: float = END_S) -> Any:
+        """Wait for it. Raises `TimeoutError` with the end of the server's log."""
+        end_s = time.monotonic() + limit_s
+        while not (found := condition()):
+            if time.monotonic() > end_s:
+                raise TimeoutError(f"{what} did not happen within {limit_s:g} s; log:\n{self.text()[-3000:]}")
+            time.sleep(0.02)
+        return found
+
+    def missed(self, since_s: float, seconds: float = AFTER_S) -> Counter[str]:
+        """Robot -> calls that were not answered in time."""
+        ended = [call for call in self.calls() if since_s <= call.at_s < since_s + seconds]
+        return Counter(call.robot for call in ended if call.component and call.ending == "missed")
+
+    def served(self, since_s: float) -> set[str]:
+        """The robots with an answer in time since then."""
+        return {call.robot for call in self.calls() if call.at_s >= since_s and call.ending == "in_time"}
+
+    def stop(self) -> int:
+        """SIGTERM to the server. Returns its exit status."""
+        server = self._processes[0]
+        server.send_signal(signal.SIGTERM)
+        return server.wait(END_S)
+
+    def close(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def story(nodes: Nodes, folder: Path) -> Iterator[Story]:
+    """Nothing that it started is left afterwards, and nothing of it on the nodes."""
+    made = Story(nodes, folder)
+    nodes.environment["TZ"] = "UTC"  # of the times in the log
+    try:
+        yield made
+    finally:
+        made.close()

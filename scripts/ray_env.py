@@ -1,0 +1,53 @@
+"""Set up the environment of `make test-ray` and `make cluster`: ROSA's own with Ray beside it.
+
+    python3 scripts/ray_env.py [--venv .venv-ray] [--beside .venv]
+
+Ray takes 200 MB, and only servers of several machines need it, so it is no part of the set-up. Needs only the standard
+library, and does nothing when nothing has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from setup_steps import ROOT, SetupError, Steps, digest, run
+
+PINNED = ROOT / "requirements" / "ray-test.txt"
+
+
+def make(venv: Path, beside: Path) -> None:
+    """Make or renew the environment. Raises `SetupError` with what pip said."""
+    what = f"{venv.name}: Ray (about 80 MB to download)"
+    Steps(venv).step("ray", digest(PINNED, Path(__file__).resolve()), what, lambda: install(venv, beside))
+
+
+def install(venv: Path, beside: Path) -> None:
+    """A new environment in `venv`, which finds what it has not in `beside`."""
+    run([sys.executable, "-m", "venv", "--clear", venv], "ray_venv")
+    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    # Without dependencies: the list holds those that ROSA's own environment has not.
+    run([*pip, "--no-deps", "--no-compile", "-r", PINNED], "ray_packages")
+    packages = next((venv / "lib").glob("python3*/site-packages"))
+    others = next((beside / "lib").glob("python3*/site-packages"), None)
+    if others is None:
+        raise SetupError(f"{beside} has no packages; run `make setup` first")
+    (packages / "zz_rosa.pth").write_text(f"import site; site.addsitedir({str(others.resolve())!r})\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--venv", default=".venv-ray", help="its folder, in the repository")
+    parser.add_argument("--beside", default=".venv", help="ROSA's own environment")
+    arguments = parser.parse_args()
+    try:
+        make(ROOT / arguments.venv, ROOT / arguments.beside)
+    except SetupError as error:
+        print(f"[setup] {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
