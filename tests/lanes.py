@@ -54,6 +54,7 @@ LANES = {
     "tests/system/keys/": Lane.SERVERS,
     "tests/system/managed/": Lane.SERVERS,
     "tests/system/nodes/": Lane.SERVERS,
+    "tests/system/operations/": Lane.SERVERS,
     "tests/system/own_python/": Lane.SERVERS,
     "tests/system/python_client/": Lane.SERVERS,
     "tests/system/recorder/": Lane.SERVERS,

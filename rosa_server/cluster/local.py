@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from rosa_contract.config import Factory, Model
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
-from rosa_server.cluster.restart import Lives
+from rosa_server.cluster.restart import Lives, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.serving import log
@@ -30,7 +30,7 @@ REPORT_START_S = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Supervised(Lives):
     """One worker to keep running, and its present process."""
 
@@ -39,6 +39,10 @@ class Supervised(Lives):
     report_s: float = 0.0  # when to say that it still is not ready
     shm: ShmWriter | None = None
     output: Output | None = None
+
+    def forget_process(self) -> None:
+        self.process = self.shm = self.output = None
+        self.worker_id = ""
 
 
 def placed(model: Model) -> dict[str, Any]:
@@ -88,7 +92,7 @@ class LocalCluster:
 
     def __init__(self, specs: Sequence[WorkerSpec], workers_bind: str = "") -> None:
         """`workers_bind`: TCP, with a key for each life of each worker; empty: a socket file and shared memory."""
-        self._workers = [Supervised(spec) for spec in specs]
+        self._workers = Roster(Supervised(spec) for spec in specs)
         self.workers_bind = workers_bind
         self._keys: WorkerKeys | None = None
         self._stopping = False
@@ -113,12 +117,14 @@ class LocalCluster:
         lost = []
         while self._retired:  # one poll later: the gateway has stopped polling them
             self._retired.pop().close()
-        for worker in self._workers:
+        for worker in list(self._workers):
             if worker.process is not None and worker.process.poll() is not None:
                 lost.append((worker.worker_id, self._ended(worker, worker.process, now_s)))
+                self._workers.settle(worker)
             elif worker.process is not None:
                 self._look_at(worker, now_s)
-            if worker.process is None and not self._stopping and now_s >= worker.start_at_s:
+        for worker in list(self._workers):
+            if worker.process is None and not self._stopping and worker.starts(now_s):
                 why = self._start(worker, now_s)
                 if why:
                     lost.append((worker.worker_id, why))
@@ -126,9 +132,13 @@ class LocalCluster:
 
     def ready(self, worker_id: str, now_s: float) -> None:
         """A worker has announced itself: it has started, and what ends it now is no wrong configuration."""
-        for worker in self._workers:
-            if worker.worker_id == worker_id:
-                worker.ready_s = now_s
+        self._workers.is_ready(worker_id, now_s)
+
+    def hold(self, name: str, held: bool) -> None:
+        self._workers.hold(name, held)
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        return self._workers.bequeath(name, change)
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and starts another."""

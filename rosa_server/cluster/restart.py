@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rosa_contract.process import ending
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
@@ -44,7 +47,7 @@ class Backoff:
         return due_s
 
 
-@dataclass
+@dataclass(eq=False)
 class Lives:
     """The lives of one worker, one after the other; every life has an id of its own."""
 
@@ -56,12 +59,21 @@ class Lives:
     ready_s: float | None = None  # since when this life is ready
     killed_for: str = ""
     misconfigured: str = ""  # why it cannot work as configured
+    held: bool = False  # it is not started again
+    trial_of: Lives | None = None  # it shall take the place of this one, once it is ready
+
+    def forget_process(self) -> None:
+        """This is a copy of a worker whose process is not its own."""
 
     def begin(self) -> str:
         """The id of the next life."""
         self.life += 1
         self.worker_id = f"{self.spec.worker_id}.{self.life}"
         return self.worker_id
+
+    def starts(self, now_s: float) -> bool:
+        """Whether the next life is due, if none runs."""
+        return not self.held and now_s >= self.start_at_s
 
     def ended(self, status: int | None, now_s: float, why: str = "") -> str:
         """This life is over. `status`: its exit status; None: nobody knows it, and `why` says what is known.
@@ -81,3 +93,56 @@ class Lives:
             words = f"{self.worker_id} {why}{tried}; its last words in the log say why"
             self.misconfigured = f"models.{self.spec.model}: {words}"
         return why
+
+
+AnyLives = TypeVar("AnyLives", bound=Lives)
+
+
+class Roster(list[AnyLives]):
+    """The workers that a cluster keeps running. A worker may have an heir, which starts beside it."""
+
+    def find(self, worker_id: str) -> AnyLives | None:
+        """The worker whose present life this is."""
+        return next((one for one in self if one.worker_id == worker_id), None)
+
+    def named(self, name: str) -> list[AnyLives]:
+        """The worker of this name, and its heir if it has one."""
+        return [one for one in self if one.spec.worker_id == name]
+
+    def hold(self, name: str, held: bool) -> None:
+        """Start a worker of this name again when it ends, or do not."""
+        for one in self.named(name):
+            one.held = held
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        """Have an heir of this worker started beside it. Returns the id of its first life.
+
+        Raises `ValueError` where the worker has an heir already.
+        """
+        lives = self.named(name)
+        if len(lives) != 1:
+            raise ValueError(f"{name} has an heir already, or does not exist")
+        (old,) = lives
+        heir = copy(old)
+        heir.spec, heir.backoff, heir.trial_of = change(old.spec), Backoff(), old
+        heir.ready_s, heir.killed_for, heir.misconfigured, heir.held = None, "", "", False
+        heir.start_at_s = 0.0
+        heir.forget_process()
+        self.append(heir)
+        return f"{name}.{heir.life + 1}"
+
+    def is_ready(self, worker_id: str, now_s: float) -> None:
+        """This life has announced itself. An heir takes its place: the old worker is not started again."""
+        one = self.find(worker_id)
+        if one is not None:
+            one.ready_s = now_s
+            if one.trial_of is not None:
+                one.trial_of.held, one.trial_of = True, None
+
+    def settle(self, ended: AnyLives) -> None:
+        """A life has ended: an heir that never was ready is given up, and one whose heir works leaves."""
+        if ended.trial_of is not None:
+            ended.trial_of.life = max(ended.trial_of.life, ended.life)  # no id is given twice
+            self.remove(ended)
+        elif len(self.named(ended.spec.worker_id)) > 1 and ended.held:
+            self.remove(ended)

@@ -19,6 +19,10 @@ MODULES = {
     "check": "rosa_server.commands.check",
     "env": "rosa_server.commands.env",
     "keys": "rosa_server.commands.keys",
+    "robots": "rosa_server.commands.robots",
+    "drain": "rosa_server.commands.drain",
+    "undrain": "rosa_server.commands.undrain",
+    "rollout": "rosa_server.commands.rollout",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",
 }

@@ -9,6 +9,7 @@ from rosa_contract.config import Factory
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_links import SharesMemory
+from rosa_server.serving.worker_spec import WorkerSpec
 
 
 class Cluster(SharesMemory, Protocol):
@@ -31,6 +32,16 @@ class Cluster(SharesMemory, Protocol):
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and another one starts."""
+
+    def hold(self, name: str, held: bool) -> None:
+        """Do not start the worker of this name again when it ends, or start it again. A name is an id without life."""
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        """Start another worker beside the one of this name, with its spec changed. Returns its id.
+
+        Once it is ready the old one is not started again; if it never is, the old one stays as it was. Raises
+        `ValueError` where that is under way already.
+        """
 
     def stop(self, grace_s: float) -> None:
         """End every worker, `grace_s` after it was asked to at the latest. Also right after the constructor."""

@@ -80,6 +80,7 @@ class Gateway:
         self._answers = RobotsSocket(context, self._max_bytes, keys)
         self._robots = self._answers.socket
         self._worker_keys, self._absences = worker_keys, Absences()
+        self._ended: deque[str] = deque(maxlen=MAX_WAITING)
         self._workers = (
             WorkerLinks(context, self._poller, cluster)
             if worker_keys is None
@@ -165,7 +166,17 @@ class Gateway:
     def send_drain(self) -> None:
         """Tell every warm worker to finish and exit."""
         for worker in self._core.pool:
-            self._workers.send_over_socket(worker.worker_id, codec.encode(m.Drain()))
+            self.drain_worker(worker.worker_id)
+
+    def drain_worker(self, worker_id: str) -> None:
+        """Tell a worker to finish and exit."""
+        self._workers.send_over_socket(worker_id, codec.encode(m.Drain()))
+
+    def ended_workers(self) -> list[str]:
+        """The workers that have ended since this was asked last."""
+        ended = list(self._ended)
+        self._ended.clear()
+        return ended
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -412,6 +423,7 @@ class Gateway:
             self._cluster.kill(worker_id, "its link did not come back")
         for worker_id, why in self._cluster.poll(now_s):
             self._absences.forget(worker_id)
+            self._ended.append(worker_id)
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
             self._workers.close_shared(worker_id)

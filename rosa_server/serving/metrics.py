@@ -60,6 +60,9 @@ class Metrics:
         self._notes = Counter(
             "rosa_schedule_changes", "Streams moved and robots admitted", ["event"], registry=own
         )
+        self._operations = Counter(
+            "rosa_operations", "Steps of what people did to the running server", ["step"], registry=own
+        )
         self._robots = Gauge("rosa_robots", "Connected robots", registry=own)
         self._restarts = Counter("rosa_worker_losses", "Workers that ended unasked", registry=own)
         self._refused = Counter("rosa_refused", "Messages that were not accepted", ["cause"], registry=own)
@@ -160,6 +163,9 @@ class Metrics:
             before = self._refused_before.get((name, cause), 0)
             self._clients_refused.labels(name, cause).inc(max(0, count - before))
             self._refused_before[name, cause] = count
+
+    def operated(self, step: str) -> None:
+        self._operations.labels(step).inc()
 
     def noted(self, event: str) -> None:
         self._notes.labels(event).inc()

@@ -28,6 +28,7 @@ from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.lengths_file import LengthsFile
 from rosa_server.serving.malloc import keep_freed_memory
 from rosa_server.serving.metrics import Metrics, MetricsServer
+from rosa_server.serving.operations import Operations
 from rosa_server.serving.rundir import SOCKET, make_rundir
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
@@ -108,7 +109,10 @@ class HeadlessServer:
             undo.callback(self._cluster.stop, STOP_S)
             robots = self.gateway.robots_endpoint
             told = {"source": source, "endpoint": robots, "keys": keys is not None, **(about or {})}
-            self.gateway.watched_through(_watch_post(settings.watch, Hub(factory, told), context, robots))
+            self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
+            self.gateway.watched_through(self._post)
+            operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, self._post)
+            self._operations = Operations(*operated)
             if settings.metrics_port:
                 try:
                     undo.callback(MetricsServer(metrics, settings.metrics_port).close)
@@ -143,6 +147,8 @@ class HeadlessServer:
             self.gateway.step()
             self._lengths.step(self._clock.now_s())
             self._frontends.step(self._clock.now_s())
+            orders, self._post.orders = self._post.orders, []
+            self._operations.step(self._clock.now_s(), orders, self.gateway.ended_workers())
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
             if self._frontends.misconfigured and not announced:

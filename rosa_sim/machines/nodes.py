@@ -34,6 +34,7 @@ class Nodes:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": token_hex(24),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # nodes work on without their head
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }

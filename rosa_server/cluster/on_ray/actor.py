@@ -1,7 +1,7 @@
 """What runs on a node for one part of a schedule: a Ray actor that starts the same worker processes as `local` does.
 
 Ray gives the actor its GPU (`CUDA_VISIBLE_DEVICES`), and the workers inherit it. A worker ends with its actor, whatever
-ends that; an actor that nobody has asked for anything for long removes itself and what was reserved for it.
+ends that; an actor without workers that nobody has asked for long removes itself and what was reserved for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rosa_server.serving.release import release
 from rosa_server.serving.worker_keys import WorkerKeyPair
 from rosa_server.serving.worker_spec import WorkerSpec
 
-FORGOTTEN_S = 60.0  # without a question: its server is gone, or cut off for good; its workers ended long ago
+FORGOTTEN_S = 60.0  # without a question, and without a worker: its server is gone, or cut off for good
 LOOK_EVERY_S = 1.0
 MAX_TEXT_BYTES = 8000  # of what a worker prints, per look
 
@@ -112,8 +112,12 @@ class WorkerActor:
             del self._processes[worker_id]
         return status, text.decode(errors="replace")
 
+    def _works(self) -> bool:
+        """Whether a worker runs. Without its gateway it would have ended by itself."""
+        return any(process.poll() is None for process in list(self._processes.values()))
+
     def _watch(self) -> None:
-        while time.monotonic() - self._asked_s < FORGOTTEN_S:
+        while time.monotonic() - self._asked_s < FORGOTTEN_S or self._works():
             time.sleep(LOOK_EVERY_S)
         import ray
 

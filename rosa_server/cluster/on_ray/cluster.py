@@ -12,14 +12,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from typing import Any
 
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.cluster.output import Output
-from rosa_server.cluster.restart import Lives
+from rosa_server.cluster.restart import Lives, Roster
 from rosa_server.serving import log
 from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker_keys import WorkerKeys
@@ -32,12 +32,15 @@ LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERR
 STOP_S = 20.0  # beside the workers' grace
 
 
-@dataclass
+@dataclass(eq=False)
 class Remote(Lives):
     """One worker to keep running on some node."""
 
     part: str = ""
     running: bool = False
+
+    def forget_process(self) -> None:
+        self.running, self.worker_id = False, ""
 
 
 class RayCluster:
@@ -52,7 +55,7 @@ class RayCluster:
         command: Sequence[str] = DRIVER,
     ) -> None:
         """`workers`: each with the name of its part. `port`: where they connect; 0: any free one."""
-        self._workers = [Remote(spec, part=part) for spec, part in workers]
+        self._workers = Roster(Remote(spec, part=part) for spec, part in workers)
         self._parts, self._address, self._command = parts, address, command
         self._server = token_hex(4)
         self._where: dict[str, dict[str, Any]] = {}
@@ -75,15 +78,19 @@ class RayCluster:
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         self._carry(now_s)
         for worker in self._workers:
-            if not worker.running and not self._stopping and now_s >= worker.start_at_s:
+            if not worker.running and not self._stopping and worker.starts(now_s):
                 self._start(worker)
         lost, self._lost = self._lost, []
         return lost
 
     def ready(self, worker_id: str, now_s: float) -> None:
-        worker = self._find(worker_id)
-        if worker is not None:
-            worker.ready_s = now_s
+        self._workers.is_ready(worker_id, now_s)
+
+    def hold(self, name: str, held: bool) -> None:
+        self._workers.hold(name, held)
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        return self._workers.bequeath(name, change)
 
     def kill(self, worker_id: str, reason: str) -> None:
         """It counts as ended from now on: nobody knows when, or whether, its node hears of it."""
@@ -108,7 +115,8 @@ class RayCluster:
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def _find(self, worker_id: str) -> Remote | None:
-        return next((one for one in self._workers if one.running and one.worker_id == worker_id), None)
+        worker = self._workers.find(worker_id)
+        return worker if worker is not None and worker.running else None
 
     def _start(self, worker: Remote) -> None:
         if self._keys is None or self._process.poll() is not None:
@@ -128,6 +136,7 @@ class RayCluster:
         worker_id = worker.worker_id
         self._lost.append((worker_id, worker.ended(status, now_s, why)))
         self.misconfigured = worker.misconfigured or self.misconfigured
+        self._workers.settle(worker)
 
     def _place(self, where: dict[str, dict[str, Any]]) -> None:
         self._where = where

@@ -306,6 +306,17 @@ class ServingCore:
         self._do(Kill(worker_id, why))
         self.on_lost(now_s, worker_id, why)
 
+    def retire(self, now_s: float, worker_id: str, why: str) -> None:
+        """A warm worker gets nothing more to do. Its replica's streams move to a standby if it was the last one."""
+        worker = self.pool.get(worker_id)
+        if worker is None or worker.retired:
+            return
+        self.pool.retire(worker)
+        if not self.pool.serves(worker.replica):
+            moves = self.router.lost(worker.replica)
+            self._rerouting.streams_moved(now_s, moves, f"{worker.replica} retires: {why}")
+        self._dispatcher.replicas[worker.queue].due_s = now_s
+
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker is gone. When a replica has none left, its streams move to a standby, if the schedule has one."""
         worker = self.pool.remove(worker_id)

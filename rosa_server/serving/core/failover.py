@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rosa_server.serving.core.placement import Replica
 
@@ -67,6 +67,17 @@ class Failover:
             return self._pools[replica]
         own = () if replica in self._instead else (replica,)
         return own + tuple(failed for failed, standby in self._instead.items() if standby == replica)
+
+    def covered(self, replica: str, without: Collection[str]) -> bool:
+        """Whether others could run the streams of `replica` if the replicas `without` were gone."""
+        pool = self._pools.get(self._replicas[replica].pool, ())
+        if any(one != replica and one not in without and self.now(one) in self._warm for one in pool):
+            return True
+        busy = {self._replicas[standby].server for standby in self._instead.values()}
+        standbys = (
+            one for one in self._standbys.get(replica, ()) if one in self._warm and one not in without
+        )
+        return any(self._replicas[one].server not in busy for one in standbys)
 
     def warm(self, replica: str) -> dict[str, str]:
         """A replica has a warm worker. Returns the replicas whose streams move, and where to."""

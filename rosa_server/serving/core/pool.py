@@ -144,10 +144,17 @@ class WorkerPool:
 
     def remove(self, worker_id: str) -> WorkerState | None:
         worker = self._workers.pop(worker_id, None)
-        if worker is not None:
+        if worker is not None and not worker.retired:
             self._part(worker)
+        if worker is not None:
             self._gathering.forget(worker_id)
         return worker
+
+    def retire(self, worker: WorkerState) -> None:
+        """It is given nothing more; what it runs it finishes."""
+        self._part(worker)
+        self._gathering.forget(worker.worker_id)
+        worker.retired = True
 
     def of(self, queue: str) -> Sequence[WorkerState]:
         group = self._of_queue.get(queue)
@@ -155,7 +162,7 @@ class WorkerPool:
 
     def serves(self, replica: str) -> bool:
         """Whether a replica has a warm worker of its own."""
-        return any(worker.replica == replica for worker in self._workers.values())
+        return any(one.replica == replica and not one.retired for one in self._workers.values())
 
     def edge(self, queue: str) -> Sequence[WorkerState]:
         """The workers of a queue that are no link away."""
@@ -242,6 +249,9 @@ class WorkerPool:
 
     def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
         """A batch has ended. The next one begins only now, so its expected end is corrected."""
+        if worker.retired:
+            worker.held -= len(worker.batches.pop(batch_id).calls)
+            return
         group = self._of_queue[worker.queue]
         group.take(worker)
         batch = worker.batches.pop(batch_id)

@@ -33,7 +33,7 @@ class Rerouting:
         pool = self._dispatcher.pool
         for worker in pool:
             queue = self._router.failover.feeds_from(worker.replica)
-            if queue != worker.queue:
+            if queue != worker.queue and not worker.retired:
                 pool.feed_from(worker, queue)
                 self._dispatcher.replicas[queue].due_s = now_s
         self._update_batching()

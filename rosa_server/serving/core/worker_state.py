@@ -44,6 +44,7 @@ class WorkerState:
     shares: bool = False  # calls about one observation cost it less than calls about several
     counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
     held: int = 0  # calls
+    retired: bool = False  # it is given nothing more; what it runs it finishes
     # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
     credits: int = field(init=False)
     free: list[int] = field(init=False)

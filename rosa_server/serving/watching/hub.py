@@ -22,13 +22,14 @@ from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.worker_state import WorkerState
 
 VERSION = 1
-STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED = (
+STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED = (
     b"state",
     b"about",
     b"robots",
     b"status",
     b"events",
     b"decided",
+    b"ordered",
 )
 
 STATE_EVERY_S = 0.5
@@ -188,7 +189,13 @@ class Hub:
             out.append(
                 [
                     ROBOTS,
-                    pack({"v": VERSION, "at_s": now_s, "robots": [self._robot(now_s, one) for one in some]}),
+                    pack(
+                        {
+                            "v": VERSION,
+                            "at_s": now_s,
+                            "robots": [self._robot(now_s, one, core) for one in some],
+                        }
+                    ),
                 ]
             )
             if len(some) < SLICE:
@@ -259,7 +266,7 @@ class Hub:
             )
         return found
 
-    def _robot(self, now_s: float, session: Any) -> list[Any]:
+    def _robot(self, now_s: float, session: Any, core: ServingCore) -> list[Any]:
         told: Sequence[Any] = []
         of = self._of.get(session.robot_id)
         if of:
@@ -276,4 +283,8 @@ class Hub:
             ]
             for one in of.values():
                 one.worst_ms = inf
-        return [session.robot_id, session.task, session.slot, now_s - session.heard_s, session.reports, told]
+        where = {
+            component: core.router.failover.queue_of(route) for component, route in session.routes.items()
+        }
+        heard = now_s - session.heard_s
+        return [session.robot_id, session.task, session.slot, heard, session.reports, told, where]

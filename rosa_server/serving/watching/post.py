@@ -13,8 +13,8 @@ from rosa_contract.wire.packing import pack
 from rosa_server.serving import log
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket
-from rosa_server.serving.watching.hub import DECIDED, Hub
-from rosa_server.serving.watching.watchers import Asked, Watchers
+from rosa_server.serving.watching.hub import DECIDED, ORDERED, Hub
+from rosa_server.serving.watching.watchers import Asked, Order, Watchers
 
 ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
@@ -37,6 +37,7 @@ class WatchPost:
         self._watchers = Watchers(context, endpoint) if endpoint else None
         self._questions: dict[int, Question] = {}
         self._number = 0
+        self.orders: list[Order] = []  # for whoever runs the server
         self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
 
     @property
@@ -50,6 +51,9 @@ class WatchPost:
         if self._watchers is None:
             return
         for asked in self._watchers.read(now_s):
+            if isinstance(asked, Order):
+                self.orders.append(asked)
+                continue
             question = self._question(now_s, asked, core)
             if question is not None:
                 yield question
@@ -65,6 +69,12 @@ class WatchPost:
                 f"the robot did not answer within {ANSWER_WITHIN_S:g} s; look at it before you decide again"
             )
             self._answer(self._questions.pop(number).asked, Decided(number, False, "no_answer", words))
+
+    def obeyed(self, order: Order, cause: str, words: str) -> None:
+        """Answer an order. `cause`: why it was not carried out; empty: it was."""
+        if self._watchers is not None:
+            body = {"i": order.number, "o": not cause, "c": cause, "r": words}
+            self._watchers.answer(order.watcher, [ORDERED, pack(body)])
 
     def close(self) -> None:
         if self._watchers is not None:

@@ -16,7 +16,7 @@ from rosa_contract.status import MAX_WORDS
 from rosa_contract.wire import fields
 from rosa_contract.wire.packing import Frame, check_sum, pack, unpack
 
-WATCH, DECIDE = "watch", "decide"
+WATCH, DECIDE, ORDER = "watch", "decide", "order"
 SAYS_EVERY_S = 1.0
 SILENT_AFTER_S = 4.0
 MAX_WATCHERS = 8
@@ -39,6 +39,22 @@ class Asked:
     why: str
 
 
+@dataclass(frozen=True)
+class Order:
+    """What a person wants of the server itself. `number`: the watcher's own, for the answer."""
+
+    watcher: bytes
+    number: int
+    what: str
+    target: str  # a server of the schedule, a worker or a model
+    value: str
+    by: str
+
+
+def order_message(number: int, what: str, target: str, value: str, by: str) -> bytes:
+    return pack({"t": ORDER, "i": number, "o": what, "r": target, "w": value, "b": by})
+
+
 def watch_message() -> bytes:
     return pack({"t": WATCH})
 
@@ -48,17 +64,21 @@ def decide_message(number: int, robot: str, alert_id: int, choice: str, decided_
     return pack(told)
 
 
-def asked_in(watcher: bytes, frame: Frame) -> Asked | None:
+def asked_in(watcher: bytes, frame: Frame) -> Asked | Order | None:
     """What a watcher has said; None: only that it is there. Raises `CodecError`."""
     header = unpack(frame, "watcher", MAX_ASK_BYTES, 64)
     check_sum(frame, header, "watcher")
     if header.get("t") == WATCH:
         return None
+    number = fields.whole(header.get("i"), "watcher: number", 0, fields.MAX_ID)
+    if header.get("t") == ORDER:
+        what, target, by = (fields.name(header, key) for key in "orb")
+        return Order(watcher, number, what, target, fields.text(header, "w", MAX_WORDS), by)
     if header.get("t") != DECIDE:
-        raise CodecError("unexpected_message", "watcher: expected watch or decide")
+        raise CodecError("unexpected_message", "watcher: expected watch, decide or order")
     return Asked(
         watcher,
-        fields.whole(header.get("i"), "decide: number", 0, fields.MAX_ID),
+        number,
         fields.name(header, "r"),
         fields.whole(header.get("a"), "decide: alert_id", 0, fields.MAX_ID),
         fields.name(header, "c"),
@@ -89,9 +109,9 @@ class Watchers:
     def __len__(self) -> int:
         return len(self._heard_s)
 
-    def read(self, now_s: float) -> list[Asked]:
+    def read(self, now_s: float) -> list[Asked | Order]:
         """What was said; unreadable messages are dropped. Call it often: it also forgets who fell silent."""
-        asked = []
+        asked: list[Asked | Order] = []
         for _ in range(MAX_READ):
             try:
                 frames = self.socket.recv_multipart(NOBLOCK)

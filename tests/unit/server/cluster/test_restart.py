@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
-from rosa_server.cluster.restart import CALM_AFTER_S, LONGEST_DELAY_S, MAX_FAILED_STARTS, Backoff
+import pytest
+
+from rosa_server.cluster.restart import (
+    CALM_AFTER_S,
+    LONGEST_DELAY_S,
+    MAX_FAILED_STARTS,
+    Backoff,
+    Lives,
+    Roster,
+)
+from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 
 
 def test_the_first_restart_is_at_once_and_each_quick_end_doubles_the_delay() -> None:
@@ -44,3 +55,50 @@ def test_a_process_that_could_not_be_started_says_nothing_about_the_worker() -> 
     for _ in range(2 * MAX_FAILED_STARTS):
         backoff.later(0.0)
     assert not backoff.hopeless
+
+
+def roster() -> Roster[Lives]:
+    return Roster([Lives(WorkerSpec("policy/0", "policy", "emulated", ""))])
+
+
+def test_an_heir_that_is_ready_takes_the_place_of_the_old_worker() -> None:
+    workers = roster()
+    (old,) = workers
+    assert old.begin() == "policy/0.1"
+    assert (
+        workers.bequeath("policy/0", lambda spec: replace(spec, options={"weights": "/new"})) == "policy/0.2"
+    )
+    heir = workers[1]
+    assert heir.begin() == "policy/0.2" and heir.spec.options == {"weights": "/new"}
+    with pytest.raises(ValueError, match="has an heir already"):
+        workers.bequeath("policy/0", lambda spec: spec)
+    workers.is_ready("policy/0.2", 10.0)
+    assert not old.starts(100.0) and heir.starts(100.0)
+    old.ended(0, 11.0)
+    workers.settle(old)
+    assert list(workers) == [heir]
+
+
+def test_an_heir_that_never_is_ready_leaves_the_old_worker_as_it_was_and_gives_its_number_to_nobody() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[1]
+    heir.begin()
+    heir.ended(MISCONFIGURED, 10.0)
+    workers.settle(heir)
+    assert list(workers) == [old] and old.starts(100.0)
+    assert old.begin() == "policy/0.3"
+
+
+def test_a_held_worker_does_not_start_again_until_it_is_given_back() -> None:
+    workers = roster()
+    (one,) = workers
+    workers.hold("policy/0", True)
+    assert not one.starts(100.0)
+    one.begin()
+    one.ended(0, 1.0)
+    workers.settle(one)
+    workers.hold("policy/0", False)
+    assert list(workers) == [one] and one.starts(100.0)

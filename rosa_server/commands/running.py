@@ -1,0 +1,109 @@
+"""A connection to a server that runs on this machine: what it says of itself, and orders for it.
+
+It goes over the server's watch socket, in a folder that only its user can enter (`serving/watching/place.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import zmq
+
+from rosa_contract.errors import CausedError
+from rosa_contract.wire.packing import unpack
+from rosa_server.serving.watching.hub import ORDERED
+from rosa_server.serving.watching.place import check_private, default_folder, watched_gateways
+from rosa_server.serving.watching.watchers import SAYS_EVERY_S, order_message, watch_message
+
+ANSWERS_S = 5.0  # a server that runs says something within this
+MAX_NEWS_BYTES = 16 << 20
+NUMBER = 1  # of the only order of a connection
+
+
+class RunningError(CausedError):
+    """No server answers, or it refuses."""
+
+    CAUSES: ClassVar = {
+        "no_server": "no server of this user runs on this machine, or none of this name",
+        "which_server": "several run; --server says which",
+        "no_answer": "the server did not answer",
+        "refused": "the server refused the order; its words say why",
+    }
+
+
+class Running:
+    """One server that runs."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._says_s = 0.0
+
+    def news(self, seconds: float) -> Iterator[tuple[bytes, Any]]:
+        """What it says within `seconds`: topic and content, of the topics that are one map."""
+        end_s = time.monotonic() + seconds
+        while (now_s := time.monotonic()) < end_s:
+            if now_s >= self._says_s:
+                self._says_s = now_s + SAYS_EVERY_S
+                self._socket.send(watch_message())
+            if self._socket.poll(int(1000 * max(0.0, min(end_s, self._says_s) - now_s)) + 1):
+                topic, *parts = self._socket.recv_multipart()
+                if len(parts) == 1:
+                    yield topic, unpack(parts[0], "server", MAX_NEWS_BYTES, 1 << 20)
+
+    def answers(self) -> bool:
+        return next(self.news(ANSWERS_S), None) is not None
+
+    def order(self, what: str, target: str, value: str, limit_s: float) -> str:
+        """Have an order carried out, and wait for its end. Returns the server's words. Raises `RunningError`."""
+        self._socket.send(order_message(NUMBER, what, target, value, getpass.getuser()))
+        for topic, told in self.news(limit_s):
+            if topic == ORDERED and told["i"] == NUMBER:
+                if not told["o"]:
+                    raise RunningError("refused", f"{told['r']} ({told['c']})")
+                return str(told["r"])
+        raise RunningError(
+            "no_answer", f"the server has not carried it out within {limit_s:g} s; see its log"
+        )
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server", default="", metavar="PORT", help="which one, where several run on this machine"
+    )
+
+
+@contextmanager
+def running(name: str) -> Iterator[Running]:
+    """The server of this user that listens on port `name`; empty: the only one. Raises `RunningError`."""
+    folder = default_folder()
+    found = watched_gateways() if folder.is_dir() else {}
+    if found:
+        check_private(folder)
+    wanted = {name: found[name]} if name in found else ({} if name else found)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    sockets = []
+    try:
+        living = {}
+        for port, endpoint in wanted.items():
+            socket = context.socket(zmq.DEALER)
+            socket.setsockopt(zmq.LINGER, 0)
+            sockets.append(socket)
+            socket.connect(endpoint)
+            one = Running(socket)
+            if one.answers():
+                living[port] = one
+        if not living:
+            words = f"no server answers in {folder}" + (f" under the name {name}" if name else "")
+            raise RunningError("no_server", words)
+        if len(living) > 1:
+            raise RunningError("which_server", f"several servers run: --server {' or '.join(sorted(living))}")
+        yield next(iter(living.values()))
+    finally:
+        for socket in sockets:
+            socket.close()
+        context.term()

@@ -1,0 +1,32 @@
+"""A model whose weights are one number in a file, which is what it answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+
+
+class NumberBackend:
+    def __init__(self, weights: str) -> None:
+        self.input_spec = InputSpec({"front": (8, 8)}, {"joint_position": 7})
+        self.max_batch = 4
+        self._weights = weights
+        self._number = 0.0
+
+    def load(self) -> None:
+        self._number = float(Path(self._weights).read_text())
+
+    def warm_up(self) -> None:
+        """Nothing gets faster."""
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        time.sleep(0.02)
+        return [ModelOutput({"actions": np.full((4, 8), self._number, np.float32)}) for _ in batch]
+
+    def close(self) -> None:
+        """Nothing is open."""

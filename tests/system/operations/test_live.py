@@ -1,0 +1,131 @@
+"""A person drains a worker of a running server, gives it back, and rolls out new weights: no call is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rosa_contract import messages as m
+from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
+
+BACKEND = "tests.system.operations.backend:NumberBackend"
+
+
+class Asking:
+    """A robot that asks without a pause, and remembers every answer."""
+
+    def __init__(self, one: Robot) -> None:
+        self.answers: list[m.Response] = []
+        self.failed: BaseException | None = None
+        self._robot, self._stop = one, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            while not self._stop.is_set():
+                number += 1
+                self._robot.request(number)
+                self.answers.append(self._robot.answer())
+        except BaseException as error:
+            self.failed = error
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+        assert self.failed is None, self.failed
+
+
+@contextmanager
+def asking(one: Robot) -> Iterator[Asking]:
+    made = Asking(one)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def server(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
+    (tmp_path / "one").write_text("1")
+    (tmp_path / "two").write_text("2")
+    (tmp_path / "damaged").write_text("no number")
+    options = {"weights": str(tmp_path / "one")}
+    with serving(tmp_path, backend=BACKEND, options=options, workers=2) as made:
+        yield made
+
+
+def rosa(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rosa_server.cli", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=environment)
+
+
+def numbers(answers: list[m.Response]) -> set[float]:
+    assert all(one.status == m.OK for one in answers), [one for one in answers if one.status != m.OK]
+    return {float(one.output.arrays["actions"][0][0]) for one in answers if one.output is not None}
+
+
+def test_a_worker_is_drained_given_back_and_gets_new_weights_while_a_robot_asks_on(
+    server: Server, tmp_path: Path
+) -> None:
+    with robot(server) as one:
+        one.join()
+        while len(server.events("worker_ready")) < 2:
+            one.hello()
+        with asking(one) as asks:
+            told = rosa("drain", "policy/0")
+            assert (told.returncode, told.stdout) == (0, "policy/0 is drained\n"), told.stderr
+            assert len(server.workers()) == 1, "it has ended and was not started again"
+            told = rosa("drain", "policy/1")
+            assert told.returncode == 2 and "nobody_else" in told.stderr
+
+            listed = rosa("robots", "--json", "--seconds", "3")
+            assert listed.returncode == 0, listed.stderr
+            (row,) = json.loads(listed.stdout)
+            assert (row["robot"], row["component"], row["server"]) == ("r1", "system1", "policy")
+            assert row["calls_per_s"] > 0 and row["worst_left"] > 0
+
+            assert rosa("undrain", "policy/0").returncode == 0
+            damaged = rosa("rollout", "policy", str(tmp_path / "damaged"))
+            assert damaged.returncode == 2 and "not_warm" in damaged.stderr
+            assert numbers(list(asks.answers)) == {1.0}
+
+            told = rosa("rollout", "policy", str(tmp_path / "two"))
+            assert told.returncode == 0, told.stderr
+            before = len(asks.answers)
+            while len(asks.answers) < before + 5 and asks.failed is None:
+                time.sleep(0.01)
+        assert numbers(asks.answers) == {1.0, 2.0}
+        assert numbers(asks.answers[before + 1 :]) == {2.0}
+    assert len(server.workers()) == 2
+    steps = [(one["what"], one["step"]) for one in server.events("operation")]
+    assert (
+        ("drain", "refused") in steps and ("rollout", "failed") in steps and steps[-1] == ("rollout", "done")
+    )
+    assert all(one["by"] for one in server.events("operation")), "every line says who"
+
+
+def test_without_a_server_the_commands_say_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
+    for words in (("robots",), ("drain", "gpu0"), ("rollout", "policy", "/nowhere")):
+        told = rosa(*words)
+        assert told.returncode == 2 and "no server answers" in told.stderr
