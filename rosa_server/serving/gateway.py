@@ -21,6 +21,7 @@ from rosa_server.serving.core.absence import Absences
 from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket, Limits
+from rosa_server.serving.core.overdue import overdue
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
 from rosa_server.serving.malloc import Peaks
@@ -32,6 +33,7 @@ from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_links import BURST, POLLIN, WorkerLinks
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
+GIVEN_UP = "it was away, or overdue with a batch, for too long"
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
 STRANGERS_S = 0.003  # in one step for what strangers say
@@ -80,6 +82,7 @@ class Gateway:
         self._answers = RobotsSocket(context, self._max_bytes, keys)
         self._robots = self._answers.socket
         self._worker_keys, self._absences = worker_keys, Absences()
+        self._ready: dict[str, m.WorkerReady] = {}  # what each worker has announced
         self._ended: deque[str] = deque(maxlen=MAX_WAITING)
         self._workers = (
             WorkerLinks(context, self._poller, cluster)
@@ -298,8 +301,10 @@ class Gateway:
             self._core.on_protocol_error(now_s, worker_id, str(error))
             return
         if isinstance(message, m.Executed):
-            if self._absences.stale(worker_id, message.batch_id):
+            if self._absences.away(worker_id) or self._absences.stale(worker_id, message.batch_id):
                 self._metrics.noted("late_batch")
+                if self._absences.answered_late(worker_id):
+                    self._announced(now_s, self._ready[worker_id])
                 return
             worker = self._core.pool.get(worker_id)
             if worker is not None:
@@ -309,14 +314,19 @@ class Gateway:
                 self._metrics.engine(worker_id, message.counts)
             self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
-            self._core.on_ready(now_s, message)
-            if away_s := self._absences.announced(worker_id, now_s, self._core.pool.next_batch):
-                log.event("worker_back", worker=worker_id, away_s=round(away_s, 3))
+            self._ready[worker_id] = message
+            self._announced(now_s, message)
             self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
             self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
+
+    def _announced(self, now_s: float, ready: m.WorkerReady) -> None:
+        """A worker is here, or here again: what it was given before counts no more."""
+        self._core.on_ready(now_s, ready)
+        if away_s := self._absences.announced(ready.worker_id, now_s, self._core.pool.next_batch):
+            log.event("worker_back", worker=ready.worker_id, away_s=round(away_s, 3))
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -417,12 +427,27 @@ class Gateway:
             self._absences.link_ended(worker_id, now_s)
             self._core.on_lost(now_s, worker_id, "its link ended")
 
+    def _pass_over_slow(self, now_s: float) -> None:
+        """Calls of workers on other machines that are alive and far too slow run elsewhere."""
+
+        def covered(replica: str) -> bool:
+            return self._core.router.failover.covered(replica, (replica,))
+
+        for worker in overdue(self._core.pool, covered, now_s):
+            self._metrics.noted("worker_slow")
+            log.warning("worker_slow", worker=worker.worker_id, batches=len(worker.batches))
+            self._absences.slow(worker.worker_id, now_s, len(worker.batches))
+            self._core.on_lost(now_s, worker.worker_id, "its batch is overdue")
+
     def _watch(self, now_s: float) -> None:
+        if self._worker_keys is not None:
+            self._pass_over_slow(now_s)
         for worker_id in self._absences.given_up(now_s):
-            log.error("worker_killed", worker=worker_id, reason="its link did not come back")
-            self._cluster.kill(worker_id, "its link did not come back")
+            log.error("worker_killed", worker=worker_id, reason=GIVEN_UP)
+            self._cluster.kill(worker_id, GIVEN_UP)
         for worker_id, why in self._cluster.poll(now_s):
             self._absences.forget(worker_id)
+            self._ready.pop(worker_id, None)
             self._ended.append(worker_id)
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)

@@ -17,6 +17,7 @@ class Absences:
     def __init__(self, give_up_s: float = GIVE_UP_S) -> None:
         self._give_up_s = give_up_s
         self._since_s: dict[str, float] = {}
+        self._owes: dict[str, int] = {}  # stale batches that a slow worker still holds
         self._first_batch: dict[str, int] = {}  # that counts
 
     def link_ended(self, worker_id: str, now_s: float) -> None:
@@ -27,7 +28,25 @@ class Absences:
         """It is here, for the first time or again. `next_batch`: the number of the batch that is given next, to
         whatever worker. Returns for how long it was away, in seconds."""
         self._first_batch[worker_id] = next_batch
+        self._owes.pop(worker_id, None)
         return now_s - self._since_s.pop(worker_id, now_s)
+
+    def slow(self, worker_id: str, now_s: float, batches: int) -> None:
+        """It is alive and far too slow: the batches that it holds are given to others. It may come back when it has
+        answered all of them."""
+        self._since_s.setdefault(worker_id, now_s)
+        self._owes[worker_id] = batches
+
+    def answered_late(self, worker_id: str) -> bool:
+        """A stale batch has come. Whether a slow worker has now answered all that it held."""
+        left = self._owes.get(worker_id, 0) - 1
+        if left > 0:
+            self._owes[worker_id] = left
+            return False
+        return self._owes.pop(worker_id, None) is not None
+
+    def away(self, worker_id: str) -> bool:
+        return worker_id in self._since_s
 
     def stale(self, worker_id: str, batch_id: int) -> bool:
         """Whether a batch was given to this worker before it announced itself last: others have been given it since."""
@@ -43,4 +62,5 @@ class Absences:
     def forget(self, worker_id: str) -> None:
         """This life of the worker is over."""
         self._since_s.pop(worker_id, None)
+        self._owes.pop(worker_id, None)
         self._first_batch.pop(worker_id, None)

@@ -258,6 +258,40 @@ def test_what_a_worker_was_given_before_its_link_ended_is_answered_by_another_on
         assert [one.status for one in it.answered()] == ["ok"]
 
 
+def test_a_slow_worker_is_passed_over_and_comes_back_when_it_has_answered_what_it_held(
+    bench: Callable[[int], Bench],
+) -> None:
+    it = bench(0)
+    slow, _ = it.connect(it.keys.issue("policy/0.1"))
+    announce(slow, "policy/0.1")
+    it.until(lambda: it.warm() == {"policy/0.1"})
+    it.say(m.Hello("arm1", "pick", {}, NEEDS))
+    assert isinstance(it.hear(), m.Welcome)
+    for count in (1, 2, 3):  # it is known how long a batch takes
+        it.ask()
+        it.until(lambda wanted=count: len(it.given()) == wanted)
+        slow.send_multipart(executed(it.given()[-1]))
+        it.until(lambda wanted=count: len(it.answered()) == wanted)
+    it.ask()
+    it.until(lambda: len(it.given()) == 4)
+    late = it.given()[-1]
+    for _ in range(100):
+        it.gateway.step(0.01)
+    assert it.warm() == {"policy/0.1"} and len(it.given()) == 4, "there is nobody else"
+    other, _ = it.connect(it.keys.issue("policy/1.1"))
+    announce(other, "policy/1.1")
+    it.until(lambda: it.warm() == {"policy/1.1"})
+    it.until(lambda: len(it.given()) == 5)
+    again = it.given()[-1]
+    assert again.worker_id == "policy/1.1" and again.calls == late.calls
+    slow.send_multipart(executed(late))
+    it.until(lambda: it.warm() == {"policy/0.1", "policy/1.1"})
+    assert len(it.answered()) == 3, "its answer counts no more"
+    other.send_multipart(executed(again))
+    it.until(lambda: len(it.answered()) == 4)
+    assert {one.status for one in it.answered()} == {"ok"}
+
+
 def test_a_worker_of_an_earlier_life_is_cut_off_whatever_it_says(bench: Callable[[int], Bench]) -> None:
     it = bench(0)
     old, link = it.connect(it.keys.issue("policy/0.1"))
