@@ -1,20 +1,24 @@
-"""Two machines on one, 32 robots, and what each of them lost to a killed worker, a cut link and a killed machine.
+"""Two machines on one, the simulated Panda, 32 robots, and what they lost to whatever went wrong with the machines.
 
-make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--robots 32] [--repeat 1] [--json FILE]
+make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--robots 32] [--repeat 1] [--no-panda] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
+
+import yaml
 
 from rosa_sim.machines.nodes import two_nodes
 from rosa_sim.machines.story import AFTER_S, Story, factory, story
@@ -23,6 +27,8 @@ from rosa_sim.namespaces import denied
 CALM_S = 6.0
 CUT_S = 3.0
 LONG_S = 600.0
+PANDA_S = 180.0
+CONFIGS = Path(__file__).parents[2] / "configs"
 TITLES = (
     "what happens",
     "noticed after s",
@@ -145,17 +151,50 @@ def once(robots: int) -> list[Row]:
     return rows
 
 
+def python_of(package: str) -> str:
+    """The interpreter of the environment that has this package; the ROS 2 wheels work in their own one only."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return ""
+    own = Path(found.origin).parents[4] / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
+def panda() -> str:
+    """One episode of the simulated Panda with the shipped models, on two new machines. Returns what came of it.
+
+    Raises `TimeoutError` where it does not succeed.
+    """
+    with two_nodes() as nodes, tempfile.TemporaryDirectory(prefix="rosa-panda-") as folder:
+        content = yaml.safe_load((CONFIGS / "pick_place.yaml").read_text())
+        content["server_cluster"] |= {"cluster": "ray", "address": nodes.address}
+        config = Path(folder) / "panda.yaml"
+        config.write_text(yaml.safe_dump(content))
+        words = ("--episodes", "1", "--config", str(config), "--no-video", "--out", folder)
+        nodes.environment["PYTHONPATH"] += f"{os.pathsep}{sysconfig.get_paths()['purelib']}"  # for Ray
+        done = nodes.run(nodes.one, (python_of("rclpy"), "-m", "rosa_sim.demo", *words), PANDA_S)
+        found = [line for line in done.stdout.splitlines() if "succeeded" in line]
+        if done.returncode or not found:
+            raise TimeoutError(f"the Panda did not succeed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return found[0]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--robots", type=int, default=32)
     parser.add_argument(
         "--repeat", type=int, default=1, help="repetitions; the table shows the worst of them"
     )
+    parser.add_argument("--no-panda", action="store_true", help="virtual robots only")
     parser.add_argument("--json", type=Path, help="write the rows of every repetition to this file")
     arguments = parser.parse_args()
     if why := denied():
         print(f"this needs network namespaces, which need root and `ip`: {why}", file=sys.stderr)
         return 2
+    if not arguments.no_panda and not python_of("rclpy"):
+        print("no rclpy here, so no simulated Panda", flush=True)
+    elif not arguments.no_panda:
+        print(f"simulated Panda, shipped models on Ray's nodes: {panda()}", flush=True)
     rows = [row for _ in range(arguments.repeat) for row in once(arguments.robots)]
     print(table(together(rows)))
     if arguments.json:

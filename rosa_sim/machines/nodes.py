@@ -18,6 +18,9 @@ from rosa_sim.namespaces import Machine, two_machines
 
 START_S = 90.0
 PORT = 6379
+# The ROS 2 wheels start Python once more to find their libraries and mark that; a child of another Python must do the
+# same.
+ROS_FOUND = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 STORE_BYTES = 100_000_000
 ENDS_S = 10.0
 
@@ -38,6 +41,7 @@ class Nodes:
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
+        self.environment.pop(ROS_FOUND, None)
 
     def start(self, machine: Machine, gpus: int = 0) -> None:
         """Start the Ray node of a machine, and wait for it. Raises `RuntimeError` with what Ray said."""
