@@ -18,6 +18,7 @@ BENCHMARKS = batching cancelled_frames paper_schedules gpus shared_prefixes pict
 ONLY ?=
 ARGS ?=
 FAULT ?=
+CLUSTER ?=
 TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
@@ -89,8 +90,13 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 	@for name in batching cancelled_frames paper_schedules gpus claims figures; do $(WITH)python benchmarks/$$name.py; done
 	@$(WITH)python scripts/generate_docs.py
 
-faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted
+faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them (20 minutes)
+ifeq ($(CLUSTER),ray)
+	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@$(RAY_VENV)/bin/python -m rosa_sim.machines --no-panda --repeat 20 $(ARGS)
+else
 	@$(WITH)python benchmarks/faults.py $(ARGS)
+endif
 
 fuzz: setup  ## inputs that reach new code for every parser, SECONDS=30 for each; then a million hostile messages against a live server, with an honest robot beside them (minutes)
 	@$(WITH)python -m rosa_sim.fuzz.coverage --seconds $(SECONDS)

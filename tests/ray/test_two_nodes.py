@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,33 @@ def test_a_second_server_on_one_port_is_refused_and_gives_everything_back(
     assert len(nodes.workers(nodes.one)) == len(nodes.workers(nodes.two)) == 1
     server.kill()  # it cannot end anything itself any more
     told.until(lambda: not nodes.workers(nodes.one) + nodes.workers(nodes.two), "no worker left")
+
+
+def test_a_worker_on_another_machine_is_drained_given_back_and_gets_new_weights(
+    told: Story, tmp_path: Path
+) -> None:
+    nodes, old, new = told.nodes, tmp_path / "old", tmp_path / "new"
+    old.write_text("1")
+    new.write_text("2")
+    content = factory(nodes)
+    number = {"backend": "tests.system.operations.backend:NumberBackend", "options": {"weights": str(old)}}
+    content["models"]["policy"].update(number)
+    told.serve(content)
+    told.until(lambda: len(told.events("worker_ready")) == 2, "both workers ready")
+
+    def rosa(*words: str) -> None:
+        done = nodes.run(nodes.one, (sys.executable, "-m", "rosa_server.cli", *words), REFUSED_S)
+        assert done.returncode == 0, done.stderr
+
+    rosa("drain", "policy/1", "--server", "5570")
+    assert not nodes.workers(nodes.two) and len(nodes.workers(nodes.one)) == 1
+    rosa("undrain", "policy/1", "--server", "5570")
+    told.until(lambda: len(told.events("worker_ready")) == 3, "the worker back")
+    assert len(nodes.workers(nodes.two)) == 1
+    rosa("rollout", "policy", str(new), "--server", "5570")
+    assert [one["worker"] for one in told.events("worker_ready")][3:] == ["policy/0.2", "policy/1.3"]
+    assert len(nodes.workers(nodes.one)) == len(nodes.workers(nodes.two)) == 1
+    assert told.stop() == 0
 
 
 def test_a_worker_a_link_and_a_node_are_lost_and_no_robot_is(told: Story) -> None:
