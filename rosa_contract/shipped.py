@@ -10,5 +10,6 @@ SHARE = Path("share", "rosa_client")  # of a wheel's and a colcon workspace's pr
 def shipped(*parts: str) -> Path:
     """The path of a shipped file or folder: in the checkout, or where an installed package has its data."""
     packages = Path(__file__).resolve().parents[1]
-    installed = packages.parents[2] / SHARE  # of <prefix>/lib/python3.x/site-packages
-    return (packages if (packages / "configs").is_dir() else installed).joinpath(*parts)
+    if (packages / "configs").is_dir():
+        return packages.joinpath(*parts)
+    return packages.parents[2].joinpath(SHARE, *parts)  # of <prefix>/lib/python3.x/site-packages
