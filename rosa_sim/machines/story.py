@@ -109,10 +109,17 @@ class Story:
         """Wait for it. Raises `TimeoutError` with the end of the server's log."""
         end_s = time.monotonic() + limit_s
         while not (found := condition()):
+            if any((one.poll() or 0) > 0 for one in self._processes):
+                raise TimeoutError(f"a process has ended before {what}:\n{self._tails()}")
             if time.monotonic() > end_s:
                 raise TimeoutError(f"{what} did not happen within {limit_s:g} s; log:\n{self.text()[-3000:]}")
             time.sleep(0.02)
         return found
+
+    def _tails(self) -> str:
+        return "\n".join(
+            path.read_text(errors="replace")[-1500:] for path in sorted(self._folder.glob("*.log"))
+        )
 
     def missed(self, since_s: float, seconds: float = AFTER_S) -> Counter[str]:
         """Robot -> calls that were not answered in time."""

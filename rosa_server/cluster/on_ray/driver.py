@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rosa_server.cluster.on_ray.actor import WorkerActor, describe, python_version
-from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_versions, place
+from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_closed, check_versions, place
 from rosa_server.serving.release import release
 
 NAMESPACE = "rosa"
@@ -83,6 +83,7 @@ class Driver:
         if late:
             raise RayError("node_unreachable", f"no answer from {', '.join(late)} within {DESCRIBE_S:g} s")
         nodes = list(self._known.values())
+        check_closed(nodes, os.environ.get("RAY_AUTH_MODE") == "token")
         where = place(self._parts, nodes)
         groups: dict[str, Any] = {}
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
@@ -55,6 +56,21 @@ class Node:
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Node:
         return Node(**{**data, "missing": frozenset(data["missing"])})
+
+
+def check_closed(nodes: Sequence[Node], token: bool) -> None:
+    """Raise `RayError` where a node can be reached from other machines and anybody may run code on it.
+
+    `token`: the cluster wants one. The address that a person has typed says nothing: a head listens on all of its own.
+    """
+    open_ones = [node.address for node in nodes if not ip_address(node.address).is_loopback]
+    if open_ones and not token:
+        raise RayError(
+            "no_token",
+            f"the nodes {', '.join(open_ones)} can be reached from other machines, and who reaches a Ray cluster runs"
+            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN, or"
+            " with --node-ip-address 127.0.0.1 where there is one machine",
+        )
 
 
 def check_versions(nodes: Sequence[Node], python: str, ray: str, release: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_versions, place
+from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_closed, check_versions, place
 
 
 def node(name: str, gpus: int = 1, missing: tuple[str, ...] = ()) -> Node:
@@ -81,6 +81,14 @@ def test_a_node_that_is_not_like_this_machine_is_refused_by_name(what: str, othe
             [Node("1", "10.0.0.1", **same), Node("2", "10.0.0.2", **{**same, what: other})], **same
         )
     assert error.value.cause == "other_version"
+
+
+def test_nodes_that_other_machines_reach_need_a_token_whatever_address_was_typed() -> None:
+    check_closed([Node("1", "127.0.0.1")], token=False)
+    check_closed([Node("1", "10.0.0.1")], token=True)
+    with pytest.raises(RayError, match=r"the nodes 10\.0\.0\.2 can") as error:
+        check_closed([Node("1", "127.0.0.1"), Node("2", "10.0.0.2")], token=False)
+    assert error.value.cause == "no_token"
 
 
 @given(
