@@ -111,6 +111,12 @@ class Frontend:
     dialect: str = setting(
         "gr00t: what a client gets that has not shown its dialect yet; auto: N1.6", AUTO, choices=DIALECTS
     )
+    horizon: int = setting(
+        "gr00t: rows of the model's actions, as `get_modality_config` tells them",
+        16,
+        at_least=1,
+        at_most=1024,
+    )
     max_clients: int = setting("connections at a time", 64, at_least=1, at_most=1024)
     max_batch: int = setting("gr00t: observations of one request", 16, at_least=1, at_most=256)
     max_message_mb: float = setting("largest message of a client", 8.0, above=0, at_most=256)

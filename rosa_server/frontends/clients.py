@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -73,6 +74,12 @@ class Client:
     def holds_key(self) -> bool:
         """Whether it speaks as the one robot whose key it has."""
         return self._keys is not None
+
+    def authorised(self, keys: tuple[str, RobotKeys] | None) -> None:
+        """It has said whose key it has; its robots of another key leave."""
+        if keys != self._keys:
+            self.close()
+            self._keys = keys
 
     def wait_s(self, now_s: float) -> float:
         """How long until its next message is read."""
@@ -198,3 +205,24 @@ def tell(spec: FrontendSpec, what: Mapping[str, Any]) -> None:
 def words_of(error: CausedError) -> str:
     """A refusal as a client gets it: the cause first, for programs."""
     return f"{error.cause}: {error}"
+
+
+async def unless_gone(
+    client: Client,
+    seen: Mapping[str, Array],
+    prompt: str,
+    gone: asyncio.Future[None],
+    number: int = 0,
+) -> Answer:
+    """The answer to an observation; the call is cancelled when the client goes."""
+    call = asyncio.ensure_future(client.infer(seen, prompt, number))
+    try:
+        await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not call.done():
+            raise ConnectionResetError("the client has gone")
+        return call.result()
+    finally:
+        if not call.done():
+            call.cancel()
+            with suppress(asyncio.CancelledError, RobotError):
+                await call

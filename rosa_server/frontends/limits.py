@@ -28,3 +28,27 @@ class Meter:
     def wait_s(self, now_s: float) -> float:
         """How long until there is something to take."""
         return max(0.0, self._empty_s - now_s)
+
+
+class Entrance:
+    """Which new connections are looked at, and which has to make room. Pure; a shell ends those that are returned."""
+
+    def __init__(self) -> None:
+        self._new = Meter(NEW_PER_S, NEW_AT_ONCE)
+        self._pending: dict[object, None] = {}  # in their handshake, the oldest first
+
+    def accepted(self, now_s: float, connection: object) -> tuple[object | None, str]:
+        """A connection was accepted: the one that has to end now, if any, and why."""
+        if self._new.wait_s(now_s) > 0:
+            return connection, "too many new connections per second"
+        self._new.spend(now_s, 1.0)
+        self._pending[connection] = None
+        if len(self._pending) <= MAX_PENDING:
+            return None, ""
+        oldest = next(iter(self._pending))
+        del self._pending[oldest]
+        return oldest, "too many connections in their handshake"
+
+    def passed(self, connection: object) -> None:
+        """Its handshake is over, however it ended."""
+        self._pending.pop(connection, None)

@@ -52,7 +52,7 @@ class ClientMapping:
         seen: dict[str, Array] = {}
         for camera, source in self.spec.images.items():
             try:
-                seen[camera] = picture(sent[source.key], source)
+                seen[camera] = picture(self._frame(sent[source.key], source), source)
             except MappingError as error:
                 problems.append(f"{source.key}: {error}")
         for name, parts in self.spec.state.items():
@@ -107,6 +107,19 @@ class ClientMapping:
                     found.append(f"{model} takes state {name!r} of {length} values; {got}")
         unused = sorted((hello.cameras.keys() | hello.state.keys()) - taken)
         return found + ([f"no model of {self.spec.task} takes {', '.join(unused)}"] if unused else [])
+
+    def deltas(self, key: str) -> list[int]:
+        """The frames that a client sends of one image: steps before now, the oldest first."""
+        return sorted({source.frame for source in self.spec.images.values() if source.key == key})
+
+    def _frame(self, value: Any, source: ImageSource) -> Any:
+        """One of a history, (frames, height, width, 3), as `deltas` says; a single image as it is."""
+        if not isinstance(value, np.ndarray) or value.ndim != 4:
+            return value
+        deltas = self.deltas(source.key)
+        if len(value) != len(deltas):
+            raise MappingError("wrong_value", f"expected frames {deltas}, got {len(value)} frames")
+        return value[deltas.index(source.frame)]
 
     def _check_names(self, sent: Mapping[Any, Any]) -> None:
         missing = sorted(self._needed - sent.keys())

@@ -14,20 +14,16 @@ import ssl
 import time
 from typing import Any
 
-import numpy as np
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
-from rosa_client.robot.answer import Answer
-from rosa_client.robot.errors import RobotError
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import RobotKeys
 from rosa_server.frontends import limits
 from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
-from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, words_of
-from rosa_server.frontends.limits import Meter
+from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
 from rosa_server.serving import log
 
 REALTIME = "/v1/realtime/robot/openpi"
@@ -43,8 +39,7 @@ class OpenpiServer:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._new = Meter(limits.NEW_PER_S, limits.NEW_AT_ONCE)
-        self._pending: dict[ServerConnection, None] = {}  # in their handshake, the oldest first
+        self._entrance = limits.Entrance()
         self._quiet = logging.getLogger("rosa.frontends.websockets")
         self._quiet.addHandler(logging.NullHandler())
         self._quiet.propagate = False  # a line per broken handshake would let anybody fill the disk
@@ -66,6 +61,11 @@ class OpenpiServer:
                 super().connection_made(transport)
                 outer._accepted(self)
 
+            def connection_lost(self, error: Exception | None) -> None:
+                super().connection_lost(error)
+                outer._entrance.passed(self)
+                outer._clients.leave(self)
+
         return await serve(
             self._handle,
             host,
@@ -86,22 +86,14 @@ class OpenpiServer:
         )
 
     def _accepted(self, connection: ServerConnection) -> None:
-        now_s = time.monotonic()
-        if self._new.wait_s(now_s) > 0:
-            self._clients.refused("too_many_connections", "too many new connections per second")
-            connection.transport.abort()
-            return
-        self._new.spend(now_s, 1.0)
-        self._pending[connection] = None
-        if len(self._pending) > limits.MAX_PENDING:
-            oldest = next(iter(self._pending))
-            del self._pending[oldest]
-            self._clients.refused("too_many_connections", "too many connections in their handshake")
-            oldest.transport.abort()
+        ends, why = self._entrance.accepted(time.monotonic(), connection)
+        if isinstance(ends, ServerConnection):
+            self._clients.refused("too_many_connections", why)
+            ends.transport.abort()
 
     def _enter(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer to the HTTP request: None goes on to the WebSocket."""
-        self._pending.pop(connection, None)
+        self._entrance.passed(connection)
         if request.path.partition("?")[0] == HEALTH:
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         try:
@@ -137,6 +129,7 @@ class OpenpiServer:
             log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
             await self._refuse(connection, FrontendError("internal", type(error).__name__))
         finally:
+            self._entrance.passed(connection)
             self._clients.leave(connection)
 
     async def _serve(self, connection: ServerConnection, client: Client, realtime: bool) -> None:
@@ -221,24 +214,3 @@ class OpenpiServer:
             "action_space": "joint_position",
             **spec.metadata,
         }
-
-
-async def unless_gone(
-    client: Client,
-    seen: dict[str, np.ndarray[Any, Any]],
-    prompt: str,
-    gone: asyncio.Future[None],
-    number: int = 0,
-) -> Answer:
-    """The answer to an observation; the call is cancelled when the client goes."""
-    call = asyncio.ensure_future(client.infer(seen, prompt, number))
-    try:
-        await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not call.done():
-            raise ConnectionResetError("the client has gone")
-        return call.result()
-    finally:
-        if not call.done():
-            call.cancel()
-            with contextlib.suppress(asyncio.CancelledError, RobotError):
-                await call

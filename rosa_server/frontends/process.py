@@ -13,6 +13,7 @@ import ssl
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rosa_contract.errors import ContractError
 from rosa_contract.frontends import OPENPI
@@ -28,12 +29,7 @@ REPORT_EVERY_S = 0.5
 async def run(spec: FrontendSpec, stop: asyncio.Event) -> None:
     """Serve until `stop`. Raises `OSError` where it cannot listen, and `ContractError`."""
     clients = Clients(spec)
-    if spec.frontend.protocol == OPENPI:
-        from rosa_server.frontends.openpi import OpenpiServer
-
-        server = await OpenpiServer(clients).listen()
-    else:
-        raise ValueError(f"no frontend speaks {spec.frontend.protocol}")
+    server = await _listen(clients)
     host, port = server.sockets[0].getsockname()[:2]
     log.event(
         "frontend_listening", frontend=spec.name, protocol=spec.frontend.protocol, address=f"{host}:{port}"
@@ -52,6 +48,17 @@ async def run(spec: FrontendSpec, stop: asyncio.Event) -> None:
         server.close()
         clients.close()
         await server.wait_closed()
+
+
+async def _listen(clients: Clients) -> Any:
+    """The protocol's listening socket: what it has of `asyncio.Server` is `sockets`, `close` and `wait_closed`."""
+    if clients.spec.frontend.protocol == OPENPI:
+        from rosa_server.frontends.openpi import OpenpiServer
+
+        return await OpenpiServer(clients).listen()
+    from rosa_server.frontends.gr00t import Gr00tServer
+
+    return await Gr00tServer(clients).listen()
 
 
 async def _main(spec: FrontendSpec) -> int:

@@ -46,6 +46,7 @@ def test_the_shipped_file_is_valid_and_on_loopback() -> None:
         ({"images": {"a/b": {"key": "image", "height": 8, "width": 8}}}, "images.a/b"),
         ({"images": {"front": {"key": "i", "height": 8, "width": 8, "frame": -1}}}, "images.front.frame"),
         ({"tls_key": "key.pem"}, "tls_key"),
+        ({"protocol": "gr00t", "tls_certificate": "c", "tls_key": "k"}, "tls_certificate"),
         ({"max_clients": 0}, "max_clients"),
     ],
 )  # fmt: skip
