@@ -40,7 +40,7 @@ CLUSTERS = LOCAL, RAY = "local", "ray"
 class ServerCluster:
     """The GPU pool (Figure 3, part 1)."""
 
-    num_servers: int = setting("GPUs in the pool; each hosts one model", at_least=1, at_most=100_000)
+    num_servers: int = setting("GPUs in the pool", at_least=1, at_most=100_000)
     gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
     cluster: str = setting(
         "who starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
@@ -339,7 +339,7 @@ def factory_from(document: Any, source: str) -> Factory:
         if frontend:
             _check_frontend(reader, f"frontends.{name}", frontend, tasks)
     reader.finish()
-    _check_placement(reader, cluster, tasks, models)
+    _check_models(reader, tasks, models)
     reader.finish()
     return Factory(cluster, fleet, tasks, models, gateway, policies, frontends)
 
@@ -419,9 +419,7 @@ def _periods(pipeline: Pipeline) -> str:
     return f"action_period_ms of {pipeline.action_period_ms:g}{settles}"
 
 
-def _check_placement(
-    reader: Reader, cluster: ServerCluster, tasks: Mapping[str, Task], models: Mapping[str, Model]
-) -> None:
+def _check_models(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
     used = {component.model for task in tasks.values() for component in task.components.values()}
     unused = [name for name in models if name not in used]
     for task_name, task in tasks.items():
@@ -435,14 +433,6 @@ def _check_placement(
                 unused = [name for name in unused if repr(name) not in hint]
     for name in unused:
         reader.fail(f"models.{name}", "is used by no component", "unknown_name")
-    needed = sum(models[name].workers if name in models else 1 for name in used)
-    if needed > cluster.num_servers:
-        reader.fail(
-            "server_cluster.num_servers",
-            f"{_count(cluster.num_servers, 'server')} cannot host {_count(needed, 'worker')};"
-            f" each server hosts one model ({', '.join(sorted(used))})",
-            "conflict",
-        )
 
 
 def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -451,7 +441,3 @@ def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         key: str(folder / value) if key in paths and isinstance(value, str) else value
         for key, value in options.items()
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

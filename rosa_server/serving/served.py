@@ -35,11 +35,28 @@ def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -
     return problems + reach_problems(factory, bind, insecure)
 
 
-def check_served(factory: Factory, source: str, bind: str = "", insecure: bool = False) -> None:
-    """Raise `ConfigError` with all `serving_problems`."""
+def check_served(
+    factory: Factory, source: str, bind: str = "", insecure: bool = False, planned: bool = False
+) -> None:
+    """Raise `ConfigError` with all `serving_problems`. `planned`: a schedule says which model runs on which server."""
     problems = serving_problems(factory, bind, insecure)
+    if not planned and (crowded := crowded_servers(factory)):
+        problems.append(ConfigProblem("server_cluster.num_servers", "conflict", crowded))
     if problems:
         raise ConfigError(source, problems)
+
+
+def crowded_servers(factory: Factory) -> str:
+    """Why the servers do not suffice for a worker each; empty where they do."""
+    used = sorted(models_used(factory))
+    workers = sum(factory.models[name].workers if name in factory.models else 1 for name in used)
+    servers = factory.server_cluster.num_servers
+    if workers <= servers:
+        return ""
+    return (
+        f"{servers} {'server' if servers == 1 else 'servers'} cannot host {workers} workers, one each"
+        f" ({', '.join(used)}); `rosa plan` makes a schedule in which models of one server take turns"
+    )
 
 
 def models_used(factory: Factory) -> set[str]:

@@ -68,7 +68,7 @@ class HeadlessServer:
         about: Mapping[str, Any] | None = None,
     ) -> None:
         """`about`: what those who watch are told of the schedule."""
-        check_served(factory, source, bind, insecure)
+        check_served(factory, source, bind, insecure, plan is not None)
         settings = factory.gateway
         bind = bind or settings.bind
         self._clock = MonotonicClock()

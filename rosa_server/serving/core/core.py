@@ -277,7 +277,13 @@ class ServingCore:
         queue = self.router.failover.feeds_from(replica)
         together = min(placed.at_once or 1, ready.at_once)
         worker = self.pool.add(
-            ready, replica, queue, min(cap, ready.max_batch), together, placed.link_ms / 1000
+            ready,
+            replica,
+            queue,
+            min(cap, ready.max_batch),
+            together,
+            placed.link_ms / 1000,
+            self._dispatcher.lane_of(placed),
         )
         planned = placed.batch
         if planned is not None and worker.max_batch < planned:

@@ -12,6 +12,7 @@ from rosa_contract import messages as m
 from rosa_contract.config import GOAL_COUPLED
 from rosa_contract.progress import Progress
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
+from rosa_server.serving.core.lanes import Turns
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.order import EarliestDeadline
 from rosa_server.serving.core.permits import Key, Permit
@@ -19,7 +20,7 @@ from rosa_server.serving.core.placement import Replica
 from rosa_server.serving.core.pool import WorkerPool
 from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.replica import Agenda, ReplicaState
-from rosa_server.serving.core.worker_state import WorkerState
+from rosa_server.serving.core.worker_state import Batch, Lane, WorkerState
 
 SAYS_HOW_FULL = (
     "",
@@ -42,12 +43,17 @@ class Dispatcher:
         self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
         # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
         self.replicas: dict[str, ReplicaState] = {}
+        self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
+        self._turns: dict[str, Turns] = {}  # by queue
         for replica in replicas:
             if replica.queue not in self.replicas:
                 profile = replica.times
                 self.replicas[replica.queue] = ReplicaState(
                     replica, queue_limit, profile, self._agenda, self.ranking
                 )
+            if replica.takes_turns:
+                turns = self._turns[replica.queue] = self._gpus.setdefault(replica.server, Turns())
+                turns.states.append(self.replicas[replica.queue])
             if replica.link_ms:
                 self.replicas[replica.queue].cloud_profile = replica.times
         self._out: list[Action] = []
@@ -141,13 +147,32 @@ class Dispatcher:
     def feed(self, now_s: float) -> float:
         """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
         for state in self._agenda.due(now_s):
-            self._expire(now_s, state)
-            for worker, batch in state.feed(now_s, self.pool):
+            for worker, batch in self._fed(now_s, state):
                 where = (batch.buffer, worker.credits)
                 self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
             for connection, component in state.permit(now_s, self.pool):
                 self._out.append(Say(connection, m.Permit(component)))
         return self._agenda.next_s()
+
+    def _fed(self, now_s: float, state: ReplicaState) -> list[tuple[WorkerState, Batch]]:
+        """What the workers of a queue are given now."""
+        turns = self._turns.get(state.name)
+        for each in turns.states if turns is not None else (state,):
+            self._expire(now_s, each)
+        if turns is not None and turns.next(now_s, self.pool) is not state:
+            state.rest()
+            return []
+        return state.feed(now_s, self.pool)
+
+    def lane_of(self, replica: Replica) -> Lane | None:
+        """Of a replica that shares its GPU with other models."""
+        return self._gpus[replica.server].lane if replica.takes_turns else None
+
+    def _freed(self, now_s: float, queue: str) -> None:
+        """A worker of a queue may have room now; on a GPU of several models it may be another one's turn."""
+        turns = self._turns.get(queue)
+        for state in turns.states if turns is not None else (self.replicas[queue],):
+            state.due_s = now_s
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
         """A batch came back: answer each of its calls that is still open. False when this worker was not given it."""
@@ -166,7 +191,7 @@ class Dispatcher:
                 took_s = done.inference_ms / 1000
                 self.replicas[batch.queue].rates.ran(now_s, profile.service_s(size), took_s)
             profile.learn(size, done.inference_ms)
-        self.replicas[worker.queue].due_s = now_s
+        self._freed(now_s, worker.queue)
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             good = not cause and self.ledger.is_open(call.ticket)
             self.ranking.executed(now_s, call, done.inference_ms / 1000, good, size)
@@ -179,7 +204,7 @@ class Dispatcher:
             for call in batch.calls:
                 if self.ledger.is_open(call.ticket):
                     self._again(now_s, call, why)
-        self.replicas[worker.queue].due_s = now_s
+        self._freed(now_s, worker.queue)
 
     def hung(self, now_s: float) -> list[WorkerState]:
         """The workers with a batch that has run far too long."""

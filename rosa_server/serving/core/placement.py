@@ -39,6 +39,9 @@ class Replica:
     link_ms: float = 0.0
     permits: bool = False  # its goal-coupled calls may come before their turn with a permit
     engine: str = ""  # of the backend, where the factory file leaves the choice to the schedule
+    # Its GPU has other models, too: they take turns (turns.py), and a call may first wait for another one's batch.
+    takes_turns: bool = False
+    blocked_ms: float = 0.0
     # Times by component, where calls of several components run beside each other.
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 

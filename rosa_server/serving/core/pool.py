@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from rosa_contract.messages import WorkerReady
 from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.worker_state import Batch, WorkerState
+from rosa_server.serving.core.worker_state import Batch, Lane, WorkerState
 
 HANG_S = 30.0  # a batch that runs longer than this, and than three times every SLO in it, hangs
 Entry = tuple[float, int, WorkerState]
@@ -116,8 +116,12 @@ class WorkerPool:
         max_batch: int,
         at_once: int = 1,
         link_s: float = 0.0,
+        lane: Lane | None = None,
     ) -> WorkerState:
-        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s)
+        """`lane`: of the GPU that it shares with workers of other models."""
+        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, lane)
+        if lane is not None:
+            lane.workers.append(worker)
         worker.shares = ready.shares
         self._workers[ready.worker_id] = worker
         self._join(worker, queue)
@@ -148,6 +152,8 @@ class WorkerPool:
             self._part(worker)
         if worker is not None:
             self._gathering.forget(worker_id)
+            if worker.lane is not None:
+                worker.lane.workers.remove(worker)
         return worker
 
     def retire(self, worker: WorkerState) -> None:

@@ -70,6 +70,7 @@ class RateControl:
         self._runs: deque[tuple[float, float]] = deque(maxlen=MAX_RUNS)
         self._spare = SPARE
         self._limited, self._planned, self._smallest, self._reserved = False, 1, 1, 0  # see `fit`
+        self._blocked_s = 0.0
         self._sizes: dict[float, int] = {}  # by SLO, since the last `fit`
 
     # -- what it hears -------------------------------------------------------------------------------------------------
@@ -107,11 +108,20 @@ class RateControl:
         self.tolerated = max(before, self.pace)
         self._asked = self._found_room = self._ended = self._late = 0
 
-    def fit(self, limited: bool, planned: int, planned_hz: float, servers: int, reserved: int = 0) -> None:
+    def fit(
+        self,
+        limited: bool,
+        planned: int,
+        planned_hz: float,
+        servers: int,
+        reserved: int = 0,
+        blocked_s: float = 0.0,
+    ) -> None:
         """Batches are as large as `planned`; `limited`: or smaller, so that calls with permits are in time, but never
         so small that `servers` could not run the planned rates any more. `reserved`: places of a server whose calls are
-        answered one by one that are left to periodic calls."""
-        self._reserved = reserved
+        answered one by one that are left to periodic calls. `blocked_s`: what a call may first wait for a batch of
+        another model on its GPU."""
+        self._reserved, self._blocked_s = reserved, blocked_s
         self._limited, self._planned = limited and self._profile.known, planned
         service_s = self._profile.service_s
         sizes = range(1, planned + 1)
@@ -124,7 +134,8 @@ class RateControl:
             return self._planned
         known = self._sizes.get(slo_s)
         if known is None:
-            found = largest(self._planned, self._profile.service_s, self.line.wait_s, slo_s, self._spare)
+            wait_s = self.line.wait_s + self._blocked_s
+            found = largest(self._planned, self._profile.service_s, wait_s, slo_s, self._spare)
             known = self._sizes[slo_s] = max(self._smallest, found)
         return known
 

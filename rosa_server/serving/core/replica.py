@@ -16,6 +16,7 @@ from rosa_server.serving.core.queue import RequestQueue
 from rosa_server.serving.core.ranking import Ranking
 from rosa_server.serving.core.rates import RateControl
 from rosa_server.serving.core.tiers import Edge, overflow
+from rosa_server.serving.core.turns import Turn
 from rosa_server.serving.core.worker_state import Batch, WorkerState
 
 
@@ -114,8 +115,25 @@ class ReplicaState:
     def _fit_batch(self, pool: WorkerPool) -> None:
         limited = self._plan.permits and self._plan.deadline_aware and bool(self._plan.service_ms)
         servers, reserved = len(pool.of(self.name)), self._plan.reserved
-        self.rates.fit(limited, self._planned_batch, self._planned_hz, servers, reserved)
+        blocked_s = self._plan.blocked_ms / 1000
+        self.rates.fit(limited, self._planned_batch, self._planned_hz, servers, reserved, blocked_s)
         self.batcher.max_batch = self._planned_batch
+
+    def turn(self, now_s: float, pool: WorkerPool) -> Turn | None:
+        """The batch that it would run now on a GPU that it shares; none, when nothing waits or no worker is there."""
+        if not self.queue or not pool.of(self.name):
+            return None
+        self.queue.rank_at(now_s)
+        waiting = self._worth_running(now_s, 0)
+        size = min(self.batcher.max_batch, self.rates.size(waiting[0].slo_s))
+        calls = self.rates.group(waiting)[:size]
+        runs_s = self.batcher.profile.service_s(len(calls))
+        due_s = min(call.due_s for call in calls) - RETURN_MARGIN_S
+        return Turn(min(call.since_s for call in calls), due_s, runs_s)
+
+    def rest(self) -> None:
+        """It is another model's turn on the GPU: look again when that has run, or a call expires."""
+        self.due_s = self.queue.next_expiry_s if self.queue else math.inf
 
     def feed(self, now_s: float, pool: WorkerPool) -> list[tuple[WorkerState, Batch]]:
         """Give waiting calls to workers with credit. Remove expired calls first."""
@@ -222,6 +240,8 @@ class ReplicaState:
         if together > 1:
             left = [each.at_once - self._plan.reserved - len(each.batches) for each in pool.edge(self.name)]
             places = sum(max(0, each) for each in left)
+        if any(worker.lane is not None and worker.lane.busy for worker in pool.edge(self.name)):
+            places = 0
         self.rates.asked(now_s, places > self.rates.line.given(now_s) + len(self.queue))
 
     def _share(self, now_s: float, waiting: int, pool: WorkerPool) -> int:

@@ -27,6 +27,23 @@ class Batch:
     buffer: int  # which of the worker's buffers it uses, one for each credit
 
 
+@dataclass(eq=False, slots=True)
+class Lane:
+    """The workers of one GPU that several models share: it runs one batch at a time, and the next one is given when that
+    has ended, not before."""
+
+    workers: list[WorkerState] = field(default_factory=list)
+
+    @property
+    def busy(self) -> bool:
+        return any(worker.batches for worker in self.workers)
+
+    def free_at_s(self, now_s: float) -> float:
+        """When what runs there is expected to end."""
+        ends_s = (batch.expected_end_s for worker in self.workers for batch in worker.batches.values())
+        return max(now_s, max(ends_s, default=now_s))
+
+
 @dataclass(slots=True)
 class WorkerState:
     """One warm worker process; it serves one model for its whole life."""
@@ -39,6 +56,7 @@ class WorkerState:
     # Calls that it runs at a time, each answered by itself; 1: it runs whole batches, one after another.
     at_once: int = 1
     link_s: float = 0.0  # one way; 0: it is at the edge
+    lane: Lane | None = None  # where it shares its GPU with workers of other models
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
     order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
     shares: bool = False  # calls about one observation cost it less than calls about several
@@ -51,6 +69,8 @@ class WorkerState:
 
     def __post_init__(self) -> None:
         self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
+        if self.lane is not None:
+            self.credits = 1  # what it would hold besides would run in another model's turn
         self.free = list(range(self.credits))
 
     @property
@@ -64,6 +84,8 @@ class WorkerState:
 
     def free_at_s(self, now_s: float) -> float | None:
         """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
+        if self.lane is not None:
+            return self.lane.free_at_s(now_s)
         if not self.batches:
             return now_s
         if len(self.batches) >= self.credits:

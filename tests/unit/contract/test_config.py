@@ -97,12 +97,6 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "server_cluster.num_servers: must be >= 1, got 0",
         ),
         (
-            "num_servers: 2",
-            "num_servers: 1",
-            "conflict",
-            "server_cluster.num_servers: 1 server cannot host 2 workers",
-        ),
-        (
             "num_robots: 1",
             "num_robots: 1.5",
             "wrong_type",
