@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import ClassVar
 
 from rosa_contract.config import Factory
 from rosa_contract.errors import CausedError
 from rosa_server.serving.core.placement import Placement
 
+MEMORY = Path("/proc/meminfo")
+FREE_QUERY = ("nvidia-smi", "--query-gpu=index,name,memory.free", "--format=csv,noheader,nounits")
 QUERY = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 
 
@@ -29,6 +32,19 @@ def visible_gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     return told.split()
+
+
+def free_memory_mb(gpu_type: str) -> dict[str, float]:
+    """What is free now, by GPU; of this machine's own memory where models run on its CPU. Empty where nothing tells."""
+    try:
+        if gpu_type == "cpu":
+            (line,) = (line for line in MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
+            return {"cpu": float(line.split()[1]) * 1.024e-3}
+        told = subprocess.run(FREE_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
+        rows = [line.split(",") for line in told.splitlines() if line.strip()]
+        return {f"{index.strip()} {name.strip()}": float(mib) * 1.048576 for index, name, mib in rows}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
 
 
 def assign(factory: Factory, placement: Placement, gpus: list[str]) -> dict[str, str]:

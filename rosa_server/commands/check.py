@@ -17,6 +17,7 @@ from rosa_contract.kinds import ROBOT, kind_of
 from rosa_contract.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
+from rosa_server.commands.memory import memory_lines, memory_of
 from rosa_server.commands.serve import add_reach
 
 Content = tuple[str, Factory | RobotSpec]  # a file's path and what it says
@@ -64,6 +65,8 @@ def main(arguments: argparse.Namespace) -> int:
     for path, content in contents:
         print(f"{path}: a valid {_kind(content)} file")
         print("\n".join(factory_lines(content) if isinstance(content, Factory) else robot_lines(content)))
+        if isinstance(content, Factory):
+            print("\n".join([*memory_lines(memory_of(content)), *crowded_lines(content)]))
     print("\n".join(fitting), end="\n" if fitting else "")
     return 0
 
@@ -121,6 +124,14 @@ def _misfits(factory: Factory) -> list[ConfigProblem]:
     return problems
 
 
+def crowded_lines(factory: Factory) -> list[str]:
+    """What a factory with fewer servers than workers needs to be served."""
+    from rosa_server.serving.served import crowded_servers
+
+    crowded = crowded_servers(factory)
+    return [f"needs a schedule: {crowded}"] if crowded else []
+
+
 def robot_checks() -> list[Any]:
     """What other packages, which the server must not import, know of robot files: `RobotSpec` -> `Problem`s."""
     return [entry.load() for entry in entry_points(group="rosa.robot_checks")]
@@ -145,7 +156,9 @@ def _body(path: str, content: Factory | RobotSpec) -> dict[str, Any]:
         "kind": _kind(content),
         "content": dataclasses.asdict(content),
     }
-    return said if isinstance(content, RobotSpec) else {**said, "served": bool(content.models)}
+    if isinstance(content, RobotSpec):
+        return said
+    return {**said, "served": bool(content.models), "memory": memory_of(content)}
 
 
 def fits(factory: str, robot: str) -> list[str]:

@@ -56,6 +56,10 @@ class ServerPlan:
     components: tuple[str, ...] = setting("components it answers")
     batching: str = setting("static, dynamic or continuous", "static", choices=BATCHING)
     batch: int = setting("largest batch", 1, at_least=1)
+    gpu: str = setting(
+        "GPU that it shares with the other servers of this name, one batch at a time; empty: it has one to itself",
+        "",
+    )
     engine: str = setting("engine that its profile was measured with; empty: the backend has only one", "")
     standby: bool = setting("weights loaded, nothing routed", False)
     covers: tuple[str, ...] = setting("servers that this standby can replace", tuple)
@@ -78,7 +82,7 @@ class Schedule:
     scheduler: str = setting("who made it")
     gpu_type: str = setting("hardware")
     feasible: bool = setting("every SLO and rate is expected to hold")
-    servers: tuple[ServerPlan, ...] = setting("one per GPU in use", tuple)
+    servers: tuple[ServerPlan, ...] = setting("one per GPU in use, or several that take turns on one", tuple)
     robots: Mapping[str, int] = setting("task -> robots", dict, at_least=0)
     rates_hz: Mapping[str, Mapping[str, float]] = setting(
         "task -> component -> calls per second of a robot at most; a mean over the task's robots reaches it",
@@ -103,6 +107,16 @@ class Schedule:
         raise KeyError(
             f"no server {server_id!r} in the schedule; it has {', '.join(s.id for s in self.servers)}"
         )
+
+    @property
+    def gpus(self) -> int:
+        """How many are in use, standby included."""
+        return len({server.gpu or server.id for server in self.servers})
+
+    @property
+    def shares_gpus(self) -> bool:
+        """Whether models take turns on some GPU."""
+        return any(server.gpu for server in self.servers)
 
     @property
     def engines(self) -> dict[str, str]:
@@ -214,6 +228,14 @@ def _check(reader: Reader, schedule: Schedule) -> None:
     known = {server.id: server for server in schedule.servers}
     if len(known) != len(schedule.servers):
         reader.fail("servers", "two servers have the same id", "duplicate_key")
+    for index, server in enumerate(schedule.servers):
+        if server.gpu and (server.gpu in known or server.standby):
+            words = (
+                f"{server.gpu!r} is a server of its own"
+                if server.gpu in known
+                else "a standby has a GPU of its own"
+            )
+            reader.fail(f"servers[{index}].gpu", words, "conflict")
     for slot, routes in schedule.routing.items():
         task, _, number = slot.rpartition("/")
         if not task or not (number.isascii() and number.isdigit()):

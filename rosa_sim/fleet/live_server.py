@@ -116,8 +116,10 @@ class LiveServer:
 
 
 def shares_gpus(serving: Serving) -> bool:
-    """Whether several models run on one GPU at a time, which emulated workers in processes of their own cannot show."""
-    servers = Counter(r.server for r in serving.placement.replicas.values() if not r.standby)
+    """Whether several models run on one GPU whose turns nobody gives, which emulated workers in processes of their own
+    cannot show."""
+    replicas = serving.placement.replicas.values()
+    servers = Counter(r.server for r in replicas if not r.standby and not r.takes_turns)
     return any(count > 1 for count in servers.values())
 
 

@@ -14,6 +14,7 @@ def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network
     """Lines to print under a feasible schedule of `problem`."""
     return [
         *_profiles(problem, library),
+        *_memory(schedule, library),
         "Latencies include no network time; --network-ms adds it."
         if network_ms <= 0
         else f"Latencies include {network_ms:g} ms of network time.",
@@ -32,6 +33,21 @@ def _profiles(problem: Problem, library: ProfileLibrary) -> list[str]:
         f"{which} derived for {problem.gpu_type}, not measured on it: these are estimates."
         " `rosa profile` measures a model on your machine."
     ]
+
+
+def _memory(schedule: Schedule, library: ProfileLibrary) -> list[str]:
+    """What models on one GPU take of it, each with a worker of its own."""
+    needed: dict[str, float] = {}
+    lines = []
+    for server in schedule.servers:
+        if server.gpu:
+            needed[server.gpu] = (
+                needed.get(server.gpu, 0.0) + library.get(server.model, schedule.gpu_type).memory_mb
+            )
+            has_mb = library.get(server.model, schedule.gpu_type).hardware_memory_mb
+    for gpu, mb in needed.items():
+        lines.append(f"The models of {gpu} take {mb:,.0f} MB of its {has_mb:,.0f} MB.")
+    return lines
 
 
 def _slow_calls(schedule: Schedule, problem: Problem) -> list[str]:

@@ -39,7 +39,7 @@ def draw(schedule: Schedule, path: str | Path) -> None:
     _flows(axes, groups, task_y, group_y)
     standby = sum(server.standby for server in schedule.servers)
     axes.set_title(
-        f"{served(schedule)}, {len(schedule.servers)} x {schedule.gpu_type}"
+        f"{served(schedule)}, {schedule.gpus} x {schedule.gpu_type}"
         + (f" ({standby} standby)" if standby else "")
         + f", {schedule.action_throughput_hz:.1f} actions/s. Filled: share of maximum throughput. On a line: robots",
         fontsize=9,

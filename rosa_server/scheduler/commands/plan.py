@@ -95,6 +95,9 @@ def _plan(args: argparse.Namespace) -> int:
     else:
         chosen = choose(problem, library, options, factory.policies, time.monotonic)
     schedule, migration = chosen.schedule, None
+    if older is not None and (older.shares_gpus or schedule.shares_gpus):
+        words = "models of one of both schedules take turns on a GPU; steps are planned for GPUs of one model each"
+        raise ConfigError("--migrate-from", [ConfigProblem("", "conflict", words)])
     if older is not None and schedule.feasible:
         catalog = Catalog(problem, library, options)
         migration = plan_migration(older, schedule, problem, catalog)
@@ -115,7 +118,9 @@ def _plan(args: argparse.Namespace) -> int:
         print("\n" + "\n".join(lines), file=sys.stderr if args.json else None)
     if exact is not None and schedule.feasible:
         print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
-    if args.bound and schedule.feasible:
+    if args.bound and schedule.shares_gpus:
+        print("\nNo bound: it is of schedules with a GPU for each model.", file=sys.stderr)
+    elif args.bound and schedule.feasible:
         print(
             "\n" + _gap(schedule, upper_bound(problem, library, _as_chosen(options, schedule))),
             file=sys.stderr if args.json else None,

@@ -16,7 +16,12 @@ PICTURES = (".png", ".svg", ".pdf")
 # Options that cannot be combined, and what to do instead. None is ignored silently.
 PAPER = "--scheduler paper"
 SERVERS = "--what-if servers=N"
+SHARE_GPUS = "--share-gpus"
 UNSUPPORTED = (
+    (PAPER, SHARE_GPUS, "the published scheduler gives every model a GPU of its own; leave one of them out"),
+    ("--exact", SHARE_GPUS, "the exact search gives every model a GPU of its own; leave one of them out"),
+    ("--bound", SHARE_GPUS, "the bound is of schedules with a GPU for each model; leave one of them out"),
+    ("--migrate-from", SHARE_GPUS, "steps are planned for GPUs of one model each; leave one of them out"),
     (PAPER, "--exact", "the published scheduler has no exact search; leave one of them out"),
     ("--min-servers", "--exact", "it makes no schedule to improve; make one with --what-if servers=N"),
     ("--min-servers", SERVERS, "it finds the number of servers itself; leave one of them out"),
@@ -62,6 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--share-components", action="store_true", help="components of one model may share a server"
+    )
+    parser.add_argument(
+        SHARE_GPUS,
+        action="store_true",
+        help="models may take turns on one GPU; without it they do only where no other schedule fits",
     )
     parser.add_argument(
         "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
@@ -136,6 +146,7 @@ def _check_combination(args: argparse.Namespace) -> None:
         "--standby": args.standby != 0,
         "--dynamic-batching": args.dynamic_batching,
         "--share-components": args.share_components,
+        SHARE_GPUS: args.share_gpus,
         "--p99-loop": args.p99_loop,
         "--bound": args.bound,
         "--exact": args.exact is not None,
@@ -158,6 +169,7 @@ def options_from(args: argparse.Namespace) -> Options:
         standby=args.standby,
         dynamic_batching=args.dynamic_batching,
         share_components=args.share_components,
+        share_gpus=args.share_gpus,
         loop_statistic="p99" if args.p99_loop else "mean",
         network_ms=args.network_ms,
     )

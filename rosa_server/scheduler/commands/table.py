@@ -28,12 +28,11 @@ def render(schedule: Schedule, problem: Problem, expected_hz: float = 0.0) -> st
     if not schedule.feasible and not schedule.servers:
         lines = [f"NOT FEASIBLE: {robots} on {schedule.gpu_type}"]
         return "\n".join(lines + [f"  - {refusal.reason}" for refusal in schedule.reasons])
-    active = [server for server in schedule.servers if not server.standby]
-    standby = len(schedule.servers) - len(active)
+    standby = sum(server.standby for server in schedule.servers)
     split = ", ".join(f"{name} {count}" for name, count in schedule.servers_by_component().items())
     parts = [
         ("" if schedule.feasible else "NOT FEASIBLE: ")
-        + f"{robots} on {len(active)} x {schedule.gpu_type} ({split}), {standby} standby,"
+        + f"{robots} on {schedule.gpus - standby} x {schedule.gpu_type} ({split}), {standby} standby,"
         f" {schedule.idle_servers} unused, by {schedule.scheduler}",
         f"{schedule.action_throughput_hz:.1f} actions/s"
         + (
@@ -48,6 +47,7 @@ def render(schedule: Schedule, problem: Problem, expected_hz: float = 0.0) -> st
         parts.append("PROBLEMS\n" + "\n".join(f"  - {refusal.reason}" for refusal in schedule.reasons))
     parts += [
         _rates(schedule, problem),
+        *_turns(schedule),
         as_table([SERVER_COLUMNS, *map(_server_row, identical_groups(schedule.servers))]),
     ]
     if schedule.limits:
@@ -63,6 +63,17 @@ def render(schedule: Schedule, problem: Problem, expected_hz: float = 0.0) -> st
         ]
         parts.append(as_table([("if one of these fails", "its streams go to"), *rows]))
     return "\n\n".join(parts)
+
+
+def _turns(schedule: Schedule) -> list[str]:
+    """Which models share GPUs."""
+    found: dict[str, list[str]] = {}
+    for server in schedule.servers:
+        if server.gpu:
+            found.setdefault(server.gpu, []).append("+".join(server.components))
+    return [
+        f"Models take turns, one batch at a time: {', '.join(words)} on {gpu}" for gpu, words in found.items()
+    ]
 
 
 def counted(count: int, thing: str) -> str:

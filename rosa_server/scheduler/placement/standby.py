@@ -32,7 +32,8 @@ def with_standby(schedule: Schedule, problem: Problem, library: ProfileLibrary, 
                 free -= profiles[model].memory_mb
                 copies[model] += 1
                 chosen.append(model)
-        covered = [server for server in schedule.servers if server.model in chosen]
+        # A standby stands in for one server: that several go with their GPU is more than one.
+        covered = [server for server in schedule.servers if server.model in chosen and not server.gpu]
         components = sorted({component for server in covered for component in server.components})
         standbys.append(
             ServerPlan(

@@ -10,7 +10,7 @@ that another one was about (OxyGen 3.3), and what it takes is counted once (`pre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -23,7 +23,8 @@ from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.prefixes import prefixes_saved_hz
-from rosa_server.scheduler.profiles.profile import DYNAMIC, Configuration
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, DYNAMIC, Configuration
+from rosa_server.serving.core.batch_profile import BatchProfile
 
 DEFAULT_ENGINE = "plain"  # of a backend that has several
 DEFAULT_ENGINES = (DEFAULT_ENGINE, "isolated")  # what it does when its options name none, by whichever name
@@ -141,6 +142,26 @@ class Catalog:
     def _choices(self, model: str, component: str, slo_ms: float) -> tuple[tuple[Configuration, float], ...]:
         """The configurations of a component, each with its cap under an SLO, Hz."""
         return tuple((c, self.cap(c, slo_ms) * (1 + 1e-9)) for c in self.configurations(model, component))
+
+    def times(self, model: str, component: str) -> BatchProfile:
+        """Time of a whole batch by its size, the shortest of its configurations. Sizes that were not profiled are
+        padded to the next, unless the profile says otherwise or it batches continuously."""
+        sizes: dict[int, float] = {}
+        padded = False
+        for configuration in self.configurations(model, component):
+            padded |= configuration.batching != CONTINUOUS and not self._profiles[model].every_size
+            for one in configuration.service:
+                sizes[one.size] = min(one.ms, sizes.get(one.size, inf))
+        return BatchProfile(sizes, padded)
+
+    def memory_mb(self, models: Iterable[str]) -> float:
+        """What these models take on one GPU, each with a worker of its own."""
+        return sum(self._profiles[model].memory_mb for model in models)
+
+    @property
+    def hardware_memory_mb(self) -> float:
+        """What a GPU has, as the profiles say."""
+        return min(profile.hardware_memory_mb for profile in self._profiles.values())
 
     def _capacity_hz(self, model: str, component: str, slo_ms: float) -> float:
         """Highest aggregate rate that one server serves within the SLO under its best batching, Hz."""

@@ -15,6 +15,7 @@ class Options:
     dynamic_batching: bool = False  # also use servers that run what waits, up to b
     batch_sizes: tuple[int, ...] = ()  # only these static batches; none = all profiled
     share_components: bool = False  # components of one model may share a server
+    share_gpus: bool = False  # models may take turns on one GPU
     packing: str = "level"  # "isolated": ROSA 3.4.3's isolated packing and compaction; "level": ours
     search: str = (
         "relaxation"  # "frontier": ROSA 3.4.3's search; "relaxation": ours, from a linear program's optimum

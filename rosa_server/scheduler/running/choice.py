@@ -3,7 +3,8 @@
 Solvers maximise equation (1) at rates that hold for any arrivals. Policies exceed them by a different factor on each
 placement, so the best schedule on paper need not be the best one to run. Candidates are the solver's schedule with a
 server for each component, and the one in which components of one model may share servers; the better one may then
-move servers from one model to another.
+move servers from one model to another. Where that is asked for, or no schedule gives every server a GPU of its own,
+models share GPUs and take turns on them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.running.prediction import Prediction, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.placement import Placement
 
@@ -47,6 +49,10 @@ def choose(
     `clock` as for `solve`; each candidate may take the time budget.
     """
     best = _with_or_without_sharing(problem, library, options, policies, clock)
+    if (options.share_gpus or not best.schedule.feasible) and not as_published(policies):
+        best = _with_shared_gpus(best, problem, library, options, policies, clock)
+        if best.schedule.shares_gpus:
+            return best
     if not best.schedule.feasible or not best.placement.adaptive:
         return best
 
@@ -75,6 +81,30 @@ def _with_or_without_sharing(
         other = expected(shared, problem, library, policies)
         if _better(other, best):
             return other
+    return best
+
+
+def _with_shared_gpus(
+    apart: Choice,
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float],
+) -> Choice:
+    """The best of a schedule with a GPU for each server and of those in which models take turns."""
+    best, seen = apart, set[tuple[int, ...]]()
+    for largest in batches(problem):
+        schedule = solve_shared(problem, library, options, clock, largest)
+        if schedule is None or not schedule.shares_gpus:
+            continue
+        sizes = tuple(server.batch for server in schedule.servers)
+        if sizes in seen:
+            continue
+        seen.add(sizes)
+        other = expected(schedule, problem, library, policies)
+        if not best.schedule.feasible or _better(other, best):
+            best = other
     return best
 
 

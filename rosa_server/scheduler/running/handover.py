@@ -53,6 +53,10 @@ def hand_over(
         )
     except ValueError as error:
         return placement, NoAdmission(f"the profiles have changed since it was planned ({error})")
+    if schedule.shares_gpus:
+        return placement, NoAdmission(
+            f"models take turns on its GPUs; what one more robot costs them is not known{AGAIN}"
+        )
     return placement, RunningSchedule(deployment, placement, policies)
 
 
@@ -105,9 +109,11 @@ def _replicas(server: ServerPlan, engines: Mapping[str, str]) -> list[Replica]:
             Replica(
                 server.id,
                 server.model,
-                server.id,
+                server.gpu or server.id,
                 batch=server.batch,
                 deadline_aware=aware,
+                waits=not server.gpu,
+                takes_turns=bool(server.gpu),
                 engine=server.engine,
             )
         ]
@@ -140,9 +146,9 @@ def check(factory: Factory, schedule: Schedule, source: str) -> Options:
             f"planned for {schedule.gpu_type!r}, server_cluster.gpu_type is {cluster.gpu_type!r}",
             "conflict",
         )
-    if len(schedule.servers) > cluster.num_servers:
+    if schedule.gpus > cluster.num_servers:
         there = f"server_cluster.num_servers is {cluster.num_servers}"
-        reader.fail("servers", f"planned for {len(schedule.servers)} servers, {there}", "conflict")
+        reader.fail("servers", f"planned for {schedule.gpus} servers, {there}", "conflict")
     fleet = {entry.task for entry in factory.robot_fleet}
     for task in schedule.robots:
         if task not in factory.tasks:

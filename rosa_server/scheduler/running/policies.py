@@ -73,6 +73,7 @@ def carried_out(
         changes["permits"] = asks and any(stream.component in GOAL_COUPLED for stream in streams)
         for server in servers:
             replicas[server.id] = replace(replicas[server.id], **changes)
+    replicas |= _turns(replicas, schedule, library, asks)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
     return replace(
         placement,
@@ -104,6 +105,37 @@ def _published_replicas(placement: Placement, schedule: Schedule, policies: Poli
     }
 
 
+def _turns(
+    replicas: Mapping[str, Replica],
+    schedule: Schedule,
+    library: ProfileLibrary,
+    asks: bool,
+) -> dict[str, Replica]:
+    """The replicas that share their GPUs. Each has a queue of its own and runs whole batches as planned, whose times
+    are known: so is what a call may wait for at most while another model has its turn."""
+    found = {}
+    for server in schedule.servers:
+        if not server.gpu:
+            continue
+        times = service_table(library, schedule.gpu_type, server.model, server.components)
+        found[server.id] = replace(
+            replicas[server.id],
+            service_ms=_times_ms(times),
+            padded=times.padded,
+            permits=asks and any(stream.component in GOAL_COUPLED for stream in server.streams),
+        )
+    longest_ms = {name: 1000 * one.times.service_s(one.batch or 1) for name, one in found.items()}
+    return {
+        name: replace(
+            one,
+            blocked_ms=max(
+                ms for other, ms in longest_ms.items() if found[other].server == one.server and other != name
+            ),
+        )
+        for name, one in found.items()
+    }
+
+
 def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
     """The task classes whose System 1 is this model."""
     return [
@@ -117,7 +149,7 @@ def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
 def _groups(schedule: Schedule, policies: Policies) -> dict[Group, list[ServerPlan]]:
     """Servers that are alike. Those of a model that batches continuously are, whatever they answer, once one of them
     answers several components: then each of them may run any call."""
-    active = [server for server in schedule.servers if not server.standby and len(server.models) == 1]
+    active = [s for s in schedule.servers if not s.standby and not s.gpu and len(s.models) == 1]
     answers: dict[str, dict[str, None]] = {}  # model -> its components, where one server answers several
     if policies.queues == SHARED and policies.continuous:
         for server in active:

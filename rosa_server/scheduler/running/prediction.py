@@ -21,9 +21,11 @@ from rosa_contract.config import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile
+from rosa_server.serving.core.batcher import RETURN_MARGIN_S
 from rosa_server.serving.core.continuous import Shared
 from rosa_server.serving.core.placement import Placement, Replica
 from rosa_server.serving.core.rates import MIN_WAIT_S, largest, together
+from rosa_server.serving.core.turns import Turn, whose_turn
 from rosa_server.serving.core.worker_state import PREFETCH_S
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
@@ -56,6 +58,9 @@ class _Robot:
     queues: Mapping[str, _Queue]  # by component
     rounds: int = 0  # since the last plan
     sent_s: dict[str, float] = field(default_factory=dict)
+    told: set[str] = field(
+        default_factory=set
+    )  # components that it may call, on a GPU whose models take turns
 
 
 Asked = tuple[_Robot, Need]  # who, and what
@@ -77,6 +82,8 @@ class _Queue:
     takes_s: list[float] = field(default_factory=list)  # when each may be given more
     shared: list[Shared[Asked]] = field(default_factory=list)
     sizes: dict[float, int] = field(default_factory=dict)  # by SLO, as found before
+    lane: _Lane | None = None  # of a GPU whose models take turns
+    blocked_s: float = 0.0  # what a call may wait for another model's batch there
 
     def size(self, slo_s: float) -> int:
         """The largest batch that a call with this SLO may be in."""
@@ -84,7 +91,8 @@ class _Queue:
             return self.batch
         known = self.sizes.get(slo_s)
         if known is None:
-            known = self.sizes[slo_s] = largest(self.batch, self.profile.service_s, MIN_WAIT_S, slo_s)
+            wait_s = MIN_WAIT_S + self.blocked_s
+            known = self.sizes[slo_s] = largest(self.batch, self.profile.service_s, wait_s, slo_s)
         return known
 
     def add_server(self) -> None:
@@ -92,6 +100,14 @@ class _Queue:
         self.free_s.append(0.0)
         self.takes_s.append(0.0)
         self.shared.append(Shared(self.profile.service_s))
+
+
+@dataclass(eq=False)
+class _Lane:
+    """One GPU whose models take turns."""
+
+    queues: list[_Queue] = field(default_factory=list)
+    free_s: float = 0.0
 
 
 def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
@@ -165,6 +181,7 @@ class _Loop:
         self._random = Random(0)
         self._changed: dict[_Queue, None] = {}
         self._queues: dict[str, _Queue] = {}
+        self._lanes: dict[str, _Lane] = {}  # by GPU
         for replica in placement.replicas.values():
             if not replica.standby:
                 self._queue_of(replica).add_server()
@@ -223,6 +240,10 @@ class _Loop:
             self._queues[replica.queue] = _Queue(
                 replica.batch or 1, replica.at_once, replica.reserved, profile, mixed, replica.permits
             )
+            if replica.takes_turns:
+                queue, lane = self._queues[replica.queue], self._lanes.setdefault(replica.server, _Lane())
+                queue.lane, queue.blocked_s = lane, replica.blocked_ms / 1000
+                lane.queues.append(queue)
         return self._queues[replica.queue]
 
     def _at(self, time_s: float, happens: Callable[[float], None]) -> None:
@@ -267,6 +288,9 @@ class _Loop:
             self._ask(robot, now_s)
 
     def _feed(self, now_s: float, queue: _Queue) -> None:
+        if queue.lane is not None:
+            self._take_turn(now_s, queue.lane)
+            return
         if queue.at_once is not None:
             while (
                 queue.waiting
@@ -304,6 +328,53 @@ class _Loop:
             self._at(takes_s, partial(self._frees, queue))
             self._at(ends_s, partial(self._batch_ends, queue, calls))
 
+    def _take_turn(self, now_s: float, lane: _Lane) -> None:
+        """A GPU that is free runs the batch whose turn it is. Robots of all its queues have heard by then that it will
+        be free, so their calls count from there on, though only one of them runs."""
+        if lane.free_s > now_s:
+            return
+        for queue in lane.queues:
+            for robot, need in [
+                one for one in queue.waiting if _due_s(*one) <= now_s and not _waits(queue, *one)
+            ]:
+                queue.waiting.remove((robot, need))
+                self._given_up(now_s, robot, need)
+        if not any(queue.waiting for queue in lane.queues):
+            return
+        batches: list[tuple[_Queue, list[Asked]]] = []
+        turns = []
+        for queue in lane.queues:
+            if not queue.waiting:
+                continue
+            sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
+            chosen = together(sizes, queue.profile)
+            calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
+            for asked in calls:
+                if asked[1].component not in asked[0].told:
+                    asked[0].told.add(asked[1].component)
+                    self._permitted(now_s, queue, asked)
+            batches.append((queue, calls))
+            since_s = min(robot.sent_s[need.component] for robot, need in calls)
+            due_s = min(_due_s(robot, need) for robot, need in calls) - RETURN_MARGIN_S
+            turns.append(Turn(since_s, due_s, queue.profile.service_s(len(calls))))
+        place = whose_turn(now_s, turns)
+        queue, calls = batches[place]
+        for asked in calls:
+            queue.waiting.remove(asked)
+            asked[0].told.discard(asked[1].component)
+        lane.free_s = now_s + turns[place].runs_s * self._varied()
+        self._at(lane.free_s, partial(self._batch_ends, queue, calls))
+
+    def _given_up(self, now_s: float, robot: _Robot, need: Need) -> None:
+        """A call has waited until its deadline: its robot makes it again, or when it is due again."""
+        robot.sent_s[need.component] = -inf
+        robot.told.discard(need.component)
+        if now_s >= SETTLE_S:
+            self._calls[need.component] += 1
+            self._late[need.component] += 1
+        if need.is_goal:
+            self._send(now_s, robot, need)
+
     def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
         robot, need = asked
         if queue.permits and need.is_goal:
@@ -312,3 +383,12 @@ class _Loop:
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:
             self._at(shared.next_s, partial(self._one_ends, queue, shared, shared.next_s))
+
+
+def _due_s(robot: _Robot, need: Need) -> float:
+    return robot.sent_s[need.component] + need.slo_ms / 1000
+
+
+def _waits(queue: _Queue, robot: _Robot, need: Need) -> bool:
+    """Whether it has not been sent yet: its robot waits for a permit."""
+    return queue.permits and need.is_goal and need.component not in robot.told

@@ -29,8 +29,8 @@ class Batch:
 
 @dataclass(eq=False, slots=True)
 class Lane:
-    """The workers of one GPU that several models share: it runs one batch at a time, and the next one is given when that
-    has ended, not before."""
+    """The workers of one GPU that several models share: it runs one batch at a time, and the next one is given when
+    that has ended, not before."""
 
     workers: list[WorkerState] = field(default_factory=list)
 

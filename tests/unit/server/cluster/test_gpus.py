@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,37 @@ def test_a_worker_is_started_with_its_gpu_only(monkeypatch: pytest.MonkeyPatch) 
         assert shm is not None
         shm.close()
     assert [env and env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["0", "1", "2", "2"]
+
+
+def test_models_that_take_turns_see_the_same_gpu() -> None:
+    replicas = {
+        name: Replica(f"gpu0-{name}", model, "gpu0", takes_turns=True)
+        for name, model in (("system1", "policy"), ("safety", "guard"))
+    }
+    placement = Placement({one.id: one for one in replicas.values()}, routes=PLACEMENT.routes)
+    assert gpus.assign(factory(), placement, ["GPU-a"]) == {"gpu0": "GPU-a"}
+
+
+def test_free_memory_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "0, NVIDIA H200, 100000\n1, NVIDIA H200, 50\n"
+    done = subprocess.CompletedProcess((), 0, told, "")
+    monkeypatch.setattr(gpus.subprocess, "run", lambda *_, **__: done)
+    assert gpus.free_memory_mb("NVIDIA H200") == pytest.approx(
+        {"0 NVIDIA H200": 104857.6, "1 NVIDIA H200": 52.4288}
+    )
+
+
+def test_without_a_driver_free_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError("nvidia-smi")
+
+    monkeypatch.setattr(gpus.subprocess, "run", absent)
+    assert gpus.free_memory_mb("NVIDIA H200") == {}
+
+
+def test_free_memory_of_a_cpu_is_what_the_kernel_can_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2000000 kB\n")
+    monkeypatch.setattr(gpus, "MEMORY", tmp_path / "meminfo")
+    assert gpus.free_memory_mb("cpu") == {"cpu": 2048.0}

@@ -187,6 +187,33 @@ def test_a_file_for_planning_alone_is_valid_and_says_so(
     assert json.loads(capsys.readouterr().out)["served"] is False
 
 
+def test_memory_that_is_needed_and_free_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rosa_server.commands.memory.free_memory_mb", lambda _: {"0 NVIDIA H200": 80_000.0})
+    lab = str(ROOT / "configs" / "lab.yaml")
+    assert main(["check", lab]) == 0
+    shown = capsys.readouterr().out
+    assert "memory of Qwen2.5-VL-3B-Instruct: 12,000 MB" in shown
+    assert "memory of all components on one GPU: 69,000 MB, fits its 141,000 MB" in shown
+    assert "memory free on this machine: 0 NVIDIA H200 80,000 MB" in shown
+    assert "needs a schedule: 1 server cannot host 3 workers" in shown
+    assert main(["check", "--json", lab]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    assert (memory["together_mb"], memory["gpu_mb"], memory["free_mb"]["0 NVIDIA H200"]) == (
+        69_000,
+        141_000,
+        80_000,
+    )
+
+
+def test_a_model_without_a_profile_has_no_known_memory(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", factory(folder)]) == 0
+    assert "memory of policy: not known, it has no profile" in capsys.readouterr().out
+
+
 def test_the_robots_room_is_asked_in_an_installation() -> None:
     assert f'"{CHECK.group}": ["drivers_and_poses = {CHECK.value}"]' in (ROOT / "setup.py").read_text()
 

@@ -97,6 +97,40 @@ def test_the_first_lines_say_what_is_promised_and_what_is_expected(
     assert 0 < float(found[1]) < float(found[2])
 
 
+def test_a_lab_with_one_gpu_gets_a_plan_in_which_models_take_turns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rosa("plan", str(CONFIGS / "lab.yaml")) == 0
+    shown = capsys.readouterr().out
+    assert "4 robots on 1 x NVIDIA H200" in shown
+    assert "Models take turns, one batch at a time: system1, safety, monitor, system2 on gpu0" in shown
+    assert "The models of gpu0 take 69,000 MB of its 141,000 MB." in shown
+
+
+def test_min_servers_says_how_many_are_enough_where_models_take_turns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lab = str(CONFIGS / "lab.yaml")
+    assert rosa("plan", lab, "--min-servers", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["min_servers"], found["with_shared_gpus"]["0.0"]) == (4, 1)
+    assert rosa("plan", lab, "--min-servers") == 0
+    assert "(--share-gpus), fewer are enough: 1 for the minimum rates" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "other", [("--scheduler", "paper"), ("--exact",), ("--bound",), ("--migrate-from", "x")]
+)
+def test_sharing_gpus_cannot_be_combined_with_everything(
+    other: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rosa("plan", FIGURE_3, "--share-gpus", *other) == 2
+    assert (
+        f"{' '.join(other[:2]) if other[0] == '--scheduler' else other[0]} and --share-gpus"
+        in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("change", ["robot=3", "robots=-1", "robots=many", "robots", "robots=0"])
 def test_a_wrong_what_if_is_explained(change: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--what-if", change) == 2

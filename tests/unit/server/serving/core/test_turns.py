@@ -23,7 +23,11 @@ pick:
     safety: {model: guard, slo_ms: 500, freq_hz: 2}
 """
 ROBOTS = tuple(f"r{index}" for index in range(4))
-TIMES_MS = {"system1": {1: 40.0, 2: 50.0, 4: 80.0}, "system2": {1: 200.0, 2: 220.0}, "safety": {1: 20.0, 2: 30.0}}
+TIMES_MS = {
+    "system1": {1: 40.0, 2: 50.0, 4: 80.0},
+    "system2": {1: 200.0, 2: 220.0},
+    "safety": {1: 20.0, 2: 30.0},
+}
 MODELS = {"system1": "policy", "system2": "planner", "safety": "guard"}
 
 
@@ -31,7 +35,13 @@ def placed(**changes: Any) -> Placement:
     """Three models on one GPU."""
     replicas = {
         name: Replica(
-            name, model, "gpu0", batch=max(TIMES_MS[name]), service_ms=TIMES_MS[name], waits=False, takes_turns=True
+            name,
+            model,
+            "gpu0",
+            batch=max(TIMES_MS[name]),
+            service_ms=TIMES_MS[name],
+            waits=False,
+            takes_turns=True,
         )
         for name, model in MODELS.items()
     }
