@@ -57,7 +57,7 @@ class Gr00tServer:
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = writer.get_extra_info("peername")
         self._open.add(writer)
-        ends, why = self._entrance.accepted(time.monotonic(), writer)
+        ends, why = self._entrance.accepted(time.monotonic(), writer, address)
         if isinstance(ends, asyncio.StreamWriter):
             self._clients.refused("too_many_connections", why)
             ends.transport.abort()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 MAX_PENDING = 64  # connections that have not finished their handshake; the oldest makes room
 OPEN_S = 5.0  # for the handshake
-NEW_PER_S = 50.0  # connections that are looked at; more are closed unread
+NEW_PER_S = 50.0  # connections of one address that are looked at; more are closed unread
 NEW_AT_ONCE = 200.0
+ALL_NEW_PER_S = 200.0  # of all addresses
+ALL_NEW_AT_ONCE = 400.0
+MAX_ADDRESSES = 1024  # that are remembered
 CLIENT_SHARE = 0.25  # s per s of the frontend's time on one client's messages; then it waits
 CLIENT_BURST_S = 0.5
 STRANGERS_SHARE = 0.3  # the same for all that never had an answer, together
@@ -34,14 +37,21 @@ class Entrance:
     """Which new connections are looked at, and which has to make room. Pure; a shell ends those that are returned."""
 
     def __init__(self) -> None:
-        self._new = Meter(NEW_PER_S, NEW_AT_ONCE)
+        self._all = Meter(ALL_NEW_PER_S, ALL_NEW_AT_ONCE)
+        self._of_address: dict[str, Meter] = {}
         self._pending: dict[object, None] = {}  # in their handshake, the oldest first
 
-    def accepted(self, now_s: float, connection: object) -> tuple[object | None, str]:
-        """A connection was accepted: the one that has to end now, if any, and why."""
-        if self._new.wait_s(now_s) > 0:
+    def accepted(self, now_s: float, connection: object, peer: object) -> tuple[object | None, str]:
+        """A connection was accepted from `peer` (an address first): the one that has to end now, if any, and why."""
+        address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        own = self._of_address.pop(address, None) or Meter(NEW_PER_S, NEW_AT_ONCE)
+        self._of_address[address] = own  # the one heard of last
+        if len(self._of_address) > MAX_ADDRESSES:
+            del self._of_address[next(iter(self._of_address))]
+        if max(own.wait_s(now_s), self._all.wait_s(now_s)) > 0:
             return connection, "too many new connections per second"
-        self._new.spend(now_s, 1.0)
+        own.spend(now_s, 1.0)
+        self._all.spend(now_s, 1.0)
         self._pending[connection] = None
         if len(self._pending) <= MAX_PENDING:
             return None, ""

@@ -86,7 +86,7 @@ class OpenpiServer:
         )
 
     def _accepted(self, connection: ServerConnection) -> None:
-        ends, why = self._entrance.accepted(time.monotonic(), connection)
+        ends, why = self._entrance.accepted(time.monotonic(), connection, connection.remote_address)
         if isinstance(ends, ServerConnection):
             self._clients.refused("too_many_connections", why)
             ends.transport.abort()
