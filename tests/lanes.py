@@ -42,6 +42,7 @@ LANES = {
     "tests/unit/": Lane.BESIDE,
     "tests/system/operator/test_panel.py": Lane.SERVERS,  # the longest of its lane
     "tests/system/run/": Lane.SERVERS,
+    "tests/system/dashboard/": Lane.SERVERS,
     "tests/system/doctor/": Lane.SERVERS,
     "tests/system/hostile/": Lane.SERVERS,
     "tests/system/bringup/test_fleet.py": Lane.SERVERS,

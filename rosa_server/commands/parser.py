@@ -23,6 +23,7 @@ MODULES = {
     "drain": "rosa_server.commands.drain",
     "undrain": "rosa_server.commands.undrain",
     "rollout": "rosa_server.commands.rollout",
+    "dashboard": "rosa_server.commands.dashboard",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",
 }

@@ -1,0 +1,1 @@
+"""`rosa dashboard`: a page that shows a fleet and takes decisions, in a process beside the gateway that it watches."""

@@ -1,0 +1,89 @@
+// A person decides: what, about which alert, and why. The robot judges; the page says what came of it.
+
+import { byId, element, spaced, titled } from "./format.js";
+
+const dialog = byId("decide");
+let asked = null, token = "", busy = false;
+
+export function signedWith(value) { token = value; }
+
+export function ask(robot, choice, alert) {
+  asked = { robot, choice, alert: alert?.id ?? 0 };
+  byId("decide-title").textContent = `${titled(choice)}: ${robot}`;
+  byId("decide-about").textContent = alert ? `${spaced(alert.cause)}: ${alert.reason}` : about(choice);
+  byId("decide-yes").textContent = titled(choice);
+  byId("decide-yes").className = ["emergency_stop", "abort"].includes(choice) ? "danger" : "primary";
+  byId("decide-problem").textContent = "";
+  byId("why").value = "";
+  dialog.showModal();
+  byId("why").focus();
+}
+
+function about(choice) {
+  return choice === "emergency_stop"
+    ? "The arm stops and stays where it is until somebody releases it."
+    : "Nothing moves by this alone; an alert that is open stays open.";
+}
+
+async function send() {
+  const why = byId("why").value.trim();
+  if (!why || busy) return;
+  busy = true;
+  byId("decide-yes").disabled = true;
+  byId("decide-problem").textContent = "";
+  try {
+    const answer = await fetch("api/decide", {
+      method: "POST", cache: "no-store", signal: AbortSignal.timeout(10_000),
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ ...asked, why }),
+    });
+    const told = await answer.json();
+    if (told.accepted) {
+      dialog.close();
+      toast(`${asked.robot}: ${titled(asked.choice).toLowerCase()}: taken`, "good");
+    } else {
+      byId("decide-problem").textContent = `Not taken: ${told.reason}`;
+    }
+  } catch {
+    byId("decide-problem").textContent = "The dashboard did not answer. Look at the robot before you decide again.";
+  } finally {
+    busy = false;
+    byId("decide-yes").disabled = false;
+  }
+}
+
+byId("decide-form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+byId("decide-no").addEventListener("click", () => dialog.close());
+
+export function toast(words, tone = "") {
+  const one = element("p", `toast ${tone}`, words);
+  byId("toasts").append(one);
+  setTimeout(() => one.remove(), 6000);
+}
+
+// The card of one alert: who waits, why, since when, and what may be decided.
+export function alertCard(row) {
+  const card = element("article", "alert");
+  const head = element("div", "alert-head");
+  const name = element("a", "alert-robot", row.robot);
+  name.href = `#/robot/${encodeURIComponent(row.robot)}`;
+  head.append(name, element("span", "cause", spaced(row.alert.cause)), element("span", "since", ""));
+  const buttons = element("div", "actions");
+  for (const choice of row.alert.choices) {
+    if (row.stopped && choice !== "abort") continue;
+    const button = element("button", choice === "resume" ? "primary" : choice === "abort" ? "danger quiet-danger" : "", titled(choice));
+    button.type = "button";
+    button.dataset.choice = choice;
+    button.setAttribute("aria-label", `${titled(choice)}: ${row.robot}`);
+    button.addEventListener("click", () => ask(row.robot, choice, row.alert));
+    buttons.append(button);
+  }
+  if (row.stopped) {
+    const release = element("button", "", titled("release_emergency_stop"));
+    release.type = "button";
+    release.addEventListener("click", () => ask(row.robot, "release_emergency_stop", null));
+    buttons.prepend(release);
+  }
+  card.append(head, element("p", "reason", row.alert.reason), buttons);
+  return card;
+}

@@ -1,0 +1,180 @@
+"""Starts the dashboard: who may reach it, which gateway it shows, and what it says on the terminal."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rosa_contract.errors import CausedError
+from rosa_contract.say import say
+from rosa_server.dashboard.guard import LOOPBACK, Guard
+from rosa_server.dashboard.people import People, add_person, load_people, this_user
+from rosa_server.serving import log
+from rosa_server.serving.watching.place import watched_gateways
+
+
+class DashboardError(CausedError):
+    """The dashboard cannot start; the text says what to do."""
+
+    CAUSES: ClassVar = {
+        "needs_packages": "its packages are not installed",
+        "needs_keys_and_tls": "it would be reached from other machines without tokens of their own or without TLS",
+        "no_gateway": "no server of this user can be watched on this machine",
+        "several_gateways": "there are several servers, and none was named",
+        "bad_certificate": "the certificate or its key cannot be used",
+        "cannot_bind": "it cannot listen on its address",
+    }
+
+
+@dataclass(frozen=True)
+class Options:
+    """As on the command line."""
+
+    gateway: str = ""
+    bind: str = "127.0.0.1"
+    port: int = 8570
+    people: str = ""
+    add_person: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+def serve_dashboard(options: Options) -> int:
+    """Serve until Ctrl-C. Raises `ContractError` where it cannot start."""
+    if options.add_person:
+        if not options.people:
+            raise DashboardError("needs_keys_and_tls", "--add-person: name the file with --people FILE")
+        token = add_person(options.people, options.add_person)
+        say(f"{options.add_person} is in {options.people}; the token, which is shown only now: {token}")
+        return 0
+    check_reach(options)
+    endpoint = find_gateway(options.gateway)
+    try:
+        import uvicorn
+
+        from rosa_server.dashboard.app import Dashboard
+        from rosa_server.dashboard.feed import Feed
+        from rosa_server.dashboard.model import FleetModel
+    except ImportError as error:
+        words = f"{error.name} is not installed; install the server's packages (requirements/server.txt)"
+        raise DashboardError("needs_packages", words) from None
+    people, token = (
+        (load_people(options.people), "") if options.people else People({}).with_person(this_user())
+    )
+    listener = listen(options.bind, options.port)
+    port = int(listener.getsockname()[1])
+    secure = bool(options.tls_cert)
+    hosts = [*LOOPBACK, _in_address(options.bind), *options.hosts]
+    guard = Guard(hosts, port, people, secure)
+    model = FleetModel()
+    app = Dashboard(model, Feed(endpoint, model), guard).app()
+    log.to_stderr()
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        http="h11",
+        loop="asyncio",
+        timeout_graceful_shutdown=1,
+        limit_concurrency=256,
+        h11_max_incomplete_event_size=16 << 10,
+        ssl_certfile=options.tls_cert or None,
+        ssl_keyfile=options.tls_key or None,
+    )
+    try:
+        server = uvicorn.Server(settings)
+        settings.load()
+    except (OSError, ssl.SSLError) as error:
+        raise DashboardError("bad_certificate", f"--tls-cert, --tls-key: {error}") from None
+    shown = _in_address(options.bind if not _is_any(options.bind) else socket.gethostname())
+    address = f"{'https' if secure else 'http'}://{shown}:{port}/"
+    say(
+        f"ROSA dashboard of {endpoint.removeprefix('ipc://')} on {address}{f'#token={token}' if token else ''}"
+    )
+    server.run(sockets=[listener])
+    return 0
+
+
+def check_reach(options: Options) -> None:
+    """Beyond loopback everybody has a token of their own, and nobody on the way reads it."""
+    if is_loopback(options.bind) or (options.people and options.tls_cert):
+        return
+    missing = " and ".join(
+        words
+        for words, given in (
+            ("--people FILE", options.people),
+            ("--tls-cert FILE --tls-key FILE", options.tls_cert),
+        )
+        if not given
+    )
+    words = (
+        f"--bind {options.bind}: other machines could reach it, so {missing} is needed; or bind to 127.0.0.1"
+    )
+    raise DashboardError("needs_keys_and_tls", words)
+
+
+def is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def find_gateway(wanted: str, folder: Path | None = None) -> str:
+    """The endpoint of the gateway to watch."""
+    if wanted.startswith("ipc://"):
+        return wanted
+    found = watched_gateways(folder)
+    if wanted:
+        if wanted in found:
+            return found[wanted]
+        known = f"there are {', '.join(found)}" if found else "there is none"
+        raise DashboardError(
+            "no_gateway", f"--gateway {wanted}: no server of this user can be watched; {known}"
+        )
+    alive = {name: endpoint for name, endpoint in found.items() if _listens(endpoint)}
+    if not alive:
+        words = "no server of this user can be watched on this machine: start `rosa serve`, or name one with --gateway"
+        raise DashboardError("no_gateway", words)
+    if len(alive) > 1:
+        raise DashboardError("several_gateways", f"--gateway: name one of {', '.join(alive)}")
+    return next(iter(alive.values()))
+
+
+def _listens(endpoint: str) -> bool:
+    """Whether its gateway has not ended without removing the socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(endpoint.removeprefix("ipc://"))
+        except OSError:
+            return False
+    return True
+
+
+def listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+    except OSError as error:
+        listener.close()
+        words = f"--bind {address} --port {port}: {error.strerror or error}; name another port, or 0 for any"
+        raise DashboardError("cannot_bind", words) from None
+    return listener
+
+
+def _is_any(address: str) -> bool:
+    return address in ("0.0.0.0", "::")
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
