@@ -55,7 +55,10 @@ setup(
     # A placeholder: ROS packaging asks for an address, and the project has none of its own yet.
     maintainer_email="maintainers@example.com",
     packages=find_packages(include=["rosa_contract*", "rosa_client*", "rosa_server*", "rosa_sim*"]),
-    package_data={"": ["py.typed", "**/*.safetensors", "**/*.json", "**/*.yaml", "**/*.xml", "**/*.md", "dashboard/page/**/*"]},
+    package_data={
+        "": ["py.typed", "**/*.safetensors", "**/*.json", "**/*.yaml", "**/*.xml", "**/*.md"],
+        "rosa_server": ["dashboard/page/**/*"],
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/rosa_client"]),
         (SHARE, ["package.xml"]),
