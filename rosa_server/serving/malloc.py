@@ -47,26 +47,29 @@ def resident_bytes() -> int:
 class Peaks:
     """Trims when this process has grown, so that what an attack took is free again when it is over.
 
-    Where it grows again at once, the memory is in use: then the next trim waits, up to `MAX_WAIT_S`.
+    Where it grows again at once, the memory is in use: then the next trim waits, up to `MAX_WAIT_S`. What was in use at
+    a trim may be free by now, so one more follows when the growth has ended.
     """
 
     def __init__(self, resident: Callable[[], int] = resident_bytes, trim: Callable[[], None] = trim) -> None:
         self._resident, self._trim = resident, trim
         self._floor = 0  # bytes; 0: nothing is known yet
         self._wait_s, self._next_s = LOOK_EVERY_S, 0.0
+        self._once_more = False
 
     def look(self, now_s: float) -> None:
         """Often."""
         if now_s < self._next_s:
             return
-        grown = self._resident() - self._floor
-        if not self._floor or grown < WORTH_BYTES:
-            self._floor = self._floor + grown if not self._floor or grown < 0 else self._floor
-            self._wait_s = LOOK_EVERY_S
-        else:
+        resident = self._resident()
+        grows = bool(self._floor) and resident - self._floor >= WORTH_BYTES
+        if grows or self._once_more:
             self._trim()
             self._floor = self._resident()
-            self._wait_s = min(2 * self._wait_s, MAX_WAIT_S)
+        else:
+            self._floor = min(self._floor or resident, resident)
+        self._once_more = grows
+        self._wait_s = min(2 * self._wait_s, MAX_WAIT_S) if grows else LOOK_EVERY_S
         self._next_s = now_s + self._wait_s
 
 

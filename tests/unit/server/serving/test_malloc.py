@@ -47,5 +47,21 @@ def test_what_is_in_use_again_at_once_is_trimmed_seldom() -> None:
     assert process.freed == 0
 
 
+def test_what_was_in_use_at_the_last_trim_is_handed_back_as_well() -> None:
+    process = Process()
+    process.wait(20.0)
+    process.used += 30 << 20  # as an attack does
+    process.wait(LOOK_EVERY_S + 1)
+    process.used, process.freed = (
+        process.used - (30 << 20),
+        30 << 20,
+    )  # which is over, and the kernel sees no change
+    process.wait(3 * LOOK_EVERY_S)
+    assert process.freed == 0
+    trims = process.trims
+    process.wait(1000.0)
+    assert process.trims == trims, "once"
+
+
 def test_this_process_has_memory() -> None:
     assert resident_bytes() > 1 << 20
