@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
 import types
 import typing
@@ -269,7 +270,58 @@ def limits() -> str:
     return "\n".join(lines) + "\n"
 
 
+FIGURES = re.compile(r"(<!-- figures: .*? -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def readme() -> str:
+    """The page as it is, with its figures from the results."""
+    text = (DOCS.parent / "README.md").read_text()
+    return FIGURES.sub(lambda found: found[1] + "\n".join(readme_figures()) + "\n" + found[2], text)
+
+
+def readme_figures() -> list[str]:
+    """The four that a reader wants first."""
+    faults, claims, policy, transport = (
+        results_page.result(name) for name in ("faults", "claims", "policy", "transport")
+    )
+    runs = sum(row["repetitions"] for row in faults["rows"])
+    promised = sum(row["as promised"] for row in faults["rows"])
+    hz = {
+        one["system"]: one["qualified_hz"]
+        for one in claims["points"]
+        if one["scenario"] == "p4" and one["robots"] == 64 and one.get("start", "random") == "random"
+    }
+    published = max(value for name, value in hz.items() if name.startswith("rosa_published"))
+    best = max(hz[name] for name in hz if not name.startswith("rosa"))
+    asked = {row["peer"]: row["p50_ms"] for row in transport["rows"] if row["scenario"] == "1 client"}
+    rows = [
+        (
+            f"{len(faults['rows'])} kinds of fault on purpose ([list](docs/faults.md))",
+            f"{promised} of {runs} runs end as promised, none executes a command from a late answer",
+            "simulated cell",
+        ),
+        (
+            "64 robots with four models each on 8 GPUs ([fleet](docs/fleet.md))",
+            f"{hz['rosa']:.0f} actions/s in time; ROSA as published {published:.0f},"
+            f" best baseline {best:.0f}",
+            "simulated fleet, H200 profiles derived from the paper, **not measured**",
+        ),
+        (
+            "pick and place, 100 unseen scenes",
+            f"{policy['rows'][0]['value']:.0%} succeed",
+            "simulated Panda, CPU",
+        ),
+        (
+            "round trip of one client",
+            f"{asked['rosa']:.2f} ms; openpi's server {asked['openpi websocket']:.2f} ms",
+            "two cores, no model",
+        ),
+    ]
+    return ["| what | result | where |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
 PAGES = {
+    "../README.md": readme,
     "configuration.md": configuration,
     "state_machine.md": state_machine,
     "faults.md": faults,
@@ -287,7 +339,7 @@ def main() -> int:
         stale.append(name)
         if "--check" not in sys.argv:
             path.write_text(text)
-            print(f"wrote docs/{name}")
+            print(f"wrote {path.resolve().relative_to(DOCS.parent)}")
     if stale and "--check" in sys.argv:
         print(f"out of date: {', '.join(stale)}; run `make docs`")
         return 1

@@ -80,9 +80,15 @@ HEAD = [
 Row = dict[str, Any]
 
 
+def result(name: str) -> Row:
+    """One file of results."""
+    found: Row = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
 def page() -> str:
     """The whole page."""
-    found = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    found = {path.stem: result(path.stem) for path in sorted(RESULTS.glob("*.json"))}
     return "\n".join(
         [*HEAD, *gains(found), "", *missed_aims(found), "", *benchmarks(found), "", *paper_figures(), ""]
     )
