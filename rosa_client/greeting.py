@@ -11,7 +11,7 @@ from math import inf, nextafter
 from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
-HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing else was sent, as a sign of life
+HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing was sent that is answered, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
 PACE_HOLDS_S = 3.0  # how long a response's pace counts
 MAX_ASKED = 16  # decisions that wait for the robot's next control period
@@ -78,7 +78,7 @@ class Greeting:
         return due_s if due_s <= lost_s else nextafter(lost_s, inf)
 
     def sent(self, now_s: float) -> None:
-        """A message has left."""
+        """A message has left that the gateway answers."""
         self._last_sent_s = now_s
 
     def heard(self, now_s: float) -> None:

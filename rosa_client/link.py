@@ -55,11 +55,11 @@ class GatewayLink(Greeting):
 
     def send(self, request: Request, now_s: float) -> bool:
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
-        return self._send(codec.encode(self.fitting(request)), now_s)
+        return self._send(codec.encode(self.fitting(request)), now_s, answered=True)
 
     def ask(self, component: str, now_s: float) -> bool:
         """Ask for a permit without waiting; false when that cannot leave now."""
-        return self._send(codec.encode(Ready(component)), now_s)
+        return self._send(codec.encode(Ready(component)), now_s, answered=True)
 
     def cancel(self, request_id: int, now_s: float) -> bool:
         """Say that this request is not waited for any more; false when the gateway does not want to know, or cannot."""
@@ -84,7 +84,7 @@ class GatewayLink(Greeting):
         if not self.ready and (reason := self._handshakes.failure(now_s)):
             self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
-            self._send(codec.encode(self.hello), now_s)
+            self._send(codec.encode(self.hello), now_s, answered=True)
         if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
         return self._received(now_s)
@@ -110,12 +110,14 @@ class GatewayLink(Greeting):
         self.socket.close()
         self.ready = False
 
-    def _send(self, frames: list[codec.Frame], now_s: float) -> bool:
+    def _send(self, frames: list[codec.Frame], now_s: float, answered: bool = False) -> bool:
+        """False when it cannot leave now. `answered`: the gateway answers it, which a hello is for else."""
         try:
             self.socket.send_multipart(frames, zmq.NOBLOCK)  # pyzmq's copy=False was slower for these sizes
         except zmq.Again:
             return False
-        self.sent(now_s)
+        if answered:
+            self.sent(now_s)
         return True
 
     def _read(self, frames: list[bytes]) -> Response | None:

@@ -12,7 +12,7 @@ import zmq
 from rosa_client import handshakes
 from rosa_client.link import GatewayLink
 from rosa_contract import messages as m
-from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, make_keys
+from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit, make_keys
 
 HELLO = m.Hello("panda0", "pick", {}, {})
 PATIENCE_S = 20.0
@@ -35,7 +35,7 @@ class Locked:
 
     def step(self) -> None:
         if self.zap.poll(1) and self.ring is not None:
-            self.zap.send_multipart(self.ring.answer(self.zap.recv_multipart()))
+            self.zap.send_multipart(admit(self.zap.recv_multipart(), self.ring, None))
         if self.socket.poll(1):
             self.socket.recv_multipart()
             self.greeted += 1

@@ -289,3 +289,22 @@ def test_why_the_hello_was_refused_stays_said_when_a_request_is_refused_too(
     gateway.say(m.Welcome({"system1": "rosa/policy"}))
     settle(link, True)
     assert (link.cause, link.reason) == ("", "")
+
+
+def test_a_robot_that_only_reports_itself_keeps_its_server(link: GatewayLink, gateway: Gateway) -> None:
+    """Nobody answers a report, so it must not stand for the hello that is answered."""
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    now_s = time.monotonic()
+    for _ in range(40):  # ten seconds of the robot's clock
+        now_s += 0.25
+        assert link.report(m.Status("idle"), now_s)
+        link.poll(0.0, now_s)
+        assert link.ready, link.reason
+        while (message := gateway.heard()) is not None:
+            if isinstance(message, m.Hello):
+                gateway.say(m.Welcome({}))
+                assert link.socket.poll(int(PATIENCE_S * 1000)), "the answer arrives"
+        link.poll(0.0, now_s)
+        assert link.ready, link.reason
