@@ -125,7 +125,9 @@ def test_a_thousand_random_messages_leave_the_server_alive(server: Server, panda
         panda.send(m.HealthQuery())
         while not isinstance(panda.receive(), m.HealthReport):
             pass
-    assert {line["cause"] for line in server.events("connection_cut_off")} >= {"bad_messages"}
+    # On a busy machine the time that they take is exceeded before their number.
+    causes = {line["cause"] for line in server.events("connection_cut_off")}
+    assert causes & {"bad_messages", "handling_time"}
 
 
 def test_anybody_may_ask_for_health(server: Server, panda: Robot) -> None:
