@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,9 +126,11 @@ def test_a_thousand_random_messages_leave_the_server_alive(server: Server, panda
         panda.send(m.HealthQuery())
         while not isinstance(panda.receive(), m.HealthReport):
             pass
-    # On a busy machine the time that they take is exceeded before their number.
-    causes = {line["cause"] for line in server.events("connection_cut_off")}
-    assert causes & {"bad_messages", "handling_time"}
+        # Connections take turns: panda may be answered while most of the thousand still wait.
+        end_s = time.monotonic() + 30.0
+        while "bad_messages" not in {line["cause"] for line in server.events("connection_cut_off")}:
+            assert time.monotonic() < end_s, "the sender of damaged messages is cut off for their number"
+            time.sleep(0.05)
 
 
 def test_anybody_may_ask_for_health(server: Server, panda: Robot) -> None:
