@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 from rosa_server.environments.wheel import build_wheel
+from tests.system.environments import PACKAGES, bare, install, site
 
-PACKAGES = Path(str(importlib.util.find_spec("numpy").origin)).parents[1]  # type: ignore[union-attr]
 NEEDED = ("numpy", "numpy.libs", "msgpack", "zmq", "pyzmq.libs", "cv2", "opencv_python_headless.libs")
 THEIRS = '''
 """A model that nobody else can import."""
@@ -43,24 +39,10 @@ class Theirs:
 '''
 
 
-def bare(folder: Path) -> Path:
-    """An environment with nothing in it; returns its interpreter."""
-    venv.create(folder, symlinks=True)
-    return folder / "bin" / "python"
-
-
-def site(python: Path) -> Path:
-    (found,) = python.parents[1].glob("lib/python3*/site-packages")
-    return found
-
-
 def with_worker(folder: Path) -> Path:
     """One with a worker, and `theirs`. What a worker needs is linked: it is the same Python."""
     python = bare(folder / "env")
-    wheel = build_wheel(folder)
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
-    done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    install(python, build_wheel(folder))
     for name in NEEDED:
         if (PACKAGES / name).exists():
             (site(python) / name).symlink_to(PACKAGES / name)

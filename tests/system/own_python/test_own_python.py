@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from rosa_server.models.registry import BackendError
 from rosa_server.serving.elsewhere import backend_of
 from rosa_server.serving.release import release
 from rosa_server.serving.worker_spec import WorkerSpec
-from tests.system.own_python.prefix import bare, site, with_worker
+from tests.system.environments import bare, site
+from tests.system.own_python.prefix import with_worker
 from tests.system.server_harness import FACTORY, PATIENCE_S, serving
 
 HEAVY = {"torch", "yaml", "ortools", "prometheus_client", "rclpy", "rosa_server.scheduler", "rosa_client"}
@@ -34,8 +36,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return with_worker(tmp_path_factory.mktemp("own"))
 
 
-def model(python: Path, **rest: object) -> Model:
-    return Model("theirs:Theirs", python=str(python), **rest)  # type: ignore[arg-type]
+def model(python: Path, **rest: Any) -> Model:
+    return Model("theirs:Theirs", python=str(python), **rest)
 
 
 def seen() -> ModelInput:

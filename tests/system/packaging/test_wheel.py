@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
 
+from tests.system.environments import PACKAGES, bare, install
+
 ROOT = Path(__file__).parents[3]
-PACKAGES = Path(str(importlib.util.find_spec("numpy").origin)).parents[1]  # type: ignore[union-attr]
 BASE = ("numpy*", "yaml", "_yaml", "msgpack", "zmq", "pyzmq*", "cv2", "opencv*")  # requirements/base.txt
 FACTORY = Path("share", "rosa_client", "configs", "factory.yaml")
 
@@ -33,11 +32,9 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     _do([*setup, "bdist_wheel", "--dist-dir", folder], ROOT)
     (wheel,) = folder.glob("*.whl")
-    prefix = folder / "env"
-    venv.create(prefix)
-    pip = [sys.executable, "-m", "pip", "--python", prefix / "bin" / "python", "install", "-q"]
-    _do([*pip, "--no-deps", "--no-index", wheel], folder)
-    return prefix
+    python = bare(folder / "env")
+    install(python, wheel)
+    return python.parents[1]
 
 
 def _do(command: list[object], folder: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from rosa_client.link import GatewayLink
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.messages import Executed, Hello, Request, Response
@@ -22,7 +24,9 @@ COMPONENTS = ("system1", "system2", "safety", "monitor")
 ROBOTS, ROUNDS = 4, 3
 
 
-def test_one_batch_at_a_time_runs_on_the_gpu_and_every_call_is_answered(tmp_path: Path) -> None:
+def test_one_batch_at_a_time_runs_on_the_gpu_and_every_call_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     factory = without_limits(load_scenario("lab").factory)
     library = ProfileLibrary()
     schedule = solve_shared(problem_from(factory), library, Options(), largest=2)
@@ -50,7 +54,7 @@ def test_one_batch_at_a_time_runs_on_the_gpu_and_every_call_is_answered(tmp_path
             running.discard(done.batch_id)
             before(now_s, worker_id, done)
 
-        core.on_executed = executed  # type: ignore[method-assign]
+        monkeypatch.setattr(core, "on_executed", executed)
 
     server.core.watch = given
     ended(server.core)

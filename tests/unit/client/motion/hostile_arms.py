@@ -14,10 +14,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rosa_client.arm_watch import ArmWatch
+from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.franka_rules import FrankaLink, Heard, rows
 from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, comes_to_rest, waypoints
 from rosa_client.motion.arm_orders import Command
+from rosa_client.motion.chunk_player import ChunkPlayer
+from rosa_client.motion.limits import MotionLimits
 from rosa_contract.arms import FORWARD_POSITION, JOINT_TRAJECTORY, Ros2ControlSettings
 from rosa_contract.robot import load_robot
 from rosa_sim.cell.world import World
@@ -308,3 +312,15 @@ class Mujoco(OwnDriver):
         if not self.held and not self.fault:
             self._world.step(self._command_rad, 0.04, PERIOD_S)
         self.true_rad = self._world.joint_position
+
+
+def in_a_loop(arm: HostileArm) -> tuple[ChunkPlayer, ControlLoop]:
+    """Who moves the arm, once its position is certain."""
+    player = ChunkPlayer(MotionLimits.of(SPEC), SPEC.control_rate_hz, leads=arm.leads)
+    watch = ArmWatch(SPEC, arm.max_following_error_rad)
+    for _ in range(40):
+        arm.pass_time()
+        if watch.begin(arm.now_s, arm.read()) is None:
+            break
+    rate_hz, now_s = SPEC.control_rate_hz, lambda: arm.now_s
+    return player, ControlLoop(arm, player, watch, rate_hz, lambda now_s, state: None, now_s)

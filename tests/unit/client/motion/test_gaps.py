@@ -8,10 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_client.arm_watch import ArmWatch
-from rosa_client.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command, Hold, MoveTo, OrderId
-from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from tests.unit.client.motion.hostile_arms import (
     HOME,
@@ -23,6 +20,7 @@ from tests.unit.client.motion.hostile_arms import (
     HostileArm,
     OwnDriver,
     Ros2Control,
+    in_a_loop,
 )
 
 MOTION = MotionLimits.of(SPEC)
@@ -38,15 +36,7 @@ class Rig:
 
     def __init__(self, arm: HostileArm) -> None:
         self.arm = arm
-        self.player = ChunkPlayer(MOTION, RATE_HZ, leads=arm.leads)
-        watch = ArmWatch(SPEC, arm.max_following_error_rad)
-        for _ in range(40):
-            arm.pass_time()
-            if watch.begin(arm.now_s, arm.read()) is None:
-                break
-        self.loop = ControlLoop(
-            arm, self.player, watch, RATE_HZ, lambda now_s, state: None, lambda: arm.now_s
-        )
+        self.player, self.loop = in_a_loop(arm)
         self.share = 0.0  # greatest speed told, of the joints' limits
         self._told = arm.told[-1]
         self._due_s = arm.now_s
@@ -88,7 +78,7 @@ def test_after_a_gap_in_its_commands_no_arm_is_told_to_go_faster(
         assert rig.arm.true_rad == pytest.approx(THERE, abs=1e-3), "it goes on to where it was told to be"
 
 
-def test_an_arm_at_rest_is_told_the_same_after_a_gap() -> None:
+def test_an_arm_at_rest_is_told_the_same_after_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(Ros2Control())
     rig.player.order(rig.arm.now_s, OrderId(1, 2), Hold())
     rig.run(0.5)
@@ -96,7 +86,7 @@ def test_an_arm_at_rest_is_told_the_same_after_a_gap() -> None:
     rig.stand_still(0.5)
     sent: list[Command] = []
     track = rig.arm.track
-    rig.arm.track = lambda command: (sent.append(command), track(command))[1]  # type: ignore[method-assign]
+    monkeypatch.setattr(rig.arm, "track", lambda command: (sent.append(command), track(command))[1])
     rig.run(0.1)
     assert len(sent) == 10, "at once: it has nothing to wait for"
     assert rig.arm.true_rad == pytest.approx(stood, abs=1e-9)

@@ -13,10 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_client.arm_watch import ArmWatch
-from rosa_client.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command, Hold, MoveTo, OrderId, Play
-from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from tests.examples import examples
@@ -34,6 +31,7 @@ from tests.unit.client.motion.hostile_arms import (
     Mujoco,
     OwnDriver,
     Ros2Control,
+    in_a_loop,
 )
 
 MOTION = MotionLimits.of(SPEC)
@@ -79,15 +77,7 @@ class Judge:
 
     def __init__(self, arm: HostileArm) -> None:
         self.arm = arm
-        self.player = ChunkPlayer(MOTION, RATE_HZ, leads=arm.leads)
-        watch = ArmWatch(SPEC, arm.max_following_error_rad)
-        for _ in range(40):
-            arm.pass_time()
-            if watch.begin(arm.now_s, arm.read()) is None:
-                break
-        self.loop = ControlLoop(
-            arm, self.player, watch, RATE_HZ, lambda now_s, state: None, lambda: arm.now_s
-        )
+        self.player, self.loop = in_a_loop(arm)
         self.seq = 0
         self._told = arm.told[-1]
         self._sent = Sent(arm.told[-1])

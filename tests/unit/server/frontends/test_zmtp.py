@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +33,7 @@ def run(data: bytes, messages: int = 1) -> tuple[list[Any], bytes]:
         reader, writer = asyncio.StreamReader(), Writer()
         reader.feed_data(data)
         reader.feed_eof()
-        peer = Peer(reader, writer, 100_000)  # type: ignore[arg-type]
+        peer = Peer(reader, cast(asyncio.StreamWriter, writer), 100_000)
         await peer.shake_hands()
         return [await peer.receive() for _ in range(messages)], writer.data
 
