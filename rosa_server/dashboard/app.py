@@ -141,7 +141,11 @@ class Dashboard:
             return refusal(Refused(400, "bad_request", asked))
         outcome = await self._feed.decide(person, *asked)
         robot, alert, choice, why = asked
-        told: dict[str, Any] = {"accepted": outcome.accepted, "cause": outcome.cause, "reason": outcome.reason}
+        told: dict[str, Any] = {
+            "accepted": outcome.accepted,
+            "cause": outcome.cause,
+            "reason": outcome.reason,
+        }
         log.event("decided", robot=robot, alert=alert, choice=choice, by=person, why=why, **told)
         return JSONResponse(told, 200 if outcome.accepted else 409)
 
