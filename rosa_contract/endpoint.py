@@ -5,6 +5,9 @@ libzmq takes a port modulo 2^16, so tcp://127.0.0.1:80000 would listen on 14464 
 
 from __future__ import annotations
 
+import ipaddress
+from urllib.parse import urlsplit
+
 from rosa_contract.strict import shown
 
 MAX_PORT = 65535
@@ -30,3 +33,17 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and least <= int(port) <= MAX_PORT):
         return f"expected a port from {least} to {MAX_PORT}, got {shown(port)} in {shown(endpoint)}"
     return ""
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether only processes of this machine can reach a ZeroMQ endpoint."""
+    parts = urlsplit(endpoint)
+    return parts.scheme in ("ipc", "inproc") or is_loopback_host(parts.hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """The same of a host: an address, or a name, of which only `localhost` counts."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, an interface or "*"
+        return False

@@ -6,14 +6,13 @@ actions. A preset fills in what it does not say.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rosa_contract.adapter import EXACT, FITS, PAD
 from rosa_contract.conventions import AS_IS, FINGER_PAIR, GRIPPERS, UNITS
-from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.endpoint import endpoint_problem, is_loopback_host
 from rosa_contract.strict import name_problem, nearest, setting, shown
 
 OPENPI, GR00T = "openpi", "gr00t"
@@ -135,11 +134,7 @@ class Frontend:
     @property
     def on_loopback(self) -> bool:
         """Whether only processes of this machine can connect."""
-        host = self.address[0]
-        try:
-            return host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback_host(self.address[0])
 
     def filled(self) -> Frontend:
         """With what the preset says where the entry says nothing."""

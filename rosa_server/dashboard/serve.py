@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from rosa_contract.endpoint import is_loopback_host
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.dashboard.guard import LOOPBACK, Guard
@@ -104,7 +104,7 @@ def serve_dashboard(options: Options) -> int:
 
 def check_reach(options: Options) -> None:
     """Beyond loopback everybody has a token of their own, and nobody on the way reads it."""
-    if is_loopback(options.bind) or (options.people and options.tls_cert):
+    if is_loopback_host(options.bind) or (options.people and options.tls_cert):
         return
     missing = " and ".join(
         words
@@ -118,13 +118,6 @@ def check_reach(options: Options) -> None:
         f"--bind {options.bind}: other machines could reach it, so {missing} is needed; or bind to 127.0.0.1"
     )
     raise DashboardError("needs_keys_and_tls", words)
-
-
-def is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def find_gateway(wanted: str, folder: Path | None = None) -> str:

@@ -7,16 +7,15 @@ only under the name of its key.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 import zmq
 import zmq.auth
 from zmq.utils import z85
 
+from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, check_folder, read_keys
 from rosa_server.serving import log
@@ -36,20 +35,6 @@ class AccessError(CausedError):
         "key_exists": "the robot has a key already",
         "cannot_write": "the key folder cannot be written",
     }
-
-
-def is_loopback(endpoint: str) -> bool:
-    """Whether only processes of this machine can reach a ZeroMQ endpoint."""
-    parts = urlsplit(endpoint)
-    if parts.scheme in ("ipc", "inproc"):
-        return True
-    host = parts.hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, an interface or "*"
-        return False
 
 
 def check_bind(endpoint: str, curve_keys: str, insecure: bool) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any, ClassVar
 
+from rosa_contract.endpoint import is_loopback_host
 from rosa_contract.errors import CausedError
 
 
@@ -63,7 +63,7 @@ def check_closed(nodes: Sequence[Node], token: bool) -> None:
 
     `token`: the cluster wants one. The address that a person has typed says nothing: a head listens on all of its own.
     """
-    open_ones = [node.address for node in nodes if not ip_address(node.address).is_loopback]
+    open_ones = [node.address for node in nodes if not is_loopback_host(node.address)]
     if open_ones and not token:
         raise RayError(
             "no_token",

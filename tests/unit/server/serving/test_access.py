@@ -10,8 +10,9 @@ import zmq
 import zmq.auth
 from zmq.utils import z85
 
+from rosa_contract.endpoint import is_loopback
 from rosa_server.serving import log
-from rosa_server.serving.access import AccessError, KeyRing, admit, check_bind, is_loopback, make_keys
+from rosa_server.serving.access import AccessError, KeyRing, admit, check_bind, make_keys
 
 
 @pytest.mark.parametrize(
