@@ -15,6 +15,7 @@ from rosa_client.greeting import Greeting
 from rosa_client.handshakes import Handshakes
 from rosa_client.session_token import SessionToken
 from rosa_contract import codec
+from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import RobotKeys, load_robot_keys
 from rosa_contract.messages import Bye, Cancel, Decided, Hello, Ready, Request, Response, Status, TaskEnds
@@ -50,6 +51,7 @@ class GatewayLink(Greeting):
             self.socket.setsockopt(zmq.CURVE_PUBLICKEY, own.public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, own.server)
+        self.proves_server = own is not None or is_loopback(endpoint)
         self._handshakes = Handshakes(self.socket, endpoint, encrypted=own is not None)
         self.socket.connect(endpoint)
 

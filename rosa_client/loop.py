@@ -34,7 +34,7 @@ from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
 from rosa_contract.images import EncodedImage
 from rosa_contract.messages import Array, Decide, Decided, Request
-from rosa_contract.status import ARM_CHOICES, Audit
+from rosa_contract.status import ARM_CHOICES, EMERGENCY_STOP, Audit
 
 log = logging.getLogger("rosa.loop")
 
@@ -131,7 +131,17 @@ class RobotLoop:
         self.body.audit(audit)
 
     def _asked_by_server(self, asked: Decide) -> None:
-        """A person decided at the server, which hears from the robot what came of it."""
+        """A person decided at the server, which hears from the robot what came of it.
+
+        Somebody on the way to a server without keys could say the same: without them only a stop is taken from it.
+        """
+        if asked.choice != EMERGENCY_STOP and not self.link.proves_server:
+            now_s = self._clock.now_s()
+            reason = "the link has no keys, so nobody knows who decided; decide at the robot, or use keys"
+            words = (asked.alert_id, asked.choice, asked.decided_by, asked.why)
+            self._keep(audit_of(*words, accepted=False, reason=reason), now_s)
+            self.link.decided(_answer(asked, Refusal("unproven_server", reason)), now_s)
+            return
         if asked.choice in ARM_CHOICES:
             args = (asked.choice, asked.decided_by, asked.why)
             self.body.ask_arm(*args, lambda refusal: self._arm_answered(asked, refusal))

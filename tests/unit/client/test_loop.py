@@ -100,6 +100,7 @@ class ServerLink:
     def __init__(self, *asked: Decide) -> None:
         self.asked = deque(asked)
         self.answers: list[Decided] = []
+        self.proves_server = True
 
     def poll(self, timeout_s: float, now_s: float) -> list[Any]:
         return []
@@ -149,6 +150,36 @@ def test_a_decision_from_the_server_is_judged_and_recorded_as_one_that_comes_ove
         ("ben", False, "it is clear"),
         ("carla", False, "me too"),
     ]
+
+
+def test_over_a_link_without_keys_only_a_stop_is_taken_from_the_server() -> None:
+    stage, audits, orders = Stage(), [], []
+
+    def arm(choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]) -> None:
+        orders.append(choice)
+        answered(None)
+
+    stage.start()
+    stage.run_until(Alert)
+    link: Any = ServerLink(
+        Decide(1, 1, "resume", "mallory", "go"),
+        Decide(2, 0, "release_emergency_stop", "mallory", "go"),
+        Decide(3, 0, "emergency_stop", "anna", "smoke"),
+    )
+    link.proves_server = False
+    loop = RobotLoop(stage.core, link, body_of(stage, audits, arm))
+    loop._period(0.0)
+    loop._period(0.0)
+    assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
+        (1, False, "unproven_server"),
+        (2, False, "unproven_server"),
+        (3, True, ""),
+    ]
+    assert orders == ["emergency_stop"]
+    assert [(one.decided_by, one.accepted) for one in audits] == [("mallory", False)] * 2, (
+        "both are on record"
+    )
+    assert stage.core.alert is not None, "the alert still waits for a person"
 
 
 @pytest.mark.parametrize("refusal", [None, Refusal("no_arm", "the arm node does not answer")])
