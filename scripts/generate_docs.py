@@ -291,8 +291,8 @@ def readme_figures() -> list[str]:
         for one in claims["points"]
         if one["scenario"] == "p4" and one["robots"] == 64 and one.get("start", "random") == "random"
     }
-    published = max(value for name, value in hz.items() if name.startswith("rosa_published"))
-    best = max(hz[name] for name in hz if not name.startswith("rosa"))
+    published = max(hz[name] for name in results_page.PUBLISHED)
+    best = max(hz[name] for name in results_page.NAMES if name not in results_page.PUBLISHED)
     asked = {row["peer"]: row["p50_ms"] for row in transport["rows"] if row["scenario"] == "1 client"}
     rows = [
         (
