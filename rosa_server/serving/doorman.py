@@ -26,10 +26,13 @@ import zmq
 
 from rosa_server.serving import log
 from rosa_server.serving.core.connections import Connections
-from rosa_server.serving.core.limits import Bucket, Limits
+from rosa_server.serving.core.limits import UNREAD, Bucket, Limits
 from rosa_server.serving.core.peers import Close
 
 LOOK_EVERY_S = 0.02
+DROP_UNSENT = struct.pack(
+    "ii", 1, 0
+)  # struct linger: when the last descriptor is closed, the connection is reset
 STEPS_PER_ROUND = 5  # in which every robot, and who has unread answers, is looked at once
 MAX_LOOKS = 256  # at strangers in one step; the others are next
 SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
@@ -381,6 +384,10 @@ class Doorman:
         for close in closes:
             line = self._lines[close.key]
             with contextlib.suppress(OSError):  # it has gone by itself
+                if (
+                    close.cause in UNREAD
+                ):  # else its end waits in the kernel behind what the peer does not read
+                    line.end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT)
                 line.end.shutdown(socket.SHUT_RDWR)
             self.count(close.cause)
             peer = {"port": close.port, "robot": close.robot or line.owner, "reason": close.reason}

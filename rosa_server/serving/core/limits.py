@@ -24,6 +24,7 @@ CAUSES = {
     "too_old": "so many connections came after it that its number is soon given again",
 }
 # The address has to wait after these.
+UNREAD = ("unread_answers", "unread_in_all", "not_reading")  # whoever is cut off for these reads nothing
 OFFENCES = ("held_bytes", "held_in_all", "unread_answers", "unread_in_all", "handling_time", "bad_messages")
 
 
