@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,7 +135,11 @@ def test_the_components_of_each_robot_share_one_look_and_answer_as_alone(
 
 def health(server: Server) -> dict[str, str]:
     """What /health says of each worker."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/health", timeout=10) as page:
+    try:
+        page = urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/health", timeout=10)
+    except urllib.error.HTTPError as not_ready:  # as it was when the page was drawn
+        page = not_ready
+    with page:
         workers: dict[str, str] = json.loads(page.read())["workers"]
     return workers
 
