@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import stat
 import tempfile
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +17,7 @@ from rosa_contract.errors import CausedError
 
 AUTO = "auto"
 SUFFIX = ".watch"
+LEFT_AFTER_S = 60.0  # a socket file of this age on which nobody listens was left by a gateway that was killed
 
 
 class WatchError(CausedError):
@@ -63,9 +67,26 @@ def socket_name(robots_endpoint: str) -> str:
 
 
 def watched_gateways(folder: Path | None = None) -> dict[str, str]:
-    """Name -> endpoint of the watch sockets in the default folder; some may be of gateways that have ended."""
-    found = sorted((folder or default_folder()).glob(f"*{SUFFIX}"))
-    return {path.name.removesuffix(SUFFIX): f"ipc://{path}" for path in found}
+    """Name -> endpoint of the gateways that listen in the default folder. What killed ones have left is removed."""
+    found = {}
+    for path in sorted((folder or default_folder()).glob(f"*{SUFFIX}")):
+        if _listens(path):
+            found[path.name.removesuffix(SUFFIX)] = f"ipc://{path}"
+        else:
+            with contextlib.suppress(OSError):  # a young one may be about to listen
+                if time.time() - path.stat().st_mtime > LEFT_AFTER_S:
+                    path.unlink()
+    return found
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def check_private(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import zmq
 
@@ -100,11 +101,14 @@ class Watchers:
         self.socket.setsockopt(zmq.RCVHWM, MAX_READ)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_ASK_BYTES)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # say when a queue is full
+        self._path: Path | None = None
         try:
             self.socket.bind(endpoint)
         except zmq.ZMQError:
             self.close()
             raise
+        if endpoint.startswith("ipc://"):
+            self._path = Path(endpoint.removeprefix("ipc://"))
 
     def __len__(self) -> int:
         return len(self._heard_s)
@@ -148,3 +152,5 @@ class Watchers:
 
     def close(self) -> None:
         self.socket.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)  # libzmq leaves it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.messages import Bye, Decide, Decided
 from rosa_contract.wire.packing import pack, unpack
 from rosa_server.serving.watching.hub import DECIDED, STATE, Hub
-from rosa_server.serving.watching.place import WatchError, watch_endpoint, watched_gateways
+from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways
 from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
 from rosa_server.serving.watching.watchers import (
     MAX_UNREAD,
@@ -81,8 +82,8 @@ class Desk:
         raise AssertionError("no answer came")
 
     def close(self) -> None:
-        for socket in self._sockets:
-            socket.close()
+        for one in self._sockets:
+            one.close()
         self.post.close()
         self.context.term()
 
@@ -208,3 +209,19 @@ def test_the_folder_of_the_socket_is_private_or_refused(tmp_path: Path) -> None:
 
 def test_gateways_of_this_user_are_found_by_their_port(desk: Desk, tmp_path: Path) -> None:
     assert watched_gateways(tmp_path / "private") == {"5570": desk.endpoint}
+
+
+def test_what_a_killed_gateway_has_left_is_no_gateway_and_goes_away(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    for name in ("5571", "5572"):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(folder / f"{name}.watch"))
+    long_ago = time.time() - LEFT_AFTER_S - 1
+    os.utime(folder / "5571.watch", (long_ago, long_ago))
+    os.utime(folder / "5570.watch", (long_ago, long_ago))
+    assert watched_gateways(folder) == {"5570": desk.endpoint}
+    assert {path.name for path in folder.iterdir()} == {"5570.watch", "5572.watch"}, (
+        "5572 may be about to listen"
+    )
+    desk.post.close()
+    assert {path.name for path in folder.iterdir()} == {"5572.watch"}, "one that ends leaves nothing"
