@@ -98,7 +98,8 @@ def running(name: str) -> Iterator[Running]:
             if one.answers():
                 living[port] = one
         if not living:
-            words = f"no server answers in {folder}" + (f" under the name {name}" if name else "")
+            named = f" under the name {name}" if name else ""
+            words = f"no server of this user answers{named} (looked in {folder}); start one with `rosa serve`"
             raise RunningError("no_server", words)
         if len(living) > 1:
             raise RunningError("which_server", f"several servers run: --server {' or '.join(sorted(living))}")
