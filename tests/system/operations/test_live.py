@@ -128,4 +128,8 @@ def test_without_a_server_the_commands_say_so(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
     for words in (("robots",), ("drain", "gpu0"), ("rollout", "policy", "/nowhere")):
         told = rosa(*words)
-        assert told.returncode == 2 and "no server answers" in told.stderr
+        assert (
+            told.returncode == 2
+            and "no server of this user answers" in told.stderr
+            and "rosa serve" in told.stderr
+        )
