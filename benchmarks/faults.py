@@ -65,7 +65,7 @@ READY_S = 120.0
 # Faults that share a bring-up. A worker that dies more often than once a minute is restarted with growing delays, so
 # the faults of a group take turns.
 GROUPS = ((LINK,), (WORKER, GATEWAY), (SENSORS, ARM, RUNTIME), (CONTROLLER,), (CLOCK,))
-MOST_FRUITLESS = 2
+MAX_FRUITLESS = 2
 
 Key = tuple[str, int]  # fault, repetition
 
@@ -92,7 +92,7 @@ def run_cell(number: int, wanted: list[Key], store: Path) -> None:
                     shutil.copytree(Path(folder) / "logs", logs, dirs_exist_ok=True)
                     print(f"cell {number}: {error}; logs in {logs}; the cell is started again", flush=True)
                     fruitless = 0 if len(todo) < before else fruitless + 1
-                    if fruitless >= MOST_FRUITLESS:
+                    if fruitless >= MAX_FRUITLESS:
                         raise
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.gateway import FIRST_COME, KAIROS, LEAST_ATTAINED_SERVICE, REMAINING_WORK, Gateway
+from rosa_contract.gateway import FIRST_COME, KAIROS, MIN_ATTAINED_SERVICE, REMAINING_WORK, Gateway
 from rosa_sim.kairos.traces import WORKLOADS
 
-FCFS, LAS = FIRST_COME, LEAST_ATTAINED_SERVICE
+FCFS, LAS = FIRST_COME, MIN_ATTAINED_SERVICE
 NEW_FIRST = (
     "kairos, new tasks first"  # within their bucket, and without ageing: another reading of Algorithm 1
 )

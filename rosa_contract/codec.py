@@ -122,10 +122,10 @@ def decode_robot(header: Header, frames: Sequence[Frame]) -> _Said:
     return message
 
 
-def _header(frames: Sequence[Frame], most_bytes: int, most_entries: int) -> Header:
+def _header(frames: Sequence[Frame], max_bytes: int, max_entries: int) -> Header:
     if not frames:
         raise CodecError("wrong_frame_count", "empty message: expected a header frame")
-    header = unpack(frames[0], "header", most_bytes, most_entries)
+    header = unpack(frames[0], "header", max_bytes, max_entries)
     # Another version may have no checksum. If there is one, it comes first: the version itself may be damaged.
     summed = SUM in header
     if summed:

@@ -9,10 +9,10 @@ from rosa_contract.strict import setting
 
 EARLIEST_DEADLINE = "earliest_deadline"
 FIRST_COME = "first_come"
-LEAST_ATTAINED_SERVICE = "least_attained_service"
+MIN_ATTAINED_SERVICE = "least_attained_service"
 KAIROS = "kairos"
 REMAINING_WORK = "remaining_work"
-ORDERS = (EARLIEST_DEADLINE, FIRST_COME, LEAST_ATTAINED_SERVICE, KAIROS, REMAINING_WORK)
+ORDERS = (EARLIEST_DEADLINE, FIRST_COME, MIN_ATTAINED_SERVICE, KAIROS, REMAINING_WORK)
 
 
 @dataclass(frozen=True)

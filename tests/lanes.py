@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Protocol
 
-MOST_WORKERS = 9
+MAX_WORKERS = 9
 
 
 class Lane(Enum):
@@ -82,7 +82,7 @@ def _rank(file: str) -> int:
 
 def workers() -> int:
     """One more than there are cores, since live tests wait; each takes seconds to start, so not too many."""
-    return min(_cores() + 1, MOST_WORKERS)
+    return min(_cores() + 1, MAX_WORKERS)
 
 
 def roles(processes: int) -> list[Lane]:

@@ -25,7 +25,7 @@ from rosa_sim.fleet.baselines import WEIGHTS, partition_counts
 
 from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 
-MOST_SERVERS = 400
+MAX_SERVERS = 400
 STATIC = ((2, 2, 2, 2), (1, 3, 1, 3))  # Table 3: equal and weighted partition of P4
 
 
@@ -52,10 +52,10 @@ def servers_for(problem: Problem, rate_hz: float, weight: Callable[[ServerKind],
     """Fewest servers, split by `weight`, that carry `rate_hz` of every robot within all SLOs and equation (4)."""
     catalog = Catalog(problem, LIBRARY, Options.paper(batch_sizes=(1,)))
     kinds = kinds_of(problem, share_components=False)
-    for servers in range(len(kinds), MOST_SERVERS + 1):
+    for servers in range(len(kinds), MAX_SERVERS + 1):
         if carries(catalog, problem, rate_hz, partition_counts(kinds, servers, weight)):
             return servers
-    raise ValueError(f"{MOST_SERVERS} servers do not carry {rate_hz:g} Hz of {problem.robots} robots")
+    raise ValueError(f"{MAX_SERVERS} servers do not carry {rate_hz:g} Hz of {problem.robots} robots")
 
 
 def figure_12_rows() -> list[Row]:
@@ -80,8 +80,8 @@ def figure_12_rows() -> list[Row]:
 def static_hz(robots: int, shares: Sequence[int]) -> float:
     """Actions/s of P4 under a fixed allocation, by bisection over the shared rate."""
     problem, catalog, counts = _static(robots, shares)
-    most_hz = 1 / problem.classes[0].action_s
-    return robots * furthest(lambda rate_hz: carries(catalog, problem, rate_hz, counts), 0.0, most_hz, 14)
+    max_hz = 1 / problem.classes[0].action_s
+    return robots * furthest(lambda rate_hz: carries(catalog, problem, rate_hz, counts), 0.0, max_hz, 14)
 
 
 def static_schedule(robots: int, shares: Sequence[int]) -> Schedule | None:

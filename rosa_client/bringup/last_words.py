@@ -7,7 +7,7 @@ import re
 # [FATAL] [1795335192.665432691] [panda0.camera_node]: why
 LOGGED = re.compile(r"\[(FATAL|ERROR|WARN|INFO|DEBUG)\] \[[\d.]+\] \[[^\]]*\]: (.*)")
 GRAVE = ("FATAL", "ERROR")
-MOST_CHARS = 600
+MAX_CHARS = 600
 
 
 class LastWords:
@@ -29,7 +29,7 @@ class LastWords:
             else:
                 self._goes_on.discard(name)
             return
-        if name in self._goes_on and line[:1].isspace() and len(self._errors[name]) < MOST_CHARS:
+        if name in self._goes_on and line[:1].isspace() and len(self._errors[name]) < MAX_CHARS:
             self._errors[name] += f" {line.strip()}"
         else:
             self._goes_on.discard(name)
@@ -38,4 +38,4 @@ class LastWords:
 
     def of(self, name: str) -> str:
         """The reason that `name` gave, on one line; empty when it said nothing."""
-        return (self._errors.get(name) or self._lines.get(name, ""))[:MOST_CHARS]
+        return (self._errors.get(name) or self._lines.get(name, ""))[:MAX_CHARS]

@@ -11,8 +11,8 @@ from rosa_client.calibration.board import Array, BoardSpec
 from rosa_client.calibration.errors import CalibrationError
 from rosa_contract.images import Rgb
 
-LEAST_CORNERS = 8
-MOST_BLUR_PX = 2.0  # about where the markers of a board that fills a third of the picture are no longer read
+MIN_CORNERS = 8
+MAX_BLUR_PX = 2.0  # about where the markers of a board that fills a third of the picture are no longer read
 # Two smoothings of the picture, px; from what the second leaves of the edges that the first leaves follows their width.
 FIRST_PX, SECOND_PX = 1.0, 2.0
 
@@ -52,21 +52,21 @@ def find_board(name: str, rgb: Rgb, board: BoardSpec) -> View | Missed:
     count = 0 if ids is None else len(ids)
     seen = 0 if marker_ids is None else len(marker_ids)
     if not seen:
-        if (blur := blur_px(grey)) > MOST_BLUR_PX:
+        if (blur := blur_px(grey)) > MAX_BLUR_PX:
             return Missed(name, "blurred", _blurred(blur))
         return Missed(name, "no_board", "no marker of the board is in view")
     blur = blur_px(_around(grey, np.concatenate([one.reshape(-1, 2) for one in markers])))
-    if blur > MOST_BLUR_PX:
+    if blur > MAX_BLUR_PX:
         return Missed(name, "blurred", _blurred(blur))
     foreign = sorted(int(one) for one in marker_ids.ravel() if one >= len(board.opencv.getIds()))
     if foreign:
         words = f"markers {', '.join(map(str, foreign[:4]))} are not on a board {board}"
         return Missed(name, "wrong_board", words)
-    if count < LEAST_CORNERS:
-        if seen >= LEAST_CORNERS:
+    if count < MIN_CORNERS:
+        if seen >= MIN_CORNERS:
             words = f"{seen} markers but {count} corners: their places are not those of a board {board}"
             return Missed(name, "wrong_board", words)
-        return Missed(name, "too_few_views", f"only {count} corners of the board, expected {LEAST_CORNERS}")
+        return Missed(name, "too_few_views", f"only {count} corners of the board, expected {MIN_CORNERS}")
     height, width = grey.shape
     found = np.asarray(corners, np.float64).reshape(-1, 2)
     return View(name, (width, height), found, np.asarray(ids).ravel(), blur)
@@ -123,4 +123,4 @@ def _around(grey: np.ndarray, corners: np.ndarray) -> np.ndarray:
 
 
 def _blurred(blur: float) -> str:
-    return f"blurred: its edges are spread by {blur:.1f} px, expected {MOST_BLUR_PX:g} at most"
+    return f"blurred: its edges are spread by {blur:.1f} px, expected {MAX_BLUR_PX:g} at most"

@@ -23,11 +23,11 @@ from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.lens import OUTLIER, OUTLIER_PX, camera_matrix, distortion
 from rosa_contract.cameras import Intrinsics
 
-LEAST_VIEWS = 8
-LEAST_TURN_RAD = np.radians(15.0)
-LEAST_AXES = 0.15  # second singular value of the unit axes of the turns, as a share of the first
-MOST_RMS_PX = 2.0
-MOST_SCALE = 0.01  # how far the board may be from its described size
+MIN_VIEWS = 8
+MIN_TURN_RAD = np.radians(15.0)
+MIN_AXES = 0.15  # second singular value of the unit axes of the turns, as a share of the first
+MAX_RMS_PX = 2.0
+MAX_SCALE = 0.01  # how far the board may be from its described size
 STEPS = 60
 
 
@@ -59,12 +59,12 @@ def solve_hand_eye(
     lens: Intrinsics,
     board: BoardSpec,
     on_hand: bool,
-    least_views: int = LEAST_VIEWS,
+    min_views: int = MIN_VIEWS,
 ) -> HandEyeResult:
     """Raises `CalibrationError` when the samples do not determine the camera's place."""
     used, rejected = list(samples), list[Missed]()
-    if len(used) < least_views:
-        words = f"{len(used)} pictures with the arm's pose, expected at least {least_views}"
+    if len(used) < min_views:
+        words = f"{len(used)} pictures with the arm's pose, expected at least {min_views}"
         raise CalibrationError("too_few_views", f"{words}: move the arm and take more")
     _check_motion(used)
     while True:
@@ -76,11 +76,11 @@ def solve_hand_eye(
         words = f"residual {rms[worst]:.1f} px, the others {np.median(rms):.2f} px"
         rejected.append(Missed(used[worst].view.name, "high_residual", words))
         del used[worst]
-        if len(used) < least_views:
+        if len(used) < min_views:
             raise CalibrationError("high_residual", _contradiction(len(rejected), len(samples)))
-    if result.rms_px > MOST_RMS_PX:
+    if result.rms_px > MAX_RMS_PX:
         raise CalibrationError("high_residual", _contradiction(len(rejected), len(samples), result.rms_px))
-    if abs(result.scale - 1) > MOST_SCALE:
+    if abs(result.scale - 1) > MAX_SCALE:
         words = f"the board is {result.scale:.3f} times as large as described ({board})"
         raise CalibrationError(
             "wrong_board", f"{words}: measure a square of the print and give its size with --board"
@@ -104,14 +104,14 @@ def _check_motion(samples: Sequence[Sample]) -> None:
         for other in samples[:index]
     ]
     angles = np.linalg.norm(turns, axis=1)
-    if angles.max() < LEAST_TURN_RAD:
-        most, least = np.degrees(angles.max()), np.degrees(LEAST_TURN_RAD)
+    if angles.max() < MIN_TURN_RAD:
+        most, least = np.degrees(angles.max()), np.degrees(MIN_TURN_RAD)
         words = f"the hand turned by {most:.0f} degrees at most, expected {least:.0f}"
         raise CalibrationError("degenerate", f"{words}: tilt it to all sides between the pictures")
     large = np.asarray(turns)[angles > 0.3 * angles.max()]
     axes = large / np.linalg.norm(large, axis=1, keepdims=True)
     singular = np.linalg.svd(axes, compute_uv=False)
-    if singular[1] < LEAST_AXES * singular[0]:
+    if singular[1] < MIN_AXES * singular[0]:
         words = "the hand turned about one axis only"
         raise CalibrationError(
             "degenerate", f"{words}: tilt it to two sides at least, not just around one axis"

@@ -18,14 +18,14 @@ from rosa_client.calibration.detection import Missed, View, views_of
 from rosa_client.calibration.errors import CalibrationError
 from rosa_contract.cameras import Intrinsics
 
-LEAST_VIEWS = 8
+MIN_VIEWS = 8
 OUTLIER = 3.0  # times the median residual of the views
 OUTLIER_PX = 0.6  # a view with less is never an outlier
-MOST_RMS_PX = 1.5
+MAX_RMS_PX = 1.5
 # The distance to the board and the focal length can be told apart only by the perspective of boards that are tilted.
-LEAST_TILT_RAD = np.radians(12.0)
-MOST_DOUBT = 0.02  # standard deviation of the focal length, as a share of it
-LEAST_COVERAGE = 0.4  # of the picture's cells; distortion is unknown where no corner was
+MIN_TILT_RAD = np.radians(12.0)
+MAX_DOUBT = 0.02  # standard deviation of the focal length, as a share of it
+MIN_COVERAGE = 0.4  # of the picture's cells; distortion is unknown where no corner was
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def distortion(lens: Intrinsics) -> Array:
     return np.asarray(lens.distortion or (0.0,) * 5, np.float64)
 
 
-def solve_lens(found: list[View | Missed], board: BoardSpec, least_views: int = LEAST_VIEWS) -> LensResult:
+def solve_lens(found: list[View | Missed], board: BoardSpec, min_views: int = MIN_VIEWS) -> LensResult:
     """Raises `CalibrationError` when the pictures do not determine the lens."""
-    views = views_of(found, least_views)
+    views = views_of(found, min_views)
     rejected = [one for one in found if isinstance(one, Missed)]
     while True:
         solved = _solve(views, board)
@@ -65,7 +65,7 @@ def solve_lens(found: list[View | Missed], board: BoardSpec, least_views: int = 
         words = f"residual {rms[worst]:.1f} px, the others {np.median(rms):.2f} px"
         rejected.append(Missed(views[worst].name, "high_residual", words))
         views = views[:worst] + views[worst + 1 :]
-        if len(views) < least_views:
+        if len(views) < min_views:
             words = f"{len(rejected)} of {len(found)} pictures contradict the others"
             raise CalibrationError("high_residual", f"{words}: is the board flat, and was it held still?")
     _check(solved)
@@ -124,10 +124,10 @@ def _solve(views: list[View], board: BoardSpec) -> LensResult:
         for point, pixel, turn, move in zip(points, pixels, turns, moves, strict=True)
     )
     tilt = _tilt([np.asarray(turn) for turn in turns])
-    if tilt < LEAST_TILT_RAD:
+    if tilt < MIN_TILT_RAD:
         words = (
             f"all boards lie in almost the same plane direction ({np.degrees(tilt):.0f} degrees apart at most, "
-            f"expected {np.degrees(LEAST_TILT_RAD):.0f}): tilt the board, or the camera, to all sides"
+            f"expected {np.degrees(MIN_TILT_RAD):.0f}): tilt the board, or the camera, to all sides"
         )
         raise CalibrationError("degenerate", words)
     lens = Intrinsics(
@@ -155,17 +155,17 @@ def _rms(residuals: Array) -> float:
 
 def _check(solved: LensResult) -> None:
     lens, (width, height) = solved.intrinsics, solved.size
-    if solved.rms_px > MOST_RMS_PX:
+    if solved.rms_px > MAX_RMS_PX:
         words = (
-            f"residual {solved.rms_px:.2f} px, expected {MOST_RMS_PX:g} at most: "
+            f"residual {solved.rms_px:.2f} px, expected {MAX_RMS_PX:g} at most: "
             "is the board flat, and described right?"
         )
         raise CalibrationError("high_residual", words)
-    if max(solved.doubt_px) > MOST_DOUBT * lens.fx or not (0 < lens.cx < width and 0 < lens.cy < height):
+    if max(solved.doubt_px) > MAX_DOUBT * lens.fx or not (0 < lens.cx < width and 0 < lens.cy < height):
         words = f"the focal length stays uncertain ({lens.fx:.0f} +- {solved.doubt_px[0]:.0f} px)"
         raise CalibrationError("degenerate", f"{words}: tilt the board more, and bring it nearer")
-    if solved.coverage < LEAST_COVERAGE:
+    if solved.coverage < MIN_COVERAGE:
         words = f"the board was seen in {100 * solved.coverage:.0f} % of the picture only"
         raise CalibrationError(
-            "degenerate", f"{words}: bring it into every corner, {100 * LEAST_COVERAGE:.0f} % at least"
+            "degenerate", f"{words}: bring it into every corner, {100 * MIN_COVERAGE:.0f} % at least"
         )

@@ -10,7 +10,7 @@ from rosa_client.refusal import Refusal
 from rosa_contract.horizon import Horizon
 from rosa_contract.messages import Output
 
-MOST_PERIODS = (
+MAX_PERIODS = (
     10  # action periods that a horizon may last: a wrong step time must not keep a robot from looking
 )
 
@@ -74,7 +74,7 @@ def check_horizon(
         return None
     if problem := policy.refusal(output.horizon, steps):
         raise BadChunk(Refusal("horizon", f"horizon: {problem}"))
-    if output.horizon * step_s > MOST_PERIODS * period_s:
-        reason = f"expected at most {MOST_PERIODS * period_s:g} s, got {output.horizon} steps of {step_s:g} s"
+    if output.horizon * step_s > MAX_PERIODS * period_s:
+        reason = f"expected at most {MAX_PERIODS * period_s:g} s, got {output.horizon} steps of {step_s:g} s"
         raise BadChunk(Refusal("horizon", f"horizon: {reason}"))
     return output.horizon

@@ -54,17 +54,17 @@ from rosa_client.refusal import Refusal
 from rosa_contract.errors import ConfigError
 from rosa_contract.robot import RobotSpec, load_robot
 
-LEAST_RATE_HZ, MOST_RATE_HZ = 0.1, 1000.0
+MIN_RATE_HZ, MAX_RATE_HZ = 0.1, 1000.0
 PARAMETERS = {
     "robot": Parameter("", "robot file, such as configs/robots/panda.yaml"),
     "driver": Parameter("", "arm driver; empty: the robot file's"),
     "seed": Parameter(0, "scene that a simulated arm starts with", 0, 2**62),
-    "joint_state_rate_hz": Parameter(50.0, "joint_states per second", LEAST_RATE_HZ, MOST_RATE_HZ),
+    "joint_state_rate_hz": Parameter(50.0, "joint_states per second", MIN_RATE_HZ, MAX_RATE_HZ),
     "world_state_rate_hz": Parameter(
-        40.0, "world_state per second, for cameras of a simulated arm", LEAST_RATE_HZ, MOST_RATE_HZ
+        40.0, "world_state per second, for cameras of a simulated arm", MIN_RATE_HZ, MAX_RATE_HZ
     ),
 }
-LEAST_SHARE = 1e-6
+MIN_SHARE = 1e-6
 SLOWER = "velocity_scale"
 STATUS_RATE_HZ = 20.0
 MAX_CALL_S = 2.0
@@ -212,7 +212,7 @@ class ConnectedArm:
 
     def _declare_scale(self) -> float:
         text = "share of the working speed that everything moves with; may be set at any time"
-        scale = Parameter(self._spec.velocity_scale, text, LEAST_SHARE, 1.0, fixed=False)
+        scale = Parameter(self._spec.velocity_scale, text, MIN_SHARE, 1.0, fixed=False)
         if not self._node.has_parameter(SLOWER):  # it stays when the arm is configured again
             declare(self._node, {SLOWER: scale})
         return float(self._node.get_parameter(SLOWER).value)

@@ -32,7 +32,7 @@ ROW_M = 0.12
 LETTER_M, SMALL_M = 0.07, 0.05
 LINE_M = 1.15  # height of a line in letter heights
 LETTERS_PER_LINE = 44
-MOST_LINES = 6
+MAX_LINES = 6
 IN_FRONT_M = -0.03  # towards the viewer: a board's x axis points away from them
 LIGHTS_AT = (-0.25, 0.55, 0.10)
 NOTICES_AT = (-0.25, -0.55, 0.35)
@@ -98,7 +98,7 @@ def plain(text: str) -> str:
 
 def wrap(text: str) -> str:
     """`text` broken into lines that fit a board, shortened when there would be too many."""
-    short = textwrap.shorten(plain(text), MOST_LINES * LETTERS_PER_LINE, placeholder=" ...")
+    short = textwrap.shorten(plain(text), MAX_LINES * LETTERS_PER_LINE, placeholder=" ...")
     return "\n".join(textwrap.wrap(short, LETTERS_PER_LINE))
 
 

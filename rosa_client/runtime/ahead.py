@@ -22,7 +22,7 @@ from rosa_contract.overlap import MAX_ROWS, MAX_VALUES, Overlap
 
 LATEST_CALLS = 10  # whose slowest is expected of the next one
 MARGIN_S = 0.02  # two control periods: from an answer to an arm that plays it
-LEAST_PLAYED_S = 0.02  # a chunk of which less is left is not worth joining
+MIN_PLAYED_S = 0.02  # a chunk of which less is left is not worth joining
 
 
 def wanted(core: Mission) -> bool:
@@ -80,4 +80,4 @@ def part(core: Mission, steps: int, step_s: float, lasts_s: float, now_s: float)
         return Part(0.0, lasts_s)
     skip_s = max(0.0, min(now_s, core.play_until_s) - asked.zero_s) * core.robot.velocity_scale
     ends_s = min(asked.frozen * step_s + lasts_s, steps * step_s)
-    return Part(skip_s, ends_s - skip_s) if ends_s - skip_s >= LEAST_PLAYED_S else None
+    return Part(skip_s, ends_s - skip_s) if ends_s - skip_s >= MIN_PLAYED_S else None

@@ -30,7 +30,7 @@ ASK_ARM_EVERY_S = 1.0
 ASK_PERMIT_EVERY_S = 0.5
 # Without a permit a robot calls when it has waited so long and has its turn at the schedule's rate, or has waited for
 # longest: its deadline and fallback take over then.
-LEAST_WAIT_FOR_PERMIT_S, MOST_WAIT_FOR_PERMIT_S = 0.25, 2.0
+MIN_WAIT_FOR_PERMIT_S, MAX_WAIT_FOR_PERMIT_S = 0.25, 2.0
 
 
 def step(core: Mission, now_s: float) -> None:
@@ -255,8 +255,8 @@ def turn_s(core: Mission, calls: ComponentCalls) -> float:
     """When the rates and phases that the server gave allow the next call of a component."""
     next_s = calls.next_turn_s(period_s(core, calls), core.inputs.catch_up)
     if calls.name in core.inputs.permits:
-        next_s = max(next_s, calls.wanted_s + LEAST_WAIT_FOR_PERMIT_S)
-        next_s = min(next_s, calls.wanted_s + MOST_WAIT_FOR_PERMIT_S)
+        next_s = max(next_s, calls.wanted_s + MIN_WAIT_FOR_PERMIT_S)
+        next_s = min(next_s, calls.wanted_s + MAX_WAIT_FOR_PERMIT_S)
     first_s = core.inputs.first_call_s.get(calls.name)
     if first_s is None:
         return next_s

@@ -42,21 +42,21 @@ def pack(value: Mapping[str, Any]) -> bytes:
     return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
 
 
-def unpack(frame: Frame, what: str, most_bytes: int, most_entries: int) -> dict[str, Any]:
-    """The map in a frame of at most `most_bytes`, with at most `most_entries` in any list or map inside.
+def unpack(frame: Frame, what: str, max_bytes: int, max_entries: int) -> dict[str, Any]:
+    """The map in a frame of at most `max_bytes`, with at most `max_entries` in any list or map inside.
 
     msgpack itself refuses more than 512 levels. The checksum is not compared here; `check_sum` does that.
     """
     data = buffer(frame)
-    if len(data) > most_bytes:
-        raise CodecError("too_large", f"{what}: expected at most {most_bytes} bytes, got {len(data)}")
+    if len(data) > max_bytes:
+        raise CodecError("too_large", f"{what}: expected at most {max_bytes} bytes, got {len(data)}")
     try:
         content = msgpack.unpackb(
             data,
             raw=False,
             strict_map_key=True,
-            max_array_len=most_entries,
-            max_map_len=most_entries,
+            max_array_len=max_entries,
+            max_map_len=max_entries,
             max_ext_len=0,
         )
     except (

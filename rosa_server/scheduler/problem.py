@@ -169,7 +169,7 @@ def problem_from(factory: Factory) -> Problem:
                 part.model,
                 part.slo_ms,
                 calls_per_action=(ratio if key == SYSTEM2 else 1.0) if key in GOAL_COUPLED else 0.0,
-                freq_hz=0.0 if key in GOAL_COUPLED else _most_hz(pipeline, part.freq_hz),
+                freq_hz=0.0 if key in GOAL_COUPLED else _max_hz(pipeline, part.freq_hz),
                 **({} if key in GOAL_COUPLED else _early(pipeline, part.freq_hz)),
                 shares_s=pipeline.share_observation_ms / 1000 if key in GOAL_COUPLED else 0.0,
                 max_batch=most.get(part.model),
@@ -189,7 +189,7 @@ def _early(pipeline: Pipeline, freq_hz: float | None) -> dict[str, float]:
     return {"period_s": 1 / freq_hz, "early_s": early_s} if freq_hz and early_s else {}
 
 
-def _most_hz(pipeline: Pipeline, freq_hz: float | None) -> float:
+def _max_hz(pipeline: Pipeline, freq_hz: float | None) -> float:
     """Calls per second of a periodic component in the long run, however long rounds take.
 
     A call that leaves early leaves with a round. So either each one does, and there is a round, which takes as long as

@@ -23,7 +23,7 @@ from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.limits import Bucket, Limits
 from rosa_server.serving.core.overdue import overdue
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
-from rosa_server.serving.intake import MOST_FRAMES, Intake, Message
+from rosa_server.serving.intake import MAX_FRAMES, Intake, Message
 from rosa_server.serving.malloc import Peaks
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.remote_links import RemoteLinks
@@ -234,8 +234,8 @@ class Gateway:
         """Returns how bad the message was, see `Connections.heard`."""
         connection, content = frames[0].bytes, frames[1:]
         try:
-            if size > self._max_bytes or count > MOST_FRAMES:
-                limit = f"{MOST_FRAMES - 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
+            if size > self._max_bytes or count > MAX_FRAMES:
+                limit = f"{MAX_FRAMES - 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
                 words = f"message: expected at most {limit}, got {count - 1} frames, {size} bytes"
                 raise CodecError("too_large", words)
             header = codec.read_robot_header(content)
@@ -266,7 +266,7 @@ class Gateway:
         except CodecError as error:
             refusal = m.Refused(error.cause, str(error))
         self._core.refuse(connection, refusal)
-        return max(1.0, count / MOST_FRAMES)
+        return max(1.0, count / MAX_FRAMES)
 
     def _report(
         self, now_s: float, connection: bytes, header: codec.Header, frames: Sequence[zmq.Frame]

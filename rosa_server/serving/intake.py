@@ -15,7 +15,7 @@ from rosa_contract.codec import MAX_IMAGES
 from rosa_server.serving.doorman import Doorman
 
 NOBLOCK = int(zmq.NOBLOCK)
-MOST_FRAMES = MAX_IMAGES + 2  # ZeroMQ's name of the connection, the header, the images
+MAX_FRAMES = MAX_IMAGES + 2  # ZeroMQ's name of the connection, the header, the images
 FLOOD_FRAMES = 1000  # nobody sends these by mistake: its connection ends at once
 AT_ONCE = 4096  # frames thrown away before the gateway does something else, about 3 ms
 FLOOD = 1e6  # as many unreadable messages
@@ -66,7 +66,7 @@ class Intake:
         receive = self._socket.recv
         frames = [receive(NOBLOCK, copy=False)]
         while frames[-1].more:  # half the cost of recv_multipart, which asks the socket after each frame
-            if len(frames) > MOST_FRAMES:
+            if len(frames) > MAX_FRAMES:
                 self._too_many, self._count = frames, len(frames)
                 self._size, self._flooded = sum(map(len, frames)), False
                 return None

@@ -55,7 +55,7 @@ def limit_rows() -> list[Row]:
         ),
         Row("answers that wait in the kernel", send_kb, "a connection", "they wait in its queue"),
         Row("message", f"{Gateway.max_message_mb:g} MB (`gateway.max_message_mb`)", "a robot", "`too_large`"),
-        Row("frames", f"{intake.MOST_FRAMES - 1}", "a message", "`too_large`"),
+        Row("frames", f"{intake.MAX_FRAMES - 1}", "a message", "`too_large`"),
         Row("frames thrown away", f"{intake.FLOOD_FRAMES}", "a message", "`bad_messages`"),
         Row("header", f"{codec.MAX_ROBOT_HEADER_BYTES // KB} KB", "a message", "`too_large`"),
         Row("entries of a list or map", f"{codec.MAX_ROBOT_ENTRIES}", "a header", "`not_msgpack`"),
@@ -69,7 +69,7 @@ def limit_rows() -> list[Row]:
         Row("names in a health report", f"{core.MAX_LISTED}", "a report", "the others are counted"),
         Row(
             "names without their robot",
-            f"{session.MOST_RESERVED}",
+            f"{session.MAX_RESERVED}",
             "robots that left",
             "the earliest is free",
         ),

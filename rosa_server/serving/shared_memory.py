@@ -21,7 +21,7 @@ from rosa_server.serving.core.worker_state import CREDITS
 
 SHM_BYTES = 64 << 20  # address space; a page costs memory when it is first written
 MESSAGE_BYTES = 128 << 10  # largest message on the socket pair, below Linux's default buffer
-LEAST_BYTES = 8 << 10  # smaller frames are cheaper to send
+MIN_BYTES = 8 << 10  # smaller frames are cheaper to send
 
 
 class ShmWriter:
@@ -63,7 +63,7 @@ class ShmWriter:
         places: list[tuple[int, int, int]] = []
         for index, frame in enumerate(frames):
             size = len(frame)
-            if size < LEAST_BYTES or at + size > end:
+            if size < MIN_BYTES or at + size > end:
                 left.append(frame)
                 continue
             self._memory[at : at + size] = memoryview(frame)

@@ -12,7 +12,7 @@ from rosa_sim.chaos.plan import Plan
 from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.world import ChaosWorld
 
-MOST_TRIES = 300  # runs that one shrinking may cost
+MAX_TRIES = 300  # runs that one shrinking may cost
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def shrink(
 ) -> Verdict:
     """The smallest plan found that breaks the same rule: fewer faults, fewer robots, less time, fewer targets."""
     best, tries, progress = failed, 0, True
-    while progress and tries < MOST_TRIES:
+    while progress and tries < MAX_TRIES:
         progress = False
         for smaller in _smaller(best.plan, best.at_s):
             if smaller == best.plan:
@@ -69,7 +69,7 @@ def shrink(
                     plan = best.plan
                     say(f"{len(plan.faults)} faults, {plan.robots} robots, {plan.seconds:g} s")
                 break
-            if tries >= MOST_TRIES:
+            if tries >= MAX_TRIES:
                 break
     return best
 

@@ -60,13 +60,13 @@ def main() -> int:
     return 1 if problems or not complete or (never and not arguments.cells) else 0
 
 
-def searched(names: list[str], jobs: int, most_problems: int) -> list[Found]:
+def searched(names: list[str], jobs: int, max_problems: int) -> list[Found]:
     """Search cells, several at once, and print a line for each as soon as it is done."""
     print(f"{'cell':28s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
     results = []
     with ProcessPoolExecutor(max(1, min(jobs, len(names)))) as pool:
         largest_first = sorted(names, key=lambda name: -len(CELLS[name][2]) if name in CELLS else -math.inf)
-        searches = {pool.submit(timed, name, most_problems): name for name in largest_first}
+        searches = {pool.submit(timed, name, max_problems): name for name in largest_first}
         for done in as_completed(searches):
             found, took_s = done.result()
             results.append(found)
@@ -78,15 +78,15 @@ def searched(names: list[str], jobs: int, most_problems: int) -> list[Found]:
     return results
 
 
-def timed(name: str, most_problems: int) -> tuple[Found, float]:
+def timed(name: str, max_problems: int) -> tuple[Found, float]:
     """Search one cell; returns what was found, and how long it took in s."""
     gc.disable()  # no reference cycles here, and scanning the many keys takes long
     began_s = time.monotonic()
     if name in ARM_CELLS:
-        found = search_arm(name, most_problems=most_problems, progress=Progress(name))
+        found = search_arm(name, max_problems=max_problems, progress=Progress(name))
     else:
         key_of = coarse if name in COARSE else fine
-        found = search(core_of(name), most_problems=most_problems, key_of=key_of, progress=Progress(name))
+        found = search(core_of(name), max_problems=max_problems, key_of=key_of, progress=Progress(name))
     return found, time.monotonic() - began_s
 
 

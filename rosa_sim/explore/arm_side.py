@@ -54,8 +54,8 @@ Event = tuple[str, Callable[[World], None]]
 
 def search_arm(
     name: str,
-    most_states: int = 10_000_000,
-    most_problems: int = 1,
+    max_states: int = 10_000_000,
+    max_problems: int = 1,
     progress: Callable[[Found, int], None] = lambda found, waiting: None,
     story: Sequence[str] = (),
 ) -> Found:
@@ -74,7 +74,7 @@ def search_arm(
         first = World.begin(leads=ARM_CELLS[name])
         for event in story:
             dict(possible(first))[event](first)
-        breadth_first(found, first, key, look, _steps, most_states, most_problems, progress)
+        breadth_first(found, first, key, look, _steps, max_states, max_problems, progress)
     found.longest = {"all is put right": longest}
     return found
 

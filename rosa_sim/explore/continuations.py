@@ -18,7 +18,7 @@ from rosa_sim.explore.checks import finished
 from rosa_sim.explore.keys import Key, fine
 from rosa_sim.explore.situation import BLIND, NOW_S, UNLINKED, Situation
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 def all_is_well(situation: Situation) -> None:
@@ -148,7 +148,7 @@ class Ends:
                 left = self._steps[key]
                 break
             seen.append(situation.core.state.value)
-            if key in way or len(way) > MOST_STEPS:
+            if key in way or len(way) > MAX_STEPS:
                 return seen
             way.append(key)
             situation = situation.copy()

@@ -35,12 +35,12 @@ class Found:
 
 def search(
     core: RobotRuntime,
-    most_states: int = 10_000_000,
-    most_problems: int = 1,
+    max_states: int = 10_000_000,
+    max_problems: int = 1,
     key_of: Key = fine,
     progress: Callable[[Found, int], None] = lambda found, waiting: None,
 ) -> Found:
-    """Search everything that can happen to `core`, from its start; ends early after `most_problems`.
+    """Search everything that can happen to `core`, from its start; ends early after `max_problems`.
 
     `progress` is told before each state what was found so far, and how many states are known that wait for their turn.
     """
@@ -59,7 +59,7 @@ def search(
             yield f"{thing}: changed something"
 
     with _Watch(found.rows):
-        breadth_first(found, first, key_of, look, _steps, most_states, most_problems, progress)
+        breadth_first(found, first, key_of, look, _steps, max_states, max_problems, progress)
     found.longest = {name: one.longest for name, one in ends.items()}
     return found
 
@@ -70,8 +70,8 @@ def breadth_first(
     key_of: Callable[[S], Hashable],
     look: Callable[[S], Iterable[str]],
     steps: Callable[[S], Iterator[Step[S]]],
-    most_states: int,
-    most_problems: int = 1,
+    max_states: int,
+    max_problems: int = 1,
     progress: Callable[[Found, int], None] = lambda found, waiting: None,
 ) -> None:
     """Every state that `steps` lead to from `first`, each key once, written to `found`.
@@ -80,7 +80,7 @@ def breadth_first(
     """
     came_from: dict[Hashable, tuple[Hashable, str]] = {key_of(first): ("", "")}
     waiting = deque([first])
-    while waiting and len(came_from) <= most_states and len(found.problems) < most_problems:
+    while waiting and len(came_from) <= max_states and len(found.problems) < max_problems:
         progress(found, len(waiting))
         state = waiting.popleft()
         here = key_of(state)

@@ -22,7 +22,7 @@ STILL_FOR_S = 0.1  # for this long stands still
 BY_ITSELF = "the arm holds by itself"  # what the arm does about a fault before the runtime can
 CALL = "stop_and_call_human"
 SLOW = ("slo_missed", "late_result")  # these also happen by chance on a busy machine
-MOST_SLOW = 1
+MAX_SLOW = 1
 # A controller that got no setpoint for some tens of ms catches up faster than it was told; a setpoint that jumps to a
 # wrong measurement is a hundred times too fast.
 MAX_CATCH_UP = 10.0
@@ -158,7 +158,7 @@ def _told(seen: Happened) -> str:
 def _harm(seen: Happened) -> list[str]:
     """What a harmless fault must not cause. One slow answer is the machine's fault."""
     problems = []
-    if seen.misses > MOST_SLOW:
+    if seen.misses > MAX_SLOW:
         problems.append(f"{seen.misses} calls failed, promised none")
     wrong = [cause for cause in seen.causes_seen if cause not in SLOW]
     if wrong:

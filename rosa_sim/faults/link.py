@@ -22,7 +22,7 @@ KINDS = (
     "partition_up",
     "partition_down",
 )
-MOST_FLIPPED = 8  # bytes of one corrupted message
+MAX_FLIPPED = 8  # bytes of one corrupted message
 
 
 class LinkFaultError(ValueError):
@@ -120,14 +120,14 @@ class BadLink:
 
 
 def flipped(frames: Sequence[Any], rng: random.Random) -> list[bytes]:
-    """`frames` with 1 to MOST_FLIPPED bytes changed in one of them, which is chosen evenly: headers are short."""
+    """`frames` with 1 to MAX_FLIPPED bytes changed in one of them, which is chosen evenly: headers are short."""
     changed = [bytes(frame) for frame in frames]
     candidates = [index for index, frame in enumerate(changed) if frame]
     if not candidates:
         return changed
     index = rng.choice(candidates)
     body = bytearray(changed[index])
-    for at in rng.sample(range(len(body)), min(len(body), rng.randint(1, MOST_FLIPPED))):
+    for at in rng.sample(range(len(body)), min(len(body), rng.randint(1, MAX_FLIPPED))):
         body[at] ^= rng.randint(1, 255)
     changed[index] = bytes(body)
     return changed

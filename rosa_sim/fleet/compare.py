@@ -102,13 +102,13 @@ def compare(
     base = loaded.factory if scenario.body.operator_s is not None else without_limits(loaded.factory)
     for robots in scenario.robots:
         factory = fleet_of(base, robots, scenario.servers)
-        most_hz = limit_hz(factory, library)
+        max_hz = limit_hz(factory, library)
         for name in scenario.systems:
             system = system_of(name, factory, library, scenario.service_variation)
 
             simulated = partial(_simulated, loaded, say)
             for start in scenario.start:
-                head = (robots, factory.server_cluster.num_servers, start, most_hz)
+                head = (robots, factory.server_cluster.num_servers, start, max_hz)
                 yield row_of(loaded, SIMULATED, system, factory, head, simulated)
                 if real is not None:
                     yield row_of(loaded, REAL, system, factory, head, real)
@@ -136,11 +136,11 @@ def row_of(
     run: Runner,
 ) -> Row:
     """Run every seed. `head`: robots, servers, start, and the limit in actions/s."""
-    robots, servers, start, most_hz = head
+    robots, servers, start, max_hz = head
     # A live run takes as long as it measures, and its noise is the machine's: one is made, whatever the seeds.
     seeds = loaded.scenario.seeds if how == SIMULATED else 1
     predicted_hz = system.predicted_hz
-    common = (loaded.name, system.name, how, robots, servers, seeds, start, predicted_hz, most_hz)
+    common = (loaded.name, system.name, how, robots, servers, seeds, start, predicted_hz, max_hz)
     if system.serving is None:
         return Row(*common, refused=system.refused)
     tried = [run(system, factory, start, seed) for seed in range(seeds)]

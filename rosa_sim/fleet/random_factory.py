@@ -118,14 +118,14 @@ def _action_model(rng: Random, seed: int, alone_ms: float) -> Profile:
             def runs_ms(count: int, known: list[int] = known) -> float:
                 return times[next(size for size in known if size >= count)]
 
-            most_hz = 1000 * batch / times[batch]
+            max_hz = 1000 * batch / times[batch]
             points: list[LatencyPoint] = []
             for share in RATE_SHARES:
-                found = batch_latencies_ms(most_hz * share, batch, runs_ms, JITTER, REQUESTS, seed)
-                points.append(summarise(most_hz * share, found))
+                found = batch_latencies_ms(max_hz * share, batch, runs_ms, JITTER, REQUESTS, seed)
+                points.append(summarise(max_hz * share, found))
             service = tuple(ServiceTime(size, times[size]) for size in known)
             configurations.append(
-                Configuration(batching, batch, most_hz, tuple(points), service, components=(SYSTEM1,))
+                Configuration(batching, batch, max_hz, tuple(points), service, components=(SYSTEM1,))
             )
     return _profile("act/A0", tuple(configurations))
 
@@ -141,13 +141,13 @@ def _token_model(rng: Random, seed: int, model: str, plans: bool) -> Profile:
         token_spread=0.2,
         max_running=rng.choice([16, 32, 64]),
     )
-    most_hz = tokens.max_throughput_hz()
+    max_hz = tokens.max_throughput_hz()
     points = []
     for share in RATE_SHARES:
-        latencies = continuous_latencies_ms(most_hz * share, tokens, REQUESTS, seed)
-        points.append(summarise(most_hz * share, latencies))
+        latencies = continuous_latencies_ms(max_hz * share, tokens, REQUESTS, seed)
+        points.append(summarise(max_hz * share, latencies))
     service = tuple(ServiceTime(size, tokens.alone_ms(size)) for size in (1, 2, 4, 8, 16, 32))
-    one = Configuration(CONTINUOUS, tokens.max_running, most_hz, tuple(points), service)
+    one = Configuration(CONTINUOUS, tokens.max_running, max_hz, tuple(points), service)
     return _profile(model, (one,))
 
 

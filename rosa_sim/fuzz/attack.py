@@ -17,7 +17,7 @@ from rosa_sim.fuzz.mutate import hello, mutated, request, valid
 from rosa_sim.fuzz.wire import GREETING, MORE, Peer, frame, message, ready
 
 Steps = Iterator[tuple[bytes, int]]
-MOST_OPEN = 40  # connections that one process leaves open and idle
+MAX_OPEN = 40  # connections that one process leaves open and idle
 PATIENCE_S = 2.0
 MANNERS = {  # how a connection behaves -> how many of a hundred do
     "messages": 88,
@@ -73,7 +73,7 @@ class Attacker:
         how = chance.random()
         if how < 0.2:
             self._open.append(peer)
-            if len(self._open) > MOST_OPEN:
+            if len(self._open) > MAX_OPEN:
                 self._open.popleft().close()
             return
         if how < 0.5:

@@ -36,8 +36,8 @@ models:
   policy: {{backend: emulated, options: {{images: {{front: [8, 8]}}, state: {{joint_position: 7}}}}}}
 gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
 """
-MOST_GROWTH_MB = 256  # of the gateway's resident memory
-LEAST_IN_TIME = 0.99
+MAX_GROWTH_MB = 256  # of the gateway's resident memory
+MIN_IN_TIME = 0.99
 SAMPLE_S = 0.5
 START_S = 60.0
 
@@ -88,14 +88,14 @@ class Outcome:
                 "holds": not failed,
             },
             {
-                "aim": f"the gateway's memory grows by less than {MOST_GROWTH_MB} MB",
+                "aim": f"the gateway's memory grows by less than {MAX_GROWTH_MB} MB",
                 "value": f"{self.growth_mb:.0f} MB, from {self.resident_mb[0] if self.resident_mb else 0:.0f} MB",
-                "holds": bool(self.resident_mb) and self.growth_mb < MOST_GROWTH_MB,
+                "holds": bool(self.resident_mb) and self.growth_mb < MAX_GROWTH_MB,
             },
             {
-                "aim": f"the honest robot meets {LEAST_IN_TIME:.0%} of its deadlines (300 ms, 10 Hz)",
+                "aim": f"the honest robot meets {MIN_IN_TIME:.0%} of its deadlines (300 ms, 10 Hz)",
                 "value": f"{self.in_time:.2%} of {len(self.latencies_ms)}; p99 {p99:.0f} ms",
-                "holds": len(self.latencies_ms) > 0 and self.in_time >= LEAST_IN_TIME,
+                "holds": len(self.latencies_ms) > 0 and self.in_time >= MIN_IN_TIME,
             },
         ]
 

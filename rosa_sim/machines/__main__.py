@@ -47,7 +47,7 @@ class Row:
     noticed_s: float
     healed_s: float
     missing: int
-    most_missed: int
+    max_missed: int
     lost: int
 
 
@@ -117,7 +117,7 @@ def table(rows: Sequence[Row]) -> str:
             f"{row.noticed_s:.2f}",
             f"{row.healed_s:.1f}",
             str(row.missing),
-            str(row.most_missed),
+            str(row.max_missed),
             str(row.lost),
         )
         for row in rows

@@ -23,7 +23,7 @@ LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
 BETWEEN_ROWS = 14.0
 SHORTEST, APART = 1.6, 1.2  # the least width of a call, and the gap to the next
 TICK_APART = 3.0  # the least distance of a deadline's tick from the next call
-DPI, MOST_PX = 150, 30_000
+DPI, MAX_PX = 150, 30_000
 TEXT, SMALL, HEADING = 9.0, 7.5, 13.0
 INK, FAINT, RULE = "#23272e", "#6b7280", "#d5d9df"
 
@@ -94,7 +94,7 @@ def draw(robots: Sequence[Robot], picture: Path, name: str) -> None:
     parts = [[_Group(robot, row, scale) for robot in robots] for row in shown]
     heights = [sum(group.height for group in groups) + AXIS + BETWEEN_ROWS for groups in parts]
     height = MARGIN + 2 * TITLE + sum(heights) + LANE * len(LEGEND) + MARGIN
-    dpi = min(DPI, 72 * MOST_PX / height)  # coarser for a hundred episodes
+    dpi = min(DPI, 72 * MAX_PX / height)  # coarser for a hundred episodes
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))

@@ -12,7 +12,7 @@ ROW_S = 24.0  # s, the longest row
 LONGER = 0.15  # the last row of an episode may be longer by this share
 PAD_S = 0.5  # s, shown before a task begins and after it ended
 SAME_S = 3.0  # s, events of one kind that follow each other sooner share a label
-MOST_LEVELS = 7
+MAX_LEVELS = 7
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,13 @@ def levels(places: Sequence[tuple[float, float]]) -> list[int]:
     """For labels as (left, right), by their left ends: a level for each, 0 at the top, so that none covers another.
 
     A label stands below all earlier ones that reach over it, so that no line from a label down to its event crosses a
-    text; where that would need more than `MOST_LEVELS`, it takes the first level with room.
+    text; where that would need more than `MAX_LEVELS`, it takes the first level with room.
     """
     chosen: list[int] = []
     for index, (left, _) in enumerate(places):
         over = {chosen[i] for i in range(index) if places[i][1] > left}
         level = max(over, default=-1) + 1
-        if level >= MOST_LEVELS:
+        if level >= MAX_LEVELS:
             level = next(free for free in range(len(places)) if free not in over)
         chosen.append(level)
     return chosen

@@ -209,12 +209,12 @@ class Ros2ControlLink:
         """Why the gripper cannot be used; an arm that could not grasp or let go does not begin to move."""
         if now_s - self._gripper_s > GRIPPER_SILENT_S:
             return self._gripper_missing
-        least_m, most_m = self._opens.min_m, self._opens.max_m
-        beyond_m = max(least_m - self._width_m, self._width_m - most_m)
-        if self._fingers_heard and beyond_m > IMPOSSIBLE_SHARE * (most_m - least_m):
+        min_m, max_m = self._opens.min_m, self._opens.max_m
+        beyond_m = max(min_m - self._width_m, self._width_m - max_m)
+        if self._fingers_heard and beyond_m > IMPOSSIBLE_SHARE * (max_m - min_m):
             return (
                 f"{', '.join(self._fingers)} tells a gripper that is open by {self._width_m:.3f} m, expected"
-                f" {least_m:g}..{most_m:g}: see open_position, closed_position and joint_... in arm.gripper"
+                f" {min_m:g}..{max_m:g}: see open_position, closed_position and joint_... in arm.gripper"
             )
         return ""
 

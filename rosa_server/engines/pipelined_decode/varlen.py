@@ -45,8 +45,8 @@ def _flash() -> VarlenAttention:
         queries_at: Tensor,
         keys_at: Tensor,
         used: Tensor,
-        most_queries: int,
-        most_keys: int,
+        max_queries: int,
+        max_keys: int,
     ) -> Tensor:
         answer = varlen_attn(
             query,
@@ -54,8 +54,8 @@ def _flash() -> VarlenAttention:
             value,
             queries_at,
             keys_at,
-            most_queries,
-            most_keys,
+            max_queries,
+            max_keys,
             window_size=(-1, 0),
             enable_gqa=True,
             seqused_k=used,

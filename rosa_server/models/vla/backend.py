@@ -36,7 +36,7 @@ AT_ONCE = 32  # calls that the sharing engine takes at a time
 # "safe" is said when at least so sure. Higher ones found few more hands for many more false alarms, which do not end by
 # themselves while the arm holds (docs/log.md); chosen on looks that no evaluation counts.
 SAFE_CERTAINTY = 0.5
-LEAST_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
+MIN_CONTRAST = 5.0  # of a picture's bytes, standard deviation; the darkest that was trained on has 8
 IN_THE_DARK = {"safety": "unsafe", "monitor": "ongoing"}
 VERDICT_CERTAINTY = 0.6  # "done" and "failed" as well: ongoing when in doubt
 Likelihoods = NDArray[np.floating]
@@ -267,8 +267,8 @@ def _restrained(role: str, seen: ModelInput, answer: ModelOutput) -> ModelOutput
         return answer
     for name, picture in seen.images.items():
         contrast = float(picture.std())
-        if contrast < LEAST_CONTRAST:
-            why = f"contrast {contrast:.1f}, expected at least {LEAST_CONTRAST:g}"
+        if contrast < MIN_CONTRAST:
+            why = f"contrast {contrast:.1f}, expected at least {MIN_CONTRAST:g}"
             return ModelOutput(
                 verdict=IN_THE_DARK[role], text=f"out_of_range: blank: the {name} picture has {why}"
             )

@@ -10,7 +10,7 @@ from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 COLOURS = {"system1": "#3b75af", "system2": "#c2722b", "safety": "#b03a3a", "monitor": "#4b8b4b"}
 OTHER, STANDBY = "#7a6a9a", "#bbbbbb"
-MOST_BOXES = 24  # beyond, identical neighbours share a box
+MAX_BOXES = 24  # beyond, identical neighbours share a box
 TASK, SERVER = (0.1, 2.3), (5.6, 4.3)  # left edge and width of a box
 
 
@@ -23,7 +23,7 @@ def draw(schedule: Schedule, path: str | Path) -> None:
 
     tasks = list(schedule.robots)
     groups = [[server] for server in schedule.servers]
-    if len(groups) > MOST_BOXES:
+    if len(groups) > MAX_BOXES:
         groups = identical_groups(schedule.servers)
     height = max(len(groups), 2 * len(tasks))
     figure, axes = pyplot.subplots(figsize=(11, 1.2 + 0.62 * height))

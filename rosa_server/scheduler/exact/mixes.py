@@ -20,7 +20,7 @@ from rosa_server.scheduler.placement.packing import SLACK, ServerKind, ServerLoa
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 
-MOST_MIXES = 20_000  # of one kind; the program has a column for each that is feasible
+MAX_MIXES = 20_000  # of one kind; the program has a column for each that is feasible
 TOLERANCE = 1e-9  # of the integer program's constraints
 Rates = Mapping[str, float]
 
@@ -72,10 +72,10 @@ def server_mixes(problem: Problem, kind: ServerKind) -> ServerMixes:
     """All mixes of a kind. Raises `ConfigError` where there are too many to list."""
     demands = tuple((cls, need) for cls in problem.classes for need in cls.needs if kind.serves(need))
     shape = [cls.robots + 1 for cls, _ in demands]
-    if prod(shape) > MOST_MIXES:
+    if prod(shape) > MAX_MIXES:
         words = (
             f"{prod(shape):,} mixes of streams are possible on one server of {kind.model}, at most"
-            f" {MOST_MIXES:,} can be searched; take fewer tasks or robots, or `--bound` without --exact"
+            f" {MAX_MIXES:,} can be searched; take fewer tasks or robots, or `--bound` without --exact"
         )
         raise ConfigError("--exact", [words])
     streams = np.indices(shape).reshape(len(shape), -1).T[1:]

@@ -26,11 +26,11 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.impossible import impossible
-from rosa_server.scheduler.search.relaxation import least_servers
+from rosa_server.scheduler.search.relaxation import min_servers
 from rosa_server.scheduler.search.solve import solve
 
 NAME = "exact"
-MOST_SERVERS, MOST_CLASSES = 8, 4
+MAX_SERVERS, MAX_CLASSES = 8, 4
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def solve_exact(
 
 def _check(problem: Problem, options: Options) -> None:
     wrong = []
-    if problem.servers > MOST_SERVERS or len(problem.classes) > MOST_CLASSES:
+    if problem.servers > MAX_SERVERS or len(problem.classes) > MAX_CLASSES:
         size = f"{problem.servers} servers and {len(problem.classes)} tasks"
         wrong.append(
-            f"searches at most {MOST_SERVERS} servers and {MOST_CLASSES} tasks, got {size}; see --bound"
+            f"searches at most {MAX_SERVERS} servers and {MAX_CLASSES} tasks, got {size}; see --bound"
         )
     if options.share_components:
         # More load may make another batching the best one, which has less latency for one of the components.
@@ -128,7 +128,7 @@ def fewest_obligations(catalog: Catalog, problem: Problem) -> list[PlacedServer]
         return None
     for kind in obligation_kinds(catalog, problem):
         others = [server for server in placed if server.kind != kind]
-        if len(placed) - len(others) > least_servers(catalog, problem, kind):
+        if len(placed) - len(others) > min_servers(catalog, problem, kind):
             program = Program(catalog, [server_mixes(problem, kind)], {}, inf)
             program.solver.Minimize(program.used)
             if program.solve(PROGRAM_S) == pywraplp.Solver.OPTIMAL:

@@ -114,5 +114,5 @@ class FixedPlacement:
         for load, calls, fixed_hz in server.parts:
             total_hz += load.streams * (calls * rates_hz[load.task] + fixed_hz)
         (component,) = placed.kind.components
-        best = self._catalog.least_loop(placed.kind.model, component, total_hz, placed.tightest_ms)
+        best = self._catalog.min_loop(placed.kind.model, component, total_hz, placed.tightest_ms)
         return None if best is None else {component: best[1] + self._catalog.options.network_ms}

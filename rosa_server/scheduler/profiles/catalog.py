@@ -215,7 +215,7 @@ class Catalog:
                 saved[component] = saved.get(component, 0.0) + self._robots[task] * hz
         return saved
 
-    def least_loop(
+    def min_loop(
         self, model: str, component: str, rate: float, slo_ms: float
     ) -> tuple[Configuration, float] | None:
         """The batching with the least loop latency at an aggregate rate, Hz, within an SLO, and that latency in ms
@@ -223,15 +223,15 @@ class Catalog:
         """
         best: Configuration | None = None
         best_ms = inf
-        for choice, most_hz in self.choices(model, component, slo_ms):
-            if rate <= most_hz:
+        for choice, max_hz in self.choices(model, component, slo_ms):
+            if rate <= max_hz:
                 latency = choice.latency_ms(self.options.loop_statistic, rate)
                 if latency < best_ms:
                     best, best_ms = choice, latency
         return None if best is None else (best, best_ms)
 
     def _assess_one(self, model: str, component: str, rate: float, slo_ms: float) -> Assessment | None:
-        found = self.least_loop(model, component, rate, slo_ms)
+        found = self.min_loop(model, component, rate, slo_ms)
         if found is None:
             return None
         best, _ = found

@@ -170,11 +170,11 @@ def slowdown(runs: Sequence[tuple[int, float]], service_ms: dict[int, float]) ->
 def disturbed(points: Mapping[float, LatencyPoint]) -> list[float]:
     """The loads (shares or rates) whose p99 is over `DISTURBED` times that of a higher one: less load waits less."""
     found: list[float] = []
-    least_ms = inf
+    min_ms = inf
     for load in sorted(points, reverse=True):
-        if points[load].p99_ms > DISTURBED * least_ms:
+        if points[load].p99_ms > DISTURBED * min_ms:
             found.append(load)
-        least_ms = min(least_ms, points[load].p99_ms)
+        min_ms = min(min_ms, points[load].p99_ms)
     return found[::-1]
 
 

@@ -27,7 +27,7 @@ from rosa_server.scheduler.running.deployment import (
 )
 from rosa_server.scheduler.schedule import Refusal, slot_name
 
-LEAST_SHARE = 0.2  # of its planned rate, which admission leaves every class: below, rescheduling does better
+MIN_SHARE = 0.2  # of its planned rate, which admission leaves every class: below, rescheduling does better
 POOR_EFFICIENCY = 0.05  # of what the planned robots gain in equation (1); a larger loss asks for rescheduling
 STEPS = 5  # of bisection, where the share of the rates that fits has no closed form: to about 1 %
 
@@ -90,7 +90,7 @@ class _Joining:
         self._task = cls.name
         self._classes = {**deployment.problem.by_name, cls.name: cls}
         self._least = {
-            name: max(each.min_rate_hz, LEAST_SHARE * deployment.promise.rates_hz[name])
+            name: max(each.min_rate_hz, MIN_SHARE * deployment.promise.rates_hz[name])
             for name, each in deployment.problem.by_name.items()
         }
         self._joined: Servers = {}  # with the robot, at the rates of the moment when it joined each
@@ -139,11 +139,11 @@ class _Joining:
             if self._join(server_id, need, {}):
                 return True
         self.binding = self.binding or self._no_room(need)
-        best, least_loss = None, inf
+        best, min_loss = None, inf
         for _, _, server_id in ranked:
             lowered_hz = self._lowered_for(server_id, need)
-            if lowered_hz is not None and (loss := self._loss(lowered_hz)) < least_loss:
-                best, least_loss = (server_id, lowered_hz), loss
+            if lowered_hz is not None and (loss := self._loss(lowered_hz)) < min_loss:
+                best, min_loss = (server_id, lowered_hz), loss
         return best is not None and self._join(best[0], need, best[1])
 
     def _join(self, server_id: str, need: Need, lowered_hz: Mapping[str, float]) -> bool:

@@ -28,12 +28,12 @@ UNASKED_SLACK = (
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 SPARE_TIME = 1.15  # a call among so many others takes so many times its usual time
-LEAST_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
+MIN_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST, NEAR_BEST_MIXED = (
     0.9,
     0.95,
 )  # a server is as good as full from this share of its greatest throughput on
-MOST_RAMP_S = 8.0  # no robot waits longer for its first call
+MAX_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
 Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
 
@@ -183,7 +183,7 @@ def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> 
         planned_hz = placement.rates_hz.get(cls.name, {}).get(first.component, 0.0)
         fastest_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
         period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
-        periods_s[first.component] = min(MOST_RAMP_S, period_s)
+        periods_s[first.component] = min(MAX_RAMP_S, period_s)
         found[slot] = {component: Phase(each_s, share * each_s) for component, each_s in periods_s.items()}
         found[slot].update(due_together(cls, number, share))
     return found
@@ -261,7 +261,7 @@ def calls_at_once(
     for server in servers:
         for stream, count in server.streams.items():
             need, cls = needs[stream], problem.by_name[stream.task]
-            fastest_hz = 1 / (cls.action_s + LEAST_ROUND_S)
+            fastest_hz = 1 / (cls.action_s + MIN_ROUND_S)
             asked_hz = count * need.rate_hz(fastest_hz) / len(servers)
             loads_hz[need.component] = loads_hz.get(need.component, 0.0) + asked_hz
             slos_s[need.component] = min(slos_s.get(need.component, inf), need.slo_ms / 1000)
@@ -275,13 +275,13 @@ def calls_at_once(
         return sum(hz * tables[component].service_s(size) for component, hz in loads_hz.items()) / load_hz
 
     sizes = {size for table in tables.values() for size in table.sizes}
-    most_hz = max(size / mean_s(size) for size in sizes)
+    max_hz = max(size / mean_s(size) for size in sizes)
     near = (
         NEAR_BEST if len(tables) == 1 else NEAR_BEST_MIXED
     )  # periodic calls leave fewer places for System 2's
     wanted_hz = SPARE * load_hz
     if not any(needs[stream].is_goal for server in servers for stream in server.streams):
-        wanted_hz = most_hz  # verdicts start no rounds; robots that join find room at once
+        wanted_hz = max_hz  # verdicts start no rounds; robots that join find room at once
     in_time = [
         size
         for size in range(2, LARGEST + 1)
@@ -289,7 +289,7 @@ def calls_at_once(
     ]
     for size in [1, *in_time]:
         carried_hz = size / mean_s(size)
-        if size >= LEAST_AT_ONCE and carried_hz >= min(wanted_hz, near * most_hz):
+        if size >= MIN_AT_ONCE and carried_hz >= min(wanted_hz, near * max_hz):
             return size
     return max([1, *in_time])
 
@@ -315,7 +315,7 @@ def reserved_places(
     return int(min(at_once - 1, ceil(held + held**0.5)))
 
 
-LEAST_ROUND_S = 0.1  # of inference in a round of the fastest robots
+MIN_ROUND_S = 0.1  # of inference in a round of the fastest robots
 
 
 def service_table(

@@ -31,9 +31,9 @@ from rosa_server.serving.core.worker_state import PREFETCH_S
 SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
-MOST_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
+MAX_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
 LARGER_PARTS = (1, 2, 4, 8)  # times as many, where some queue has too few servers to be divided so far
-MOST_ROBOTS = 256  # that are played through; of a larger fleet, an even slice of robots and servers
+MAX_ROBOTS = 256  # that are played through; of a larger fleet, an even slice of robots and servers
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Prediction:
     @property
     def holds(self) -> bool:
         """Whether every component is in time as often as it has to be."""
-        return all(share >= 1 - MOST_LATE for share in self.meet.values())
+        return all(share >= 1 - MAX_LATE for share in self.meet.values())
 
 
 @dataclass(eq=False)
@@ -117,10 +117,10 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
     if not placement.adaptive or not placement.routes:
         return planned
-    parts = (slice_of(placement, MOST_ROBOTS * times) for times in LARGER_PARTS)
+    parts = (slice_of(placement, MAX_ROBOTS * times) for times in LARGER_PARTS)
     part = next((part for part in parts if part is not None), None)
     if part is None:
-        robots, most = len(placement.routes), MOST_ROBOTS * LARGER_PARTS[-1]
+        robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
         why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
         return replace(planned, missing=why)
     found = _Loop(part, problem).run()

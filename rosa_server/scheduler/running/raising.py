@@ -53,16 +53,16 @@ def _higher(
     return point.rates_hz
 
 
-def _towards(fixed: FixedPlacement, name: str, most_hz: float, start: OperatingPoint) -> OperatingPoint:
+def _towards(fixed: FixedPlacement, name: str, max_hz: float, start: OperatingPoint) -> OperatingPoint:
     """One class as near to a rate as possible."""
-    low = min(most_hz, FIRST * start.rates_hz[name])
+    low = min(max_hz, FIRST * start.rates_hz[name])
     first = fixed.raised({name: low}, start)
     if first is None:
         return start
-    if low == most_hz:
+    if low == max_hz:
         return first
-    whole = fixed.raised({name: most_hz}, first)
+    whole = fixed.raised({name: max_hz}, first)
     if whole is not None:
         return whole
-    high = min(most_hz, fixed.limit_hz(name, first))
+    high = min(max_hz, fixed.limit_hz(name, first))
     return bisect(lambda rate_hz: fixed.raised({name: rate_hz}, first), low, high, first, STEPS)[1]

@@ -16,7 +16,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.feasibility import place_at_rates
 from rosa_server.scheduler.search.impossible import floored, impossible
-from rosa_server.scheduler.search.relaxation import least_servers, relax
+from rosa_server.scheduler.search.relaxation import min_servers, relax
 
 STEPS = 10  # of a bisection over a share of the rates
 
@@ -90,7 +90,7 @@ def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float
         return None
     while found > least and carried(found - 1):  # more servers are not always better for a packing
         found -= 1
-    fewest = sum(int(least_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
+    fewest = sum(int(min_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
     return Needed(found + len(obligations), least + fewest)
 
 

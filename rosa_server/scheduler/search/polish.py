@@ -30,8 +30,8 @@ def polish(pool: Pool, candidate: Candidate) -> Candidate:
     )
     for _ in range(PASSES):
         for cls in order:
-            rate_hz, most_hz = point.rates_hz[cls.name], pool.fastest_hz[cls.name]
-            _, point = bisect(partial(raised, cls.name, point), rate_hz, most_hz, point, STEPS, PRECISION)
+            rate_hz, max_hz = point.rates_hz[cls.name], pool.fastest_hz[cls.name]
+            _, point = bisect(partial(raised, cls.name, point), rate_hz, max_hz, point, STEPS, PRECISION)
     return Candidate(point.rates_hz, _at_rates(pool, placed, point.rates_hz))
 
 

@@ -61,13 +61,13 @@ def upper_bound(problem: Problem, library: ProfileLibrary, options: Options) -> 
 
 def largest_pool(catalog: Catalog, problem: Problem) -> Pool | None:
     """What obligations and standby leave at most; None when an SLO of an obligation cannot be kept."""
-    taken = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
+    taken = sum(min_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
     if taken == inf:
         return None
     return Pool(catalog, problem, problem.servers - catalog.options.standby - int(taken))
 
 
-def least_servers(catalog: Catalog, problem: Problem, kind: ServerKind) -> float:
+def min_servers(catalog: Catalog, problem: Problem, kind: ServerKind) -> float:
     """Servers that obligations of a kind need whatever the packing: by their load, and by whole streams of one rate.
 
     Infinite when an SLO cannot be kept at all.

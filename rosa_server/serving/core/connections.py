@@ -15,7 +15,7 @@ from rosa_server.serving.core.limits import CAUSES, OFFENCES, Bucket, Limits
 from rosa_server.serving.core.peers import Address, Close, Connection
 
 TICK_S = 0.5  # how often times are compared
-MOST_ADDRESSES = 10_000  # remembered; the longest quiet are forgotten first
+MAX_ADDRESSES = 10_000  # remembered; the longest quiet are forgotten first
 
 
 class Connections:
@@ -339,7 +339,7 @@ class Connections:
 
     def _forget_addresses(self, now_s: float) -> None:
         quiet = [name for name, known in self._addresses.items() if self._forgettable(known, now_s)]
-        spare = len(self._addresses) - MOST_ADDRESSES
+        spare = len(self._addresses) - MAX_ADDRESSES
         if spare > 0:
             idle = (name for name, known in self._addresses.items() if not known.connections)
             quiet += sorted(idle, key=lambda name: self._addresses[name].offended_s)[:spare]

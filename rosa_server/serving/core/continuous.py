@@ -80,13 +80,13 @@ class Shared(Generic[Job]):
         self._at_s = now_s
 
     def _look(self) -> None:
-        count, least_s = len(self._running), inf
+        count, min_s = len(self._running), inf
         times, takes_s = None, 0.0
         for index, one in enumerate(self._running):
             if one.service_s != times:
                 times = one.service_s
                 takes_s = times(count)
             left_s = one.left * takes_s
-            if left_s < least_s:
-                least_s, self._first = left_s, index
-        self.next_s = self._at_s + max(0.0, least_s)
+            if left_s < min_s:
+                min_s, self._first = left_s, index
+        self.next_s = self._at_s + max(0.0, min_s)

@@ -6,7 +6,7 @@ from rosa_contract.gateway import (
     EARLIEST_DEADLINE,
     FIRST_COME,
     KAIROS,
-    LEAST_ATTAINED_SERVICE,
+    MIN_ATTAINED_SERVICE,
     REMAINING_WORK,
     Gateway,
 )
@@ -33,6 +33,6 @@ def order_of(gateway: Gateway, lengths: TaskLengths | None = None, turnover: Tur
     plain: dict[str, type[Order]] = {
         EARLIEST_DEADLINE: EarliestDeadline,
         FIRST_COME: FirstCome,
-        LEAST_ATTAINED_SERVICE: LeastAttainedService,
+        MIN_ATTAINED_SERVICE: LeastAttainedService,
     }
     return plain[gateway.order]()

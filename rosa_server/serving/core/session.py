@@ -22,7 +22,7 @@ from rosa_server.serving.core.router import Router
 TAKEN_FOR_S = 3.0  # a robot that was heard from within this time keeps its name
 FORGET_AFTER_S = 10.0  # a robot says something every second; one that was silent for this long has left
 RESERVED_FOR_S = 120.0  # after its last word
-MOST_RESERVED = 10_000  # names of robots that have left; the earliest is free first
+MAX_RESERVED = 10_000  # names of robots that have left; the earliest is free first
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class Sessions:
         if not bye:
             self._reserved.pop(session.robot_id, None)
             self._reserved[session.robot_id] = session
-            if len(self._reserved) > MOST_RESERVED:
+            if len(self._reserved) > MAX_RESERVED:
                 del self._reserved[next(iter(self._reserved))]
         del self._by_robot[session.robot_id]
         self._callers.subtract(session.routes.values())

@@ -21,14 +21,12 @@ class Flood:
 
 
 @contextmanager
-def flooding(
-    endpoint: str, data: bytes, source: str = STRANGER, most_bytes: int = 1 << 40
-) -> Iterator[Flood]:
+def flooding(endpoint: str, data: bytes, source: str = STRANGER, max_bytes: int = 1 << 40) -> Iterator[Flood]:
     """Sends `data` again and again in a thread of its own."""
     flood, stop = Flood(), threading.Event()
 
     def run() -> None:
-        while not stop.is_set() and flood.sent_bytes < most_bytes:
+        while not stop.is_set() and flood.sent_bytes < max_bytes:
             try:
                 peer = Peer(endpoint, source, timeout_s=1.0)
             except OSError:
@@ -36,7 +34,7 @@ def flooding(
                 continue
             flood.connections += 1
             try:
-                while not stop.is_set() and flood.sent_bytes < most_bytes:
+                while not stop.is_set() and flood.sent_bytes < max_bytes:
                     peer.send(data)
                     flood.sent_bytes += len(data)
             except OSError:

@@ -13,7 +13,7 @@ import pytest
 from rosa_contract import codec
 from rosa_contract import messages as m
 from rosa_contract.images import EncodedImage
-from rosa_sim.fuzz.run import MOST_GROWTH_MB
+from rosa_sim.fuzz.run import MAX_GROWTH_MB
 from rosa_sim.fuzz.wire import MORE, Peer, frame, message
 from rosa_sim.hostile.floods import empty_frames, huge_header, nested_lists, noise
 from tests.system.hostile.flood import STRANGER, flooding
@@ -83,9 +83,9 @@ def test_a_message_without_end_is_cut_off_before_it_fills_the_memory(tmp_path: P
     with serving(tmp_path, factory=LARGE) as server, robot(server) as panda:
         panda.join()
         before_mb = resident_mb(server)
-        with flooding(server.endpoint, frame(bytes(MB), MORE), most_bytes=1 << 30):
+        with flooding(server.endpoint, frame(bytes(MB), MORE), max_bytes=1 << 30):
             time.sleep(3.0)
-            assert resident_mb(server) - before_mb < MOST_GROWTH_MB  # a busy machine looks late
+            assert resident_mb(server) - before_mb < MAX_GROWTH_MB  # a busy machine looks late
             assert answers_in_time(panda, 10) >= 9
         assert {line["cause"] for line in server.events("connection_cut_off")} == {
             "held_bytes",

@@ -16,7 +16,7 @@ from std_msgs.msg import String
 from rosa_client.recording.bag import read
 
 ROOT = Path(__file__).parents[3]
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 PATIENCE_S = 40.0
 
 
@@ -30,7 +30,7 @@ def test_a_recorder_that_cannot_write_any_more_says_so_and_ends(tmp_path: Path) 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_BYTES, MAX_BYTES)),
     )
     rclpy.init()
     node = Node("talker", namespace="/full")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rosa_client.runtime.commands import Ask, CallEnded, Send
 from rosa_client.runtime.quiet import next_due_s
-from rosa_client.runtime.steps import ASK_PERMIT_EVERY_S, LEAST_WAIT_FOR_PERMIT_S, MOST_WAIT_FOR_PERMIT_S
+from rosa_client.runtime.steps import ASK_PERMIT_EVERY_S, MAX_WAIT_FOR_PERMIT_S, MIN_WAIT_FOR_PERMIT_S
 from tests.unit.client.runtime.stage import PERIOD_S, SYSTEM2, Stage
 
 PLANNED_HZ = 0.8
@@ -62,8 +62,8 @@ def test_without_an_answer_it_keeps_to_the_planned_rate_and_goes_on_asking() -> 
 def test_it_never_waits_longer_than_it_is_patient_however_low_its_rate() -> None:
     stage = asking(0.05)
     run(stage, 20.0, None)
-    assert max(gaps(stage)) <= MOST_WAIT_FOR_PERMIT_S + 0.6
-    assert min(gaps(stage)) >= MOST_WAIT_FOR_PERMIT_S
+    assert max(gaps(stage)) <= MAX_WAIT_FOR_PERMIT_S + 0.6
+    assert min(gaps(stage)) >= MAX_WAIT_FOR_PERMIT_S
 
 
 def test_one_permit_is_for_one_call() -> None:
@@ -78,7 +78,7 @@ def test_it_asks_before_it_calls_even_where_its_turn_has_come() -> None:
     stage = asking(20.0)
     run(stage, 4.0, 0.03)
     for sent_s in times(stage, Send):
-        assert any(sent_s - LEAST_WAIT_FOR_PERMIT_S <= asked_s <= sent_s for asked_s in times(stage, Ask))
+        assert any(sent_s - MIN_WAIT_FOR_PERMIT_S <= asked_s <= sent_s for asked_s in times(stage, Ask))
 
 
 def test_a_server_without_permits_is_never_asked() -> None:
@@ -109,9 +109,9 @@ def test_whatever_is_lost_it_goes_on_and_its_quiet_time_holds(
     stage = asking(rate_hz)
     for answer_s in answers:
         before = len(times(stage, Send))
-        run(stage, MOST_WAIT_FOR_PERMIT_S + 1.5, answer_s)
+        run(stage, MAX_WAIT_FOR_PERMIT_S + 1.5, answer_s)
         assert len(times(stage, Send)) > before
-        assert next_due_s(stage.core) <= stage.now_s + MOST_WAIT_FOR_PERMIT_S + 10
+        assert next_due_s(stage.core) <= stage.now_s + MAX_WAIT_FOR_PERMIT_S + 10
     open_calls = sum(isinstance(c, Send) for _, c in stage.events) - sum(
         isinstance(c, CallEnded) for _, c in stage.events
     )

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.unit.client.runtime.any_day import AnyDay
 from tests.unit.client.runtime.stage import PERIOD_S
 
-LEAST_STEPS = examples(1_000, 100_000)
+MIN_STEPS = examples(1_000, 100_000)
 EXAMPLES, STEPS = examples(60, 2_200), examples(50, 80)
 MEASURED_S = 1.5  # nothing that waits for one moment waits longer than this in the fair end of a day
 
@@ -121,4 +121,4 @@ def test_on_any_day_the_robot_keeps_its_promises() -> None:
         ),
     )
     print(f"{AnyDay.steps} steps")
-    assert AnyDay.steps >= LEAST_STEPS
+    assert AnyDay.steps >= MIN_STEPS

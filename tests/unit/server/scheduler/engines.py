@@ -13,13 +13,13 @@ from rosa_server.scheduler.profiles.profile import (
 )
 
 
-def configuration(engine: str, batching: str, batch: int, most_hz: float, ms: float) -> Configuration:
+def configuration(engine: str, batching: str, batch: int, max_hz: float, ms: float) -> Configuration:
     """One that answers a request in `ms`, and in little more up to its highest rate."""
     points = tuple(
         LatencyPoint(rate, *(factor * ms for factor in (1.0, 1.0, 1.1, 1.2, 1.3, 1.4)))
-        for rate in (most_hz / 10, most_hz)
+        for rate in (max_hz / 10, max_hz)
     )
-    return Configuration(batching, batch, most_hz, points, (ServiceTime(1, ms),), engine=engine)
+    return Configuration(batching, batch, max_hz, points, (ServiceTime(1, ms),), engine=engine)
 
 
 PLAIN = configuration("plain", STATIC, 1, 10.0, 90.0)

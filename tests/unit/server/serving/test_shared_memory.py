@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from rosa_contract.errors import CodecError
 from rosa_server.serving.core.worker_state import CREDITS
-from rosa_server.serving.shared_memory import LEAST_BYTES, MESSAGE_BYTES, ShmReader, ShmWriter
+from rosa_server.serving.shared_memory import MESSAGE_BYTES, MIN_BYTES, ShmReader, ShmWriter
 
 
 @contextmanager
-def channel(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, ShmReader]]:
+def channel(size: int = CREDITS * 8 * MIN_BYTES) -> Iterator[tuple[ShmWriter, ShmReader]]:
     """Both ends, the worker's on descriptors of its own as after a fork."""
     writer = ShmWriter(size)
     reader = ShmReader(*map(os.dup, writer.fds))
@@ -28,7 +28,7 @@ def channel(size: int = CREDITS * 8 * LEAST_BYTES) -> Iterator[tuple[ShmWriter, 
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, 3 * LEAST_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
+@given(st.lists(st.integers(0, 3 * MIN_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
 def test_what_is_sent_is_received_whether_it_fits_into_the_buffer_or_not(
     sizes: list[int], buffer: int
 ) -> None:
@@ -43,8 +43,8 @@ def test_what_is_sent_is_received_whether_it_fits_into_the_buffer_or_not(
 
 
 def test_the_buffers_of_two_batches_do_not_overlap() -> None:
-    with channel(CREDITS * 4 * LEAST_BYTES) as (writer, reader):
-        frames = [[bytes([buffer]) * (4 * LEAST_BYTES)] for buffer in range(CREDITS)]
+    with channel(CREDITS * 4 * MIN_BYTES) as (writer, reader):
+        frames = [[bytes([buffer]) * (4 * MIN_BYTES)] for buffer in range(CREDITS)]
         sent = [writer.write(buffer, frames[buffer]) for buffer in range(CREDITS)]
         for buffer in range(CREDITS):
             assert [bytes(frame) for frame in reader.read(sent[buffer])] == frames[buffer]

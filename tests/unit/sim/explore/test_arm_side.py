@@ -25,7 +25,7 @@ LED, NOT_LED = ARM_CELLS
 
 @pytest.mark.parametrize("cell", ARM_CELLS)
 def test_the_first_things_that_can_happen_to_an_arm_break_no_promise(cell: str) -> None:
-    found = search_arm(cell, most_states=250)
+    found = search_arm(cell, max_states=250)
     assert found.problems == []
     assert found.states > 25
     assert found.transitions > 500
@@ -131,7 +131,7 @@ def test_a_broken_arm_is_noticed(
     story: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert not search_arm(cell, most_states=40, story=story).problems
+    assert not search_arm(cell, max_states=40, story=story).problems
     for where, name, change in changes:
         monkeypatch.setattr(where, name, change)
-    assert search_arm(cell, most_states=700, story=story).problems
+    assert search_arm(cell, max_states=700, story=story).problems

@@ -45,7 +45,7 @@ FIRST_STATES = {
 
 @cache
 def completely(cell: str) -> Found:
-    return search(core_of(cell), most_states=2_800)
+    return search(core_of(cell), max_states=2_800)
 
 
 @pytest.mark.parametrize("cell", SMALL)
@@ -59,7 +59,7 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
 
 def test_every_row_of_the_transition_table_is_taken() -> None:
     taken: set[tuple[Enum, Enum]] = set()
-    found_first = [search(core_of(cell), most_states=states) for cell, states in FIRST_STATES.items()]
+    found_first = [search(core_of(cell), max_states=states) for cell, states in FIRST_STATES.items()]
     for found in (completely("pick and place, safe"), *found_first):
         assert found.problems == []
         taken |= found.rows
@@ -270,5 +270,5 @@ def test_a_broken_core_is_noticed(
 def test_a_search_leaves_the_core_as_it_found_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a broken one: what is tested after it must not meet the break."""
     monkeypatch.setattr(mission, "advance", starts_again)
-    search(core_of("pick and place"), most_states=1)
+    search(core_of("pick and place"), max_states=1)
     assert mission.advance is starts_again

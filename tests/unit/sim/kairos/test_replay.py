@@ -40,9 +40,7 @@ def test_every_task_ends_once_with_every_call_and_never_sooner_than_alone(name: 
     assert outcome.calls == sum(len(task.executions_s) for task in tasks)
     assert 0 < outcome.in_cloud < outcome.calls
     shortest_s = sorted(sum(task.executions_s) for task in tasks)
-    assert all(
-        took_s >= least_s for took_s, least_s in zip(sorted(outcome.latencies_s), shortest_s, strict=True)
-    )
+    assert all(took_s >= min_s for took_s, min_s in zip(sorted(outcome.latencies_s), shortest_s, strict=True))
     again = Replay(name, EDGE, CLOUD).arriving(poisson(tasks, 3.0, 0))
     assert again == outcome, "the same seed gives the same result"
 

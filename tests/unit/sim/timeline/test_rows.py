@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_sim.timeline.lanes import Mark, robots
-from rosa_sim.timeline.rows import MOST_LEVELS, Row, labels, levels, rows, title
+from rosa_sim.timeline.rows import MAX_LEVELS, Row, labels, levels, rows, title
 from tests.unit.sim.timeline.story import T0, call, only, said, status
 
 
@@ -73,4 +73,4 @@ def test_no_line_from_a_label_to_its_event_crosses_an_earlier_label() -> None:
     """Lines go down from the left end of a label; one that reaches over a later one stands above it."""
     places = [(0.0, 50.0), (10.0, 30.0), (40.0, 90.0), (100.0, 120.0)]
     assert levels(places) == [0, 1, 1, 0]
-    assert max(levels([(i, 100.0) for i in range(MOST_LEVELS)])) == MOST_LEVELS - 1
+    assert max(levels([(i, 100.0) for i in range(MAX_LEVELS)])) == MAX_LEVELS - 1

@@ -60,9 +60,9 @@ def expected():
     return [from_scratch(DECODER, CONFIG, prefix) for prefix in PREFIXES]
 
 
-def varlen_by_hand(query, key, value, queries_at, keys_at, used, most_queries, most_keys):
+def varlen_by_hand(query, key, value, queries_at, keys_at, used, max_queries, max_keys):
     """What a GPU's kernel does, sequence by sequence: the last query sees the last used key."""
-    assert int(queries_at.diff().max()) <= most_queries and int(used.max()) <= most_keys
+    assert int(queries_at.diff().max()) <= max_queries and int(used.max()) <= max_keys
     out = torch.full_like(query, float("nan"))
     for number in range(len(used)):
         rows = slice(int(queries_at[number]), int(queries_at[number + 1]))

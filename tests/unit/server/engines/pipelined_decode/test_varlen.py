@@ -11,10 +11,10 @@ from tests.unit.server.engines.pipelined_decode.test_tokens import varlen_by_han
 CPU = torch.device("cpu")
 
 
-def sees_all(query, key, value, queries_at, keys_at, used, most_queries, most_keys):
+def sees_all(query, key, value, queries_at, keys_at, used, max_queries, max_keys):
     """Knows nothing of `used`."""
-    whole = torch.full_like(used, most_keys)
-    return varlen_by_hand(query, key, value, queries_at, keys_at, whole, most_queries, most_keys)
+    whole = torch.full_like(used, max_keys)
+    return varlen_by_hand(query, key, value, queries_at, keys_at, whole, max_queries, max_keys)
 
 
 def fails(*inputs):

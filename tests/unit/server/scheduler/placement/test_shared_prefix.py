@@ -21,16 +21,16 @@ from rosa_server.scheduler.profiles.profile import (
 from rosa_server.scheduler.search.solve import solve
 
 TOGETHER = Options(share_components=True)
-MOST_HZ = 10.0
+MAX_HZ = 10.0
 
 
 def configuration(engine: str, prefix_share: float) -> Configuration:
     points = tuple(
         LatencyPoint(rate, *(factor * 100 for factor in (1.0, 1.0, 1.1, 1.2, 1.3, 1.4)))
-        for rate in (1.0, MOST_HZ)
+        for rate in (1.0, MAX_HZ)
     )
     service = (ServiceTime(1, 100.0),)
-    return Configuration(CONTINUOUS, 8, MOST_HZ, points, service, engine=engine, prefix_share=prefix_share)
+    return Configuration(CONTINUOUS, 8, MAX_HZ, points, service, engine=engine, prefix_share=prefix_share)
 
 
 def library(prefix_share: float) -> ProfileLibrary:
@@ -69,7 +69,7 @@ def test_a_server_less_is_enough_where_prefixes_are_shared(
     if feasible:
         (shared,) = [server for server in found.servers if server.models == ("vla",)]
         assert set(shared.components) == {"safety", "monitor"}
-        assert shared.utilisation == pytest.approx((12 - 0.7 * 4) / MOST_HZ)
+        assert shared.utilisation == pytest.approx((12 - 0.7 * 4) / MAX_HZ)
 
 
 def test_with_servers_of_their_own_nothing_is_shared() -> None:
@@ -87,4 +87,4 @@ def test_what_is_not_known_to_meet_is_not_counted() -> None:
     assert not catalog.together("vla", half)
     assessed = catalog.assess("vla", half)
     assert assessed is not None
-    assert assessed.utilisation == pytest.approx(6 / MOST_HZ)
+    assert assessed.utilisation == pytest.approx(6 / MAX_HZ)

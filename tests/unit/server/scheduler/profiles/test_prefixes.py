@@ -16,8 +16,8 @@ SYSTEM2 = Need("system2", "vla", 2000.0, calls_per_action=0.5, shares_s=0.45)
 
 
 def periodic(component: str, freq_hz: float, early_s: float) -> Need:
-    most_hz = 1 / (1 / freq_hz - early_s)
-    return Need(component, "vla", 500.0, freq_hz=most_hz, period_s=1 / freq_hz, early_s=early_s)
+    max_hz = 1 / (1 / freq_hz - early_s)
+    return Need(component, "vla", 500.0, freq_hz=max_hz, period_s=1 / freq_hz, early_s=early_s)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.admission import LEAST_SHARE, POOR_EFFICIENCY, admit
+from rosa_server.scheduler.running.admission import MIN_SHARE, POOR_EFFICIENCY, admit
 from rosa_server.scheduler.running.deployment import Deployment, audit, deploy
 from rosa_server.scheduler.running.removal import remove
 from tests.examples import examples
@@ -147,7 +147,7 @@ def test_however_many_come_rates_keep_their_least_share_of_the_plan() -> None:
     full, robots = grown(planned, "kit")
     assert len(robots) > 20, "many small steps down, each measured from the one before it"
     for name, rate_hz in planned.rates_hz.items():
-        assert full.rates_hz[name] >= LEAST_SHARE * rate_hz * (1 - 1e-9)
+        assert full.rates_hz[name] >= MIN_SHARE * rate_hz * (1 - 1e-9)
 
 
 def test_many_small_losses_ask_for_rescheduling_as_one_large_loss_does() -> None:

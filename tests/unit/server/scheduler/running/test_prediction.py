@@ -13,7 +13,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running import prediction as prediction_module
 from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.prediction import MOST_ROBOTS, Prediction, slice_of
+from rosa_server.scheduler.running.prediction import MAX_ROBOTS, Prediction, slice_of
 from rosa_server.scheduler.running.prediction import predicted as predicted_of
 from rosa_server.serving.core.placement import Placement
 from tests.unit.server.scheduler.factories import LIBRARY
@@ -89,7 +89,7 @@ def test_a_slice_has_its_share_of_robots_and_servers() -> None:
 
 def test_a_slice_acts_as_often_as_the_whole_and_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     choice, problem = of_16_servers()
-    monkeypatch.setattr(prediction_module, "MOST_ROBOTS", 64)
+    monkeypatch.setattr(prediction_module, "MAX_ROBOTS", 64)
     part = predicted_of(choice.placement, choice.schedule, problem)
     assert part.holds
     assert 0.96 * choice.prediction.throughput_hz < part.throughput_hz <= choice.prediction.throughput_hz
@@ -97,12 +97,12 @@ def test_a_slice_acts_as_often_as_the_whole_and_not_faster(monkeypatch: pytest.M
 
 def test_a_fleet_that_is_small_enough_is_whole() -> None:
     placement = placed(64)
-    assert slice_of(placement, MOST_ROBOTS) is placement
+    assert slice_of(placement, MAX_ROBOTS) is placement
 
 
 def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slice_of(placed(64), 32) is None, "one server for System 2"
-    monkeypatch.setattr(prediction_module, "MOST_ROBOTS", 32)
+    monkeypatch.setattr(prediction_module, "MAX_ROBOTS", 32)
     assert predicted(64) > scheduled(64).action_throughput_hz, "the next larger part is the whole"
     monkeypatch.setattr(prediction_module, "LARGER_PARTS", (1,))
     found = prediction(64)

@@ -15,7 +15,7 @@ from rosa_server.scheduler.placement.servers import latencies_ms, loop_rate_hz, 
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.search.relaxation import least_servers, levels, upper_bound
+from rosa_server.scheduler.search.relaxation import levels, min_servers, upper_bound
 from rosa_server.scheduler.search.solve import solve
 from tests.examples import examples
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY, factory, pool, task
@@ -137,12 +137,12 @@ def test_obligations_never_get_by_with_fewer_servers_than_the_bound_counts(
     catalog = Catalog(problem, LIBRARY, Options(share_components=shared))
     provided = provision_obligations(catalog, problem)
     assert provided is not None
-    least = sum(least_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
+    least = sum(min_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
     assert least <= len(provided)
 
 
 def test_whole_streams_count_where_all_obligations_are_alike() -> None:
     problem = factory("paper/p4", 64)
     catalog = Catalog(problem, LIBRARY, Options())
-    counts = {k.components: least_servers(catalog, problem, k) for k in obligation_kinds(catalog, problem)}
+    counts = {k.components: min_servers(catalog, problem, k) for k in obligation_kinds(catalog, problem)}
     assert counts == {("safety",): 2, ("monitor",): 1}

@@ -331,7 +331,7 @@ def test_a_revoked_robot_is_cut_off_without_blame_on_its_address() -> None:
 
 
 def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ADDRESSES", 50)
+    monkeypatch.setattr(module, "MAX_ADDRESSES", 50)
     door = Door()
     for index in range(500):
         door.hear(door.connect(f"10.1.{index // 250}.{index % 250}"), bad=1e6)

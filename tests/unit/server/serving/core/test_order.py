@@ -10,7 +10,7 @@ from rosa_contract import messages as m
 from rosa_contract.gateway import (
     FIRST_COME,
     KAIROS,
-    LEAST_ATTAINED_SERVICE,
+    MIN_ATTAINED_SERVICE,
     ORDERS,
     REMAINING_WORK,
     Gateway,
@@ -212,7 +212,7 @@ def next_of(stage: Stage, **robots: Progress | None) -> list[str]:
 
 
 def test_the_server_runs_first_whom_its_models_have_served_least() -> None:
-    stage = served(LEAST_ATTAINED_SERVICE)
+    stage = served(MIN_ATTAINED_SERVICE)
     for number in range(3):
         round_of(stage, "a", number, None, 0.1)
     round_of(stage, "b", 5, None, 0.1)

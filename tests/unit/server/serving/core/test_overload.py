@@ -15,7 +15,7 @@ PROFILE = ROOT / "configs" / "profiles" / "h200" / "nvidia--GR00T-N1.6-3B.yaml"
 
 
 @pytest.mark.parametrize(
-    ("robots", "batch", "aware", "padded", "least_hz", "least_in_time"),
+    ("robots", "batch", "aware", "padded", "min_hz", "min_in_time"),
     [
         # As many as it can just carry.
         (16, 16, True, False, 43.0, 0.98),
@@ -27,10 +27,10 @@ PROFILE = ROOT / "configs" / "profiles" / "h200" / "nvidia--GR00T-N1.6-3B.yaml"
     ],
 )
 def test_a_full_worker_does_not_collapse(
-    robots: int, batch: int, aware: bool, padded: bool, least_hz: float, least_in_time: float
+    robots: int, batch: int, aware: bool, padded: bool, min_hz: float, min_in_time: float
 ) -> None:
     loop = BatchingLoop(robots, batch, load_profile(PROFILE), deadline_aware=aware, padded=padded)
     loop.run(SECONDS)
     in_time = len(loop.latencies_ms)
-    assert in_time / SECONDS >= least_hz
-    assert in_time / (in_time + loop.missed) >= least_in_time
+    assert in_time / SECONDS >= min_hz
+    assert in_time / (in_time + loop.missed) >= min_in_time

@@ -175,7 +175,7 @@ def test_with_keys_the_key_decides() -> None:
 
 
 def test_the_names_of_those_who_left_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_RESERVED", 5)
+    monkeypatch.setattr(session, "MAX_RESERVED", 5)
     robots = [f"r{index}" for index in range(9)]
     stage = Stage().open(*robots)
     stage.wait(10.1)
