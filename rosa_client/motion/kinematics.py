@@ -6,12 +6,16 @@ own kinematics (`rosa_server/models/kinematics.py`) is the Panda's and can also 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_contract.robot import ChainSpec
 
 Array = NDArray[np.float64]
+Place = tuple[float, float, float]  # in the base frame, m
 
 
 class Chain:
@@ -41,6 +45,16 @@ class Chain:
         hand = self._tool.copy()
         hand[:, 3] = flange[:, 3]
         self._hand = hand
+        self._links = list(
+            zip(
+                list(spec.a_m)[:-1],
+                self._cos_alpha.tolist(),
+                self._sin_alpha.tolist(),
+                list(spec.d_m)[:-1],
+                strict=True,
+            )
+        )
+        self._ends = [tuple(end[:3, 3].tolist()) for end in (self._flange, self._tool)]
 
     def points(self, q_rad: ArrayLike) -> Array:
         """Places of `names` in the base frame, `(..., n, 3)` m, at joint positions `(..., dof)` rad."""
@@ -48,6 +62,32 @@ class Chain:
         last = frames[-1]
         ends = [(last @ end[:, 3])[..., :3] for end in (self._flange, self._tool)]
         return np.stack([*(frames[i][..., :3, 3] for i in self._frames), *ends], axis=-2)
+
+    def places(self, q_rad: Sequence[float]) -> list[Place]:
+        """As `points` at one joint position, in plain numbers: three times faster, for what runs in every period."""
+        # The axes x, y, z and the origin p of the joint's frame, in the base frame.
+        x0, x1, x2, y0, y1, y2, z0, z1, z2 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
+        p0 = p1 = p2 = 0.0
+        origins: list[Place] = []
+        for (a, ca, sa, d), angle in zip(self._links, q_rad, strict=True):
+            c, s = math.cos(angle), math.sin(angle)
+            p0, p1, p2 = p0 + a * x0, p1 + a * x1, p2 + a * x2
+            u0, u1, u2 = ca * y0 + sa * z0, ca * y1 + sa * z1, ca * y2 + sa * z2
+            z0, z1, z2 = ca * z0 - sa * y0, ca * z1 - sa * y1, ca * z2 - sa * y2
+            y0, y1, y2 = c * u0 - s * x0, c * u1 - s * x1, c * u2 - s * x2
+            x0, x1, x2 = c * x0 + s * u0, c * x1 + s * u1, c * x2 + s * u2
+            p0, p1, p2 = p0 + d * z0, p1 + d * z1, p2 + d * z2
+            origins.append((p0, p1, p2))
+        found = [origins[frame] for frame in self._frames]
+        for i, j, k in self._ends:
+            found.append(
+                (
+                    p0 + i * x0 + j * y0 + k * z0,
+                    p1 + i * x1 + j * y1 + k * z1,
+                    p2 + i * x2 + j * y2 + k * z2,
+                )
+            )
+        return found
 
     def tool(self, q_rad: ArrayLike) -> Array:
         """The point between the fingertips in the base frame, `(..., 3)` m, at joint positions `(..., dof)` rad."""

@@ -23,6 +23,9 @@ GRIPPER_TOLERANCE_M = 1e-3
 MAX_HORIZON = 1024
 # Between two places that are checked on the path; the tool's arc is then off its chord by 1 mm.
 PATH_STEP_RAD = 0.1
+KEPT_PLACES = (
+    8  # an arm at rest asks about the same places again and again, and one that moves about each twice
+)
 MAX_PLACES = 2048  # checked on the path of one order; a longer path is checked in longer steps
 
 
@@ -46,6 +49,8 @@ class MotionLimits:
         self._box_low, self._box_high = np.zeros(3), np.zeros(3)
         if workspace is not None:
             self._box_low, self._box_high = np.array(workspace.min_m), np.array(workspace.max_m)
+        self._box = self._box_low.tolist(), self._box_high.tolist()
+        self._depths_m: dict[tuple[float, ...], float] = {}  # what `depth_m` answered last
 
     @classmethod
     def of(cls, spec: RobotSpec) -> MotionLimits:
@@ -78,13 +83,22 @@ class MotionLimits:
         """How far the outermost point is outside the workspace at `q_rad` (dof,), m; 0 or less inside."""
         if self._chain is None:
             return -math.inf
-        return float(self._outside(self._chain.points(q_rad)).max())
+        asked = tuple(np.asarray(q_rad, dtype=np.float64).tolist())
+        depth_m = self._depths_m.get(asked)
+        if depth_m is None:
+            if len(self._depths_m) >= KEPT_PLACES:
+                self._depths_m.clear()
+            depth_m = self._depths_m[asked] = self._depth_m(self._chain, asked)
+        return depth_m
 
-    def depths_m(self, places: Array) -> Array:
-        """As `depth_m` for each of `places` (n, dof): (n,)."""
-        if self._chain is None:
-            return np.full(len(places), -np.inf)
-        return np.asarray(self._outside(self._chain.points(places)).max(axis=(1, 2)))
+    def _depth_m(self, chain: Chain, q_rad: tuple[float, ...]) -> float:
+        (low_x, low_y, low_z), (high_x, high_y, high_z) = self._box
+        depth_m = -math.inf
+        for x, y, z in chain.places(q_rad):
+            beyond_m = max(low_x - x, x - high_x, low_y - y, y - high_y, low_z - z, z - high_z)
+            if not beyond_m <= depth_m:
+                depth_m = beyond_m
+        return depth_m
 
     def place(self, q_rad: ArrayLike) -> str:
         """Which point is outside the workspace at `q_rad` (dof,), and where, in words."""

@@ -20,6 +20,15 @@ STILL = 1e-6  # rad per period: what a filter at rest may still creep
 MAX_OUTSIDE_M = 0.005  # a setpoint on its way may be this far outside the workspace
 
 
+PARTS = {  # what a setpoint is compared with, one row of values (dof,) each
+    "position": "rad",
+    "position of rest": "rad",
+    "velocity": "rad/s",
+    "acceleration": "rad/s^2",
+    "jerk": "rad/s^3",
+}
+
+
 class SetpointGuard:
     """Turns setpoints into commands, or refuses them. Once it has refused one it refuses all until `begin`."""
 
@@ -31,9 +40,15 @@ class SetpointGuard:
             np.array(joints.position_min_rad),
             np.array(joints.position_max_rad),
         )
-        self._velocity = np.array(joints.velocity_rad_s) * ROUNDING + STILL * rate_hz
-        self._acceleration = np.array(joints.acceleration_rad_s2) * ROUNDING + STILL * rate_hz**2
-        self._jerk = np.array(joints.jerk_rad_s3) * ROUNDING + STILL * rate_hz**3
+        motion = [
+            np.array(limit) * ROUNDING + STILL * rate_hz**order
+            for order, limit in enumerate(
+                (joints.velocity_rad_s, joints.acceleration_rad_s2, joints.jerk_rad_s3), start=1
+            )
+        ]
+        # All limits in the order of `PARTS`: one comparison of all costs a fraction of five (a period is 10 ms).
+        self._most = np.concatenate([self._joints_high, self._joints_high, *motion])
+        self._least = np.concatenate([self._joints_low, self._joints_low, *(-limit for limit in motion)])
         self._refusal: Refusal | None = None
         self.begin(np.zeros(joints.dof))
 
@@ -41,12 +56,18 @@ class SetpointGuard:
         """The arm stands still at `q_rad` (dof,), and was commanded nowhere else."""
         self._sent = self._rest = np.array(q_rad)
         # An arm that begins outside a limit may come in, but never goes farther out.
-        self._low, self._high = np.minimum(self._joints_low, q_rad), np.maximum(self._joints_high, q_rad)
+        self._began_outside = bool(((q_rad < self._joints_low) | (q_rad > self._joints_high)).any())
+        self._between(np.minimum(self._joints_low, q_rad), np.maximum(self._joints_high, q_rad))
         self._sent_velocity: Array = np.zeros(len(q_rad))
         self._sent_acceleration: Array = np.zeros(len(q_rad))
         self._allowed_m = max(MAX_OUTSIDE_M, self._limits.depth_m(q_rad) + MAX_OUTSIDE_M)
-        self._placed: Array = np.zeros((0, len(q_rad)))  # checked last against the workspace
         self._refusal = None
+
+    def _between(self, low: Array, high: Array) -> None:
+        """From now on positions have to be between these (dof,)."""
+        self._low, self._high = low, high
+        both = slice(0, 2 * len(low))
+        self._least[both], self._most[both] = np.tile(low - STILL, 2), np.tile(high + STILL, 2)
 
     def pause(self) -> None:
         """Nothing is sent in this period: the arm rests at what was sent last."""
@@ -71,68 +92,80 @@ class SetpointGuard:
     def check(self, setpoint: Setpoint) -> Command | Refusal:
         """The command for a driver, or why it is not sent. Causes: setpoint_not_finite, setpoint_position,
         setpoint_velocity, setpoint_acceleration, setpoint_jerk, setpoint_workspace, setpoint_gripper."""
-        if self._refusal is None:
-            self._refusal = self._why_not(setpoint)
         if self._refusal is not None:
             return self._refusal
-        period_s = setpoint.within_s or self._period_s
-        velocity = (setpoint.q_rad - self._sent) / period_s
-        if setpoint.within_s:  # it ends at rest
-            velocity = np.zeros_like(velocity)
-        self._sent_acceleration = (velocity - self._sent_velocity) / period_s
-        self._sent, self._rest, self._sent_velocity = setpoint.q_rad, setpoint.rest_rad, velocity
-        self._low = np.minimum(self._joints_low, np.maximum(self._low, self._sent))
-        self._high = np.maximum(self._joints_high, np.minimum(self._high, self._sent))
-        return Command(
-            setpoint.q_rad, velocity, setpoint.rest_rad, setpoint.rest_s, setpoint.gripper_m, period_s
-        )
-
-    def _why_not(self, setpoint: Setpoint) -> Refusal | None:
         q, rest = setpoint.q_rad, setpoint.rest_rad
         if q.shape != self._low.shape or rest.shape != q.shape:
-            return Refusal(
-                "setpoint_not_finite", f"a setpoint has shape {q.shape}, expected {self._low.shape}"
-            )
-        if not (np.isfinite(q).all() and np.isfinite(rest).all()):
-            return Refusal("setpoint_not_finite", f"a setpoint is not finite: {q}")
-        return (
-            self._beyond("position", np.maximum(self._low - q, q - self._high), STILL, "rad")
-            or self._beyond("position", np.maximum(self._low - rest, rest - self._high), STILL, "rad")
-            or self._motion(setpoint)
-            or self._place(np.stack([q, rest]))
+            reason = f"a setpoint has shape {q.shape}, expected {self._low.shape}"
+            return self._refuse(Refusal("setpoint_not_finite", reason))
+        velocity, acceleration, jerk = self._motion(setpoint)
+        refusal = (
+            self._beyond(np.concatenate((q, rest, velocity, acceleration, jerk)))
+            or self._led(setpoint)
+            or self._place(q, rest)
             or self._gripper(setpoint.gripper_m)
         )
+        if refusal is not None:
+            return self._refuse(refusal)
+        if setpoint.within_s:  # it ends at rest
+            velocity = acceleration = np.zeros_like(q)
+        self._sent_velocity, self._sent_acceleration = velocity, acceleration
+        self._sent, self._rest = q, rest
+        if self._began_outside:
+            self._between(
+                np.minimum(self._joints_low, np.maximum(self._low, q)),
+                np.maximum(self._joints_high, np.minimum(self._high, q)),
+            )
+        within_s = setpoint.within_s or self._period_s
+        return Command(q, velocity, rest, setpoint.rest_s, setpoint.gripper_m, within_s)
 
-    def _motion(self, setpoint: Setpoint) -> Refusal | None:
+    def _refuse(self, refusal: Refusal) -> Refusal:
+        self._refusal = refusal
+        return refusal
+
+    def _motion(self, setpoint: Setpoint) -> tuple[Array, Array, Array]:
+        """Velocity, acceleration and jerk, `(dof,)` each, of the way from what was sent last."""
         way = setpoint.q_rad - self._sent
         if setpoint.within_s:  # from rest to rest by a cubic polynomial
             long_s = setpoint.within_s
-            velocity, acceleration = 1.5 * way / long_s, 6.0 * way / long_s**2
-            jerk = np.zeros_like(way)
-            if np.abs(self._sent_velocity).max() > STILL / self._period_s:
-                return Refusal("setpoint_velocity", "an arm in motion was to be led elsewhere")
-        else:
-            velocity = way / self._period_s
-            acceleration = (velocity - self._sent_velocity) / self._period_s
-            jerk = (acceleration - self._sent_acceleration) / self._period_s
-        return (
-            self._beyond("velocity", np.abs(velocity), self._velocity, "rad/s")
-            or self._beyond("acceleration", np.abs(acceleration), self._acceleration, "rad/s^2")
-            or self._beyond("jerk", np.abs(jerk), self._jerk, "rad/s^3")
-        )
+            return 1.5 * way / long_s, 6.0 * way / long_s**2, np.zeros_like(way)
+        velocity = way / self._period_s
+        acceleration = (velocity - self._sent_velocity) / self._period_s
+        return velocity, acceleration, (acceleration - self._sent_acceleration) / self._period_s
 
-    def _place(self, places: Array) -> Refusal | None:
-        """`places` (2, dof): the setpoint, and where the arm would come to rest."""
-        if np.array_equal(places, self._placed):
+    def _beyond(self, values: Array) -> Refusal | None:
+        """`values` (5 dof,): the rows of `PARTS`."""
+        good = (values >= self._least) & (values <= self._most)  # not where NaN
+        if good.all():
             return None
-        depths_m = self._limits.depths_m(places)
-        if depths_m.max() > self._allowed_m:
-            worst = places[int(np.argmax(depths_m))]
-            return Refusal(
-                "setpoint_workspace", f"a setpoint leaves the workspace: {self._limits.place(worst)}"
-            )
-        self._placed = places
-        self._allowed_m = min(self._allowed_m, max(0.0, float(depths_m[0])) + MAX_OUTSIDE_M)
+        rows = values.reshape(len(PARTS), -1)
+        if not np.isfinite(rows[:2]).all():
+            return Refusal("setpoint_not_finite", f"a setpoint is not finite: {rows[0]}")
+        row = int(np.argmin(good.reshape(rows.shape).all(axis=1)))
+        least, most = self._least.reshape(rows.shape)[row], self._most.reshape(rows.shape)[row]
+        over = np.maximum(least - rows[row], rows[row] - most)
+        joint = int(np.argmax(over))
+        part, unit = list(PARTS.items())[row]
+        if part.startswith("position"):
+            reason = f"joint {joint + 1} would be {over[joint] + STILL:.4g} {unit} beyond its position limits"
+            return Refusal("setpoint_position", reason)
+        reason = f"joint {joint + 1} would have {abs(rows[row, joint]):.4g} {unit} of {part}, at most {most[joint]:.4g}"
+        return Refusal(f"setpoint_{part}", reason)
+
+    def _led(self, setpoint: Setpoint) -> Refusal | None:
+        """A command with a time of its own begins at rest."""
+        if setpoint.within_s and np.abs(self._sent_velocity).max() > STILL / self._period_s:
+            return Refusal("setpoint_velocity", "an arm in motion was to be led elsewhere")
+        return None
+
+    def _place(self, q_rad: Array, rest_rad: Array) -> Refusal | None:
+        """The setpoint, and where the arm would come to rest."""
+        depths_m = [self._limits.depth_m(place) for place in (rest_rad, q_rad)]
+        for place, depth_m in zip((rest_rad, q_rad), depths_m, strict=True):
+            if depth_m > self._allowed_m:
+                reason = f"a setpoint leaves the workspace: {self._limits.place(place)}"
+                return Refusal("setpoint_workspace", reason)
+        self._allowed_m = min(self._allowed_m, max(0.0, depths_m[1]) + MAX_OUTSIDE_M)
         return None
 
     def _gripper(self, width_m: float) -> Refusal | None:
@@ -143,14 +176,3 @@ class SetpointGuard:
             f"a setpoint asks for a width of {width_m:g} m, expected {gripper.min_m:g}..{gripper.max_m:g}"
         )
         return Refusal("setpoint_gripper", reason)
-
-    def _beyond(self, what: str, values: Array, limit: Array | float, unit: str) -> Refusal | None:
-        over = values - limit
-        joint = int(np.argmax(over))
-        if over[joint] <= 0.0:
-            return None
-        most = float(np.broadcast_to(np.asarray(limit), values.shape)[joint])
-        reason = f"joint {joint + 1} would be {values[joint]:.4g} {unit} beyond its {what} limits"
-        if what != "position":
-            reason = f"joint {joint + 1} would have {values[joint]:.4g} {unit} of {what}, at most {most:.4g}"
-        return Refusal(f"setpoint_{what}", reason)

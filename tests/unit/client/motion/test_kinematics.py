@@ -56,6 +56,11 @@ def test_one_and_many_joint_positions_give_the_same(chain: Chain, joints: np.nda
     np.testing.assert_allclose(many[..., -1, :], chain.tool(joints.reshape(3, 20, 7)), atol=1e-12)
 
 
+def test_in_plain_numbers_it_is_the_same(chain: Chain, joints: np.ndarray) -> None:
+    for q in joints:
+        np.testing.assert_allclose(chain.places(q.tolist()), chain.points(q), atol=1e-12)
+
+
 def test_a_flange_row_that_turns_is_not_forgotten() -> None:
     """One joint; the flange is turned by 90 degrees about x and 0.2 m out along its own z, the tool 0.1 m further."""
     chain = Chain(ChainSpec((0.0, 0.5), (0.3, 0.2), (0.0, -np.pi / 2), tool_offset_m=0.1))
