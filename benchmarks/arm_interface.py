@@ -34,8 +34,8 @@ from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.motion.setpoint_guard import SetpointGuard
 from rosa_client.nodes.arm_node import keep_apart
-from rosa_contract.arms import arm_settings
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.arms import arm_settings
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_sim.controller.following import Point
 from rosa_sim.controller.node import UPDATE_RATE_HZ
 from rosa_sim.controller.panda import SimulatedPanda

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from conclude import conclude
 
-from rosa_contract.config import ASYNCHRONOUS, SYNCHRONOUS, Task, parse_factory
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.tasks import ASYNCHRONOUS, SYNCHRONOUS, Task
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World

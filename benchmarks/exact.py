@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_server.scheduler.exact.solve import solve_exact
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary

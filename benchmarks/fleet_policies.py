@@ -21,9 +21,9 @@ from typing import Any
 from conclude import ON_ONE_CORE, print_aims, write
 from provenance import code, measured, measured_at, name_of
 
-from rosa_contract.config import AHEAD, IN_TURN
-from rosa_contract.policies import FREE, PLANNED, ROUTED, Policies
-from rosa_contract.policies import PUBLISHED as AS_PUBLISHED
+from rosa_contract.config.policies import FREE, PLANNED, ROUTED, Policies
+from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
+from rosa_contract.config.tasks import AHEAD, IN_TURN
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.actions import Reply
 from rosa_sim.fleet.execute import execute

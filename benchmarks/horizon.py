@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from conclude import conclude
 
-from rosa_contract.horizon import STATIC, THRESHOLD, Horizon
+from rosa_contract.wire.horizon import STATIC, THRESHOLD, Horizon
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.horizons import Piece, done, pieces

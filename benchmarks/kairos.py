@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract.config import SYSTEM1
-from rosa_contract.gateway import KAIROS, REMAINING_WORK, Gateway
+from rosa_contract.config.gateway import KAIROS, REMAINING_WORK, Gateway
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.actions import Reply
 from rosa_server.serving.core.order import Kairos

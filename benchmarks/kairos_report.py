@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.gateway import FIRST_COME, KAIROS, MIN_ATTAINED_SERVICE, REMAINING_WORK, Gateway
+from rosa_contract.config.gateway import FIRST_COME, KAIROS, MIN_ATTAINED_SERVICE, REMAINING_WORK, Gateway
 from rosa_sim.kairos.traces import WORKLOADS
 
 FCFS, LAS = FIRST_COME, MIN_ATTAINED_SERVICE

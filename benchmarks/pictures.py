@@ -26,8 +26,8 @@ import numpy as np
 from conclude import print_aims, write
 
 from rosa_client.link import GatewayLink
-from rosa_contract.images import EncodedImage, encode_image
-from rosa_contract.messages import CameraInfo, Hello, Request
+from rosa_contract.wire.images import EncodedImage, encode_image
+from rosa_contract.wire.messages import CameraInfo, Hello, Request
 from rosa_sim.ports import free_port
 
 RESULT = Path(__file__).resolve().parent / "results" / "pictures.json"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from conclude import Row, conclude
 
-from rosa_contract.config import Factory, load_factory
+from rosa_contract.config.factory import Factory, load_factory
 from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary

@@ -59,8 +59,8 @@ from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import Roles, roles_of
 from rosa_client.executables import PARENT
 from rosa_client.operator.rviz import rviz_config
-from rosa_contract.cameras import raw_topic
-from rosa_contract.robot import load_robot
+from rosa_contract.config.cameras import raw_topic
+from rosa_contract.config.robot import load_robot
 
 SHARE = Path(get_package_share_directory(PACKAGE))
 DEFAULTS = {

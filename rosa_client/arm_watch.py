@@ -15,7 +15,7 @@ from rosa_client.drivers.arms import ArmState, Array
 from rosa_client.motion.following import DRIVER
 from rosa_client.motion.measurement import MeasurementCheck, Sample
 from rosa_client.refusal import Refusal
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 BEHIND_FOR_S = 0.2  # a fault that came and went between two looks of the robot's core would call nobody
 

@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from rosa_client.operator.layout import Base
-from rosa_contract.cameras import quaternion_of
+from rosa_contract.config.cameras import quaternion_of
+from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec
 
 WORLD = "world"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
-from rosa_contract.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
+from rosa_contract.wire.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing was sent that is answered, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session

@@ -14,11 +14,21 @@ import zmq
 from rosa_client.greeting import Greeting
 from rosa_client.handshakes import Handshakes
 from rosa_client.session_token import SessionToken
-from rosa_contract import codec
 from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import RobotKeys, load_robot_keys
-from rosa_contract.messages import Bye, Cancel, Decided, Hello, Ready, Request, Response, Status, TaskEnds
+from rosa_contract.wire import codec
+from rosa_contract.wire.messages import (
+    Bye,
+    Cancel,
+    Decided,
+    Hello,
+    Ready,
+    Request,
+    Response,
+    Status,
+    TaskEnds,
+)
 
 MAX_MESSAGE_BYTES = 64 << 20
 

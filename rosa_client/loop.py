@@ -32,9 +32,9 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage
-from rosa_contract.messages import Array, Decide, Decided, Request
-from rosa_contract.status import ARM_CHOICES, EMERGENCY_STOP, Audit
+from rosa_contract.wire.images import EncodedImage
+from rosa_contract.wire.messages import Array, Decide, Decided, Request
+from rosa_contract.wire.status import ARM_CHOICES, EMERGENCY_STOP, Audit
 
 log = logging.getLogger("rosa.loop")
 

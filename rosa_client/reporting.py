@@ -14,7 +14,8 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import CallEnded, Command, Decision
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
-from rosa_contract.status import (
+from rosa_contract.wire.fields import MAX_NAME_CHARS
+from rosa_contract.wire.status import (
     MAX_AGE_MS,
     MAX_AUDITS,
     MAX_CALLS,
@@ -29,7 +30,6 @@ from rosa_contract.status import (
     Status,
     TakenDecision,
 )
-from rosa_contract.wire.fields import MAX_NAME_CHARS
 
 MIN_BETWEEN_S = 0.1  # of two reports, whatever happens
 # A robot goes from one to the other with every chunk; all other changes of state are worth a report of their own.

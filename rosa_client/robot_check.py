@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_client.motion.limits import pose_problems
-from rosa_contract.cameras import EXTERNAL
+from rosa_contract.config.cameras import EXTERNAL
+from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import ConfigProblem
-from rosa_contract.robot import RobotSpec
-from rosa_contract.strict import nearest, shown
+from rosa_contract.wording import nearest, shown
 
 
 def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-from rosa_contract.strict import shown
+from rosa_contract.wording import shown
 
 MAX_PORT = 65535
 MAX_PATH_BYTES = 107  # sun_path of a Unix socket, less its final zero

@@ -10,9 +10,9 @@ import heapq
 from itertools import count
 from random import Random
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.core import ServingCore

@@ -24,7 +24,7 @@ import numpy as np
 import psutil
 
 from rosa_client.runtime.commands import Alert, CallEnded, Send
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining

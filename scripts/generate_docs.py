@@ -27,9 +27,11 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.task_machine import TRANSITIONS, State
-from rosa_contract import adapter, arms, cameras, config, frontends, gateway, horizon, policies, robot
+from rosa_contract.config import adapter, arms, cameras, frontends, gateway, models, policies, robot, tasks
+from rosa_contract.config import factory as config
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
+from rosa_contract.wire import horizon
 from rosa_server.serving.core.limits import CAUSES, OFFENCES
 from rosa_server.serving.limit_table import limit_rows
 from rosa_sim.faults.table import FAULTS, Fault
@@ -40,14 +42,14 @@ DOCS = ROOT / "docs"
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
     ("`robot_fleet`, a list of", config.FleetEntry),
-    ("A task, under a name of its own", config.Task),
-    ("`<task>.pipeline`", config.Pipeline),
+    ("A task, under a name of its own", tasks.Task),
+    ("`<task>.pipeline`", tasks.Pipeline),
     ("`<task>.pipeline.horizon`", horizon.Horizon),
-    ("`<task>.components.<name>`", config.Component),
-    ("`<task>.task_retry`", config.TaskRetry),
-    ("`<task>.safety_and_slo_violation`", config.SafetyAndSloViolation),
-    ("`models.<name>`", config.Model),
-    ("`models.<name>.cloud`", config.Cloud),
+    ("`<task>.components.<name>`", tasks.Component),
+    ("`<task>.task_retry`", tasks.TaskRetry),
+    ("`<task>.safety_and_slo_violation`", tasks.SafetyAndSloViolation),
+    ("`models.<name>`", models.Model),
+    ("`models.<name>.cloud`", models.Cloud),
     ("`models.<name>.adapter`", adapter.Adapter),
     ("`models.<name>.adapter.cameras.<picture>`", adapter.CameraInput),
     ("`models.<name>.adapter.state.<array>`, a list of", adapter.StatePart),
@@ -81,8 +83,9 @@ def configuration() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Generated from the dataclasses in `rosa_contract/` (`config.py`, `adapter.py`, `gateway.py`, `policies.py`,",
-        "`frontends.py`, `robot.py`, `cameras.py`, `arms.py`) by `make docs`.",
+        "Generated from the dataclasses in `rosa_contract/config/` (`factory.py`, `tasks.py`, `models.py`,",
+        "`adapter.py`, `gateway.py`, `policies.py`, `frontends.py`, `robot.py`, `cameras.py`,",
+        "`arms.py`) by `make docs`.",
         "`rosa check FILE` checks a file and prints what it means.",
         "",
         "Files are YAML 1.2 (core schema): only `true` and `false` are booleans; `yes`, `no`, `on` and `off` are text;",

@@ -9,8 +9,8 @@ from itertools import count
 from math import sqrt
 from typing import Any
 
-from rosa_contract.config import Task
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.config.tasks import Task
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.cells import Cell

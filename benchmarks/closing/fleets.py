@@ -8,7 +8,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rosa_contract.config import Factory, Task
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import Task
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.closed_loop.cells import Cell, DrawnCell

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rosa_contract.config import SYSTEM1, Factory
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.fleet.compare import SIMULATED, row_of
 from rosa_sim.fleet.execute import execute, joinings
 from rosa_sim.fleet.limit import limit_hz

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.schedule import Schedule

@@ -17,9 +17,9 @@ import numpy as np
 import zmq
 
 from peers import CAMERAS, SIZE, STATE
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage, encode_image
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage, encode_image
 
 FACTORY = """
 server_cluster: {{num_servers: 1}}

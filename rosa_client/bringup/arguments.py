@@ -13,7 +13,7 @@ from typing import Any
 
 from rosa_client.bringup.graph import DRIVERS, EXTERNAL, Cell, Robot
 from rosa_client.bringup.supervisor import BringupError
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 
 ENTRIES: dict[str, Field[Any]] = {entry.name: entry for entry in (*fields(Robot), *fields(Cell))}
 CHOICES = {"driver": tuple(sorted(DRIVERS))}

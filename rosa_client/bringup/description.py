@@ -15,8 +15,8 @@ from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from rosa_client.bringup.graph import EXTERNAL, NodeSpec, Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.frames import links_of, prefix_of
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec, load_robot
 from rosa_contract.shipped import shipped
 
 PUBLISHER = "robot_state_publisher"

@@ -11,9 +11,9 @@ from rosa_client.drivers.cameras import by_driver
 from rosa_client.frames import prefix_of
 from rosa_client.operator.bases import Bases, format_bases, parse_bases
 from rosa_client.operator.layout import Base
-from rosa_contract.cameras import info_topic, picture_topic
-from rosa_contract.config import load_factory
-from rosa_contract.robot import load_robot
+from rosa_contract.config.cameras import info_topic, picture_topic
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import load_robot
 
 PACKAGE = "rosa_client"
 EXTERNAL = "external"  # somebody else does it

@@ -11,11 +11,11 @@ from rosa_client.bringup.supervisor import BringupError
 from rosa_client.greeting import robot_id_of
 from rosa_client.operator.bases import parse_bases
 from rosa_client.robot_check import robot_problems
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import load_robot
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError, ContractError
 from rosa_contract.keyfile import load_robot_keys
-from rosa_contract.robot import load_robot
 
 
 class PreflightError(BringupError):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rosa_client.calibration.board import Array, BoardSpec
 from rosa_client.calibration.errors import CalibrationError
-from rosa_contract.images import Rgb
+from rosa_contract.wire.images import Rgb
 
 MIN_CORNERS = 8
 MAX_BLUR_PX = 2.0  # about where the markers of a board that fills a third of the picture are no longer read

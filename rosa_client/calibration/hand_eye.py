@@ -21,7 +21,7 @@ from rosa_client.calibration.board import Array, BoardSpec
 from rosa_client.calibration.detection import Missed, View
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.lens import OUTLIER, OUTLIER_PX, camera_matrix, distortion
-from rosa_contract.cameras import Intrinsics
+from rosa_contract.config.cameras import Intrinsics
 
 MIN_VIEWS = 8
 MIN_TURN_RAD = np.radians(15.0)

@@ -16,7 +16,7 @@ from rosa_client.calibration.board import Array, BoardSpec
 from rosa_client.calibration.coverage import cells_seen
 from rosa_client.calibration.detection import Missed, View, views_of
 from rosa_client.calibration.errors import CalibrationError
-from rosa_contract.cameras import Intrinsics
+from rosa_contract.config.cameras import Intrinsics
 
 MIN_VIEWS = 8
 OUTLIER = 3.0  # times the median residual of the views

@@ -11,7 +11,7 @@ import yaml
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.names import REPORT
-from rosa_contract.images import Rgb
+from rosa_contract.wire.images import Rgb
 
 JOINTS = "joints.yaml"
 KINDS = (".png", ".jpg", ".jpeg")

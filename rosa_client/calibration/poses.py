@@ -15,7 +15,7 @@ from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.limits import MotionLimits
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 MARGIN_RAD = 0.1  # to every joint limit
 TILT_RAD = 0.45

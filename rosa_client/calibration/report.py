@@ -10,7 +10,7 @@ import numpy as np
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.coverage import COLUMNS, ROWS, cells_seen
 from rosa_client.calibration.detection import View
-from rosa_contract.images import Rgb
+from rosa_contract.wire.images import Rgb
 
 WIDTH_PX = 960
 LINE_PX = 24

@@ -13,9 +13,9 @@ import yaml
 
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
-from rosa_contract.cameras import CameraPose, Intrinsics
+from rosa_contract.config.cameras import CameraPose, Intrinsics
+from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import load_robot
 
 Value = float | str | Sequence[float]
 

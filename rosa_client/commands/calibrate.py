@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rosa_client.calibration.names import BOARD, REPORT
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say
 
 if TYPE_CHECKING:

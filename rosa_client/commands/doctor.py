@@ -15,8 +15,8 @@ from rosa_client.doctor.judges.host import judge_host
 from rosa_client.doctor.judges.needs import judge_needs
 from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
 from rosa_client.greeting import robot_id_of
-from rosa_contract.config import load_factory
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say
 
 HARD_REAL_TIME = ("franka",)  # arm drivers whose 1 kHz loop runs on this machine

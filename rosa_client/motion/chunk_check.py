@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from rosa_client.motion.limits import MAX_HORIZON, MotionLimits
 from rosa_client.refusal import Refusal
-from rosa_contract.horizon import Horizon
-from rosa_contract.messages import Output
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.messages import Output
 
 MAX_PERIODS = (
     10  # action periods that a horizon may last: a wrong step time must not keep a robot from looking

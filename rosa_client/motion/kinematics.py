@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_contract.robot import ChainSpec
+from rosa_contract.config.robot import ChainSpec
 
 Array = NDArray[np.float64]
 Place = tuple[float, float, float]  # in the base frame, m

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rosa_client.motion.kinematics import Chain
 from rosa_client.refusal import Refusal
-from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
+from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
 
 Array = NDArray[np.float64]
 

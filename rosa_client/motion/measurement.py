@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_client.refusal import Refusal
-from rosa_contract.robot import JointLimits
+from rosa_contract.config.robot import JointLimits
 
 Array = NDArray[np.float64]
 

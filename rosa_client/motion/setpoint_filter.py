@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_contract.robot import JointLimits
+from rosa_contract.config.robot import JointLimits
 
 Joints = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rosa_client.refusal import Refusal
-from rosa_contract.status import EMERGENCY_STOP
+from rosa_contract.wire.status import EMERGENCY_STOP
 
 Answered = Callable[[Refusal | None], None]
 NO_ANSWER = Refusal("no_arm", "the arm node of this robot does not answer; is it running?")

@@ -16,7 +16,7 @@ from rosa_client.control_loop import Pace
 from rosa_client.drivers.arms import ArmState
 from rosa_client.motion.arm_orders import Hold, MoveTo, Order, Play, Unreadable
 from rosa_client.motion.chunk_player import ChunkPlayer
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 
 def to_order(message: ArmCommand, spec: RobotSpec) -> Order:

@@ -51,8 +51,8 @@ from rosa_client.nodes.setpoint_log import SetpointLog
 from rosa_client.nodes.shell import run_node
 from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_client.refusal import Refusal
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec, load_robot
 
 MIN_RATE_HZ, MAX_RATE_HZ = 0.1, 1000.0
 PARAMETERS = {

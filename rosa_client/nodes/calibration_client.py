@@ -24,10 +24,10 @@ from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.nodes.qos import LATEST, asked
-from rosa_contract.cameras import picture_topic
+from rosa_contract.config.cameras import picture_topic
+from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
-from rosa_contract.robot import RobotSpec
+from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_size
 
 FIND_S = 10.0
 STILL_S = 0.4  # without a joint that moves; a picture that is taken afterwards shows the arm at rest

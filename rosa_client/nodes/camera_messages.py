@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sensor_msgs.msg import CameraInfo
 
-from rosa_contract.cameras import CameraSpec, Intrinsics
+from rosa_contract.config.cameras import CameraSpec, Intrinsics
 
 LEAST = 5  # coefficients that a CameraInfo of the plumb_bob model has; those that are not measured are 0
 

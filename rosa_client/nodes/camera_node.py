@@ -23,9 +23,9 @@ from rosa_client.nodes.parameters import Parameter
 from rosa_client.nodes.qos import offered
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.shell import run_node
-from rosa_contract.cameras import CameraSpec, Intrinsics, info_topic, picture_topic, raw_topic
-from rosa_contract.images import encode_image
-from rosa_contract.robot import load_robot
+from rosa_contract.config.cameras import CameraSpec, Intrinsics, info_topic, picture_topic, raw_topic
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire.images import encode_image
 
 PARAMETERS = {
     "robot": Parameter("", "robot file, such as configs/robots/panda.yaml"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from rosa_contract.cameras import BEST_EFFORT, RELIABLE, CameraSpec
+from rosa_contract.config.cameras import BEST_EFFORT, RELIABLE, CameraSpec
 
 # A subscriber that starts late still gets the last state, and the last decisions of people.
 LATEST = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -54,11 +54,11 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.sensing.grasp import Grasp
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import SYSTEM1, Task
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import SYSTEM1, Task
 from rosa_contract.fallbacks import FALLBACK_NAMES
-from rosa_contract.messages import Array
-from rosa_contract.robot import RobotSpec
-from rosa_contract.status import Audit
+from rosa_contract.wire.messages import Array
+from rosa_contract.wire.status import Audit
 
 COMMANDS = QoSProfile(depth=50)
 ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s

@@ -35,10 +35,10 @@ from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
 from rosa_client.session_token import SessionToken, default_folder
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import hello_of, load_robot
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.keyfile import load_robot_keys
-from rosa_contract.robot import hello_of, load_robot
 
 # They are read when the node is configured: until then, and again after a clean-up, they may be set.
 PARAMETERS = {

@@ -25,12 +25,12 @@ from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
-from rosa_contract.cameras import picture_topic
 from rosa_contract.clock import MonotonicClock
+from rosa_contract.config.cameras import picture_topic
+from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, written_size
-from rosa_contract.messages import Array
-from rosa_contract.robot import RobotSpec
+from rosa_contract.wire.images import EncodedImage, written_size
+from rosa_contract.wire.messages import Array
 
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
 LOOK_EVERY_S = 1.0

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 import yaml
 
 from rosa_client.motion.kinematics import Chain
-from rosa_contract.robot import ChainSpec, RobotSpec, WorkspaceSpec
-from rosa_contract.strict import Reader, parse_yaml, setting
+from rosa_contract.config.robot import ChainSpec, RobotSpec, WorkspaceSpec
+from rosa_contract.config.strict import Reader, parse_yaml
+from rosa_contract.setting import setting
 
 TOPIC = "robot_shape"
 MAX_CHARS = 20_000

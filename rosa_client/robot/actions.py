@@ -7,7 +7,7 @@ from typing import Any
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.blocking import Robot
 from rosa_client.robot.observation import Observation
-from rosa_contract.messages import Array
+from rosa_contract.wire.messages import Array
 
 
 class ActionQueue:

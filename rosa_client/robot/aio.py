@@ -14,7 +14,7 @@ from rosa_client.robot.calls import Call, Calls
 from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.keyfile import RobotKeys
 
 LOOK_EVERY_S = 0.25  # at a connection on which nothing happens: signs of life, and why there is none

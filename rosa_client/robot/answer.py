@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_client.robot.errors import RobotError
-from rosa_contract.messages import Array, Output, Response
+from rosa_contract.wire.messages import Array, Output, Response
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rosa_client.robot.calls import Calls
 from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.keyfile import RobotKeys
 
 ALIVE_EVERY_S = 0.5  # a robot that says nothing loses its place in a schedule

@@ -15,9 +15,9 @@ from rosa_client.robot.answer import Answer, answer_of
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
 from rosa_client.runtime.calls import ComponentCalls, Ending
-from rosa_contract.config import GOAL_COUPLED, Component
+from rosa_contract.config.tasks import GOAL_COUPLED, Component
 from rosa_contract.errors import CodecError
-from rosa_contract.messages import OK, REFUSALS, Request, Response
+from rosa_contract.wire.messages import OK, REFUSALS, Request, Response
 
 AGAIN_S = 0.02  # when what could not leave is tried again
 ASK_EVERY_S = 0.05  # a permit, until it comes

@@ -13,8 +13,8 @@ from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Seen
 from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.endpoint import endpoint_problem
-from rosa_contract.images import ENCODINGS
 from rosa_contract.keyfile import KeyFileError, RobotKeys
+from rosa_contract.wire.images import ENCODINGS
 
 DEADLINE_MS = 500.0
 CONNECT_WITHIN_S = 30.0

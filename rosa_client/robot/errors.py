@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rosa_contract.errors import CausedError
-from rosa_contract.messages import CAUSES, REFUSALS
+from rosa_contract.wire.messages import CAUSES, REFUSALS
 
 DEADLINE_MISSED = "deadline_missed"
 
@@ -26,9 +26,11 @@ class RobotError(CausedError):
         "mismatch": "one side has keys, the other has none",
         "refused": "the server refused this robot's key",
         **dict.fromkeys(
-            REFUSALS, "the gateway refused this robot; `rosa_contract.messages.REFUSALS` says why"
+            REFUSALS, "the gateway refused this robot; `rosa_contract.wire.messages.REFUSALS` says why"
         ),
-        **dict.fromkeys(CAUSES, "the call was refused or failed; `rosa_contract.messages.CAUSES` says how"),
+        **dict.fromkeys(
+            CAUSES, "the call was refused or failed; `rosa_contract.wire.messages.CAUSES` says how"
+        ),
     }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from rosa_client.robot.errors import RobotError
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, encode_image
-from rosa_contract.messages import Array, CameraInfo, Hello
+from rosa_contract.wire.images import EncodedImage, encode_image
+from rosa_contract.wire.messages import Array, CameraInfo, Hello
 
 Observation = Mapping[str, Any]  # see `seen_in`
 WORDS = (

@@ -17,8 +17,8 @@ import numpy as np
 from rosa_client.runtime.chunks import Asked, Part, Playing
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER
-from rosa_contract.config import ASYNCHRONOUS, SYSTEM1, SYSTEM2
-from rosa_contract.overlap import MAX_ROWS, MAX_VALUES, Overlap
+from rosa_contract.config.tasks import ASYNCHRONOUS, SYSTEM1, SYSTEM2
+from rosa_contract.wire.overlap import MAX_ROWS, MAX_VALUES, Overlap
 
 LATEST_CALLS = 10  # whose slowest is expected of the next one
 MARGIN_S = 0.02  # two control periods: from an answer to an arm that plays it

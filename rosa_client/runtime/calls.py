@@ -8,7 +8,7 @@ from enum import Enum
 from math import inf
 
 from rosa_client.runtime.commands import CANCELLED, CallEnded
-from rosa_contract.config import Component
+from rosa_contract.config.tasks import Component
 
 WINDOW = 512  # latencies kept for percentiles
 

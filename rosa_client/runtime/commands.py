@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from rosa_contract.horizon import Horizon
-from rosa_contract.overlap import Overlap
-from rosa_contract.progress import Progress
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.overlap import Overlap
+from rosa_contract.wire.progress import Progress
 
 # -- inputs --------------------------------------------------------------------------------------------------------
 

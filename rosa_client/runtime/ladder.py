@@ -14,7 +14,7 @@ from rosa_client.runtime.mission import Cause, Held, Mission, Settled
 from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
 from rosa_client.runtime.side_machines import SafetyEvent, UnfinishedEvent
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
+from rosa_contract.config.tasks import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
 RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault

@@ -35,9 +35,9 @@ from rosa_client.runtime.side_machines import (
     UnfinishedEvent,
 )
 from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
-from rosa_contract.config import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
-from rosa_contract.robot import RobotSpec
 
 JOINT_STATE = "joint_state"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.mission import Mission, Observed
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 
 
 def observation_for(core: Mission, calls: ComponentCalls, now_s: float) -> Observed | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rosa_contract.progress import MAX_STEPS, STEP_DONE
+from rosa_contract.wire.progress import MAX_STEPS, STEP_DONE
 
 
 @dataclass(frozen=True)

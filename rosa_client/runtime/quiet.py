@@ -16,7 +16,7 @@ from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
 from rosa_client.runtime.steps import ASK_ARM_EVERY_S, ask_s, has_permit, is_asked, plans_ahead, turn_s
 from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
 
 def next_due_s(core: Mission) -> float:

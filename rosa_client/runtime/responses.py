@@ -15,8 +15,8 @@ from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.planned import besides
 from rosa_client.runtime.side_machines import SafetyEvent, Unfinished
 from rosa_client.runtime.task_machine import MOVES, Event, State
-from rosa_contract.config import MONITOR, SAFETY, SYSTEM1, SYSTEM2
-from rosa_contract.messages import OK, Output, Response
+from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
+from rosa_contract.wire.messages import OK, Output, Response
 
 MONITOR_TEXT = 200  # characters of the monitor's text that reach logs and diagnostics
 HORIZON_TEXT = 200  # and of the reason for a horizon

@@ -15,7 +15,7 @@ from rosa_client.runtime.commands import Command, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.messages import Response
+from rosa_contract.wire.messages import Response
 
 __all__ = ["CHOICES", "JOINT_STATE", "RobotRuntime", "Timeouts"]
 

@@ -23,8 +23,16 @@ from rosa_client.runtime.side_machines import (
     UnfinishedEvent,
 )
 from rosa_client.runtime.task_machine import Event, State
-from rosa_contract.config import AHEAD, GOAL_COUPLED, MONITOR, RETURN_TO_SAFE_STATE, SAFETY, SYSTEM1, SYSTEM2
-from rosa_contract.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
+from rosa_contract.config.tasks import (
+    AHEAD,
+    GOAL_COUPLED,
+    MONITOR,
+    RETURN_TO_SAFE_STATE,
+    SAFETY,
+    SYSTEM1,
+    SYSTEM2,
+)
+from rosa_contract.wire.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
 
 ASK_ARM_EVERY_S = 1.0
 ASK_PERMIT_EVERY_S = 0.5

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rosa_contract.images import EncodedImage
-from rosa_contract.messages import Array
+from rosa_contract.wire.images import EncodedImage
+from rosa_contract.wire.messages import Array
 
 # A joint that has turned this far has moved the hand by a centimetre or more, which a picture of the arm must show.
 # Servo noise is a hundred times smaller.

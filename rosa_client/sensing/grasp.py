@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosa_client.runtime.commands import OPEN, MoveTo, Order, Play
-from rosa_contract.robot import GripperSpec
+from rosa_contract.config.robot import GripperSpec
 
 SHUT_M = 0.005  # fingers closer than this hold nothing
 OPEN_SHARE = 0.9  # of the full opening; wider fingers hold nothing, whatever was commanded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rosa_contract.cameras import RELIABLE, CameraSpec
+from rosa_contract.config.cameras import RELIABLE, CameraSpec
 
 RAW, COMPRESSED = "sensor_msgs/Image", "sensor_msgs/CompressedImage"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.config.cameras import CameraSpec
 
 
 def wrong_size(size: tuple[int, int], spec: CameraSpec) -> str:

@@ -1,1 +1,1 @@
-"""How messages become frames: what each message consists of, and how its fields are read safely."""
+"""What robots, gateways and workers send each other: the messages, what they consist of, and how they become frames."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
-from rosa_contract.overlap import overlap_problem
-from rosa_contract.progress import OUTCOMES, packed_progress
 from rosa_contract.wire import fields, reports
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.fields import Header, finite
+from rosa_contract.wire.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
+from rosa_contract.wire.overlap import overlap_problem
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays, short
+from rosa_contract.wire.progress import OUTCOMES, packed_progress
 
 Parts = tuple[Header, list[Frame]]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rosa_contract.errors import CodecError
-from rosa_contract.images import ENCODINGS, check_size
-from rosa_contract.messages import Array
-from rosa_contract.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
+from rosa_contract.wire.images import ENCODINGS, check_size
+from rosa_contract.wire.messages import Array
 from rosa_contract.wire.packing import Frame, short, unpack_array
+from rosa_contract.wire.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
 
 Header = dict[str, Any]
 

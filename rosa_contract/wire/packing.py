@@ -17,7 +17,7 @@ import msgpack
 import numpy as np
 
 from rosa_contract.errors import CodecError
-from rosa_contract.messages import Array
+from rosa_contract.wire.messages import Array
 
 Frame = Any  # bytes, memoryview or zmq.Frame: anything with the buffer interface
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rosa_contract import status as s
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import fields
+from rosa_contract.wire import status as s
 from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS, Header, check_count, finite
 from rosa_contract.wire.packing import Frame, short
 

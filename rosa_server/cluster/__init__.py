@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import cast
 
-from rosa_contract.config import CLUSTERS
+from rosa_contract.config.factory import CLUSTERS
 from rosa_server.serving.cluster import Cluster, ClusterMaker
 
 __all__ = ["Cluster", "ClusterMaker", "maker"]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
 from rosa_server.serving.core.placement import Placement
 

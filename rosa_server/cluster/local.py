@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rosa_contract.config import Factory, Model
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.models import Model
 from rosa_server.cluster.gpus import assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output

@@ -10,12 +10,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.adapter import Adapter
-from rosa_contract.config import Factory, factory_from, load_factory
+from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.factory import Factory, factory_from, load_factory
+from rosa_contract.config.kinds import ROBOT, kind_of
+from rosa_contract.config.robot import RobotSpec, hello_of, load_robot
+from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import CausedError, ConfigError, ConfigProblem
-from rosa_contract.kinds import ROBOT, kind_of
-from rosa_contract.robot import RobotSpec, hello_of, load_robot
-from rosa_contract.strict import read_yaml
 from rosa_server.commands.check_text import factory_lines, robot_lines
 from rosa_server.commands.memory import memory_lines, memory_of
 from rosa_server.commands.serve import add_reach

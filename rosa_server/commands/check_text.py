@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from rosa_contract.config import Component, Factory, Model, Pipeline
-from rosa_contract.horizon import Horizon
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.models import Model
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import Component, Pipeline
+from rosa_contract.wire.horizon import Horizon
 
 
 def factory_lines(factory: Factory) -> list[str]:

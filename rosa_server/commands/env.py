@@ -12,7 +12,7 @@ from shlex import join
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.environments.table import ENVIRONMENTS
 from rosa_server.environments.wheel import build_wheel, wheel_name
 from rosa_server.serving.worker_spec import MIN_PYTHON

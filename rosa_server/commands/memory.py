@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.errors import ConfigError
 from rosa_server.cluster.gpus import free_memory_mb
 from rosa_server.scheduler.profiles.library import ProfileLibrary

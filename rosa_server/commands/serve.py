@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from rosa_contract.config import CLUSTERS, load_factory
+from rosa_contract.config.factory import CLUSTERS, load_factory
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

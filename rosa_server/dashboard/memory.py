@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rosa_contract import codec
 from rosa_contract.errors import CodecError
-from rosa_contract.status import Status
+from rosa_contract.wire import codec
+from rosa_contract.wire.status import Status
 
 KEPT_S = 180.0
 MAX_BYTES = 64 << 20  # of all robots together

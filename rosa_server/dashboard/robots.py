@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from rosa_contract.status import Status
+from rosa_contract.wire.status import Status
 from rosa_server.dashboard.memory import MAX_BYTES, MIN_ROBOT_BYTES, Memory, report_in
 
 SILENT_AFTER_S = 4.0  # a robot says something every second

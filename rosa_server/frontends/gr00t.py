@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rosa_client.robot.answer import Answer
-from rosa_contract.frontends import AUTO
+from rosa_contract.config.frontends import AUTO
 from rosa_server.frontends import limits
 from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of

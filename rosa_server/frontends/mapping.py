@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from rosa_contract.conventions import from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.config.conventions import from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.config.frontends import ActionPart, Frontend, ImageSource, StatePart
 from rosa_contract.errors import CausedError
-from rosa_contract.frontends import ActionPart, Frontend, ImageSource, StatePart
-from rosa_contract.images import MAX_SIDE_PX
-from rosa_contract.messages import CameraInfo, Hello
+from rosa_contract.wire.images import MAX_SIDE_PX
+from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_server.frontends.arrays import Array
 from rosa_server.models.adapters.pictures import fitted
 from rosa_server.serving.core.fit import Needs

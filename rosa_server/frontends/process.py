@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rosa_contract.config.frontends import OPENPI
 from rosa_contract.errors import ContractError
-from rosa_contract.frontends import OPENPI
 from rosa_contract.process import die_with
 from rosa_server.frontends.clients import Clients, tell
 from rosa_server.frontends.spec import FrontendSpec, spec_from

@@ -6,8 +6,8 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 
-from rosa_contract.frontends import Frontend
-from rosa_contract.strict import Reader
+from rosa_contract.config.frontends import Frontend
+from rosa_contract.config.strict import Reader
 
 
 @dataclass(frozen=True)

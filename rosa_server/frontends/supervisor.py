@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.process import ending
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output

@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.horizon import Horizon
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.cancellation import Cancellation
 
 

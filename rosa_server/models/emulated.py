@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import read_yaml
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared

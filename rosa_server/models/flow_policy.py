@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.inpainting import Guide, guided
 from rosa_server.models.kinematics import forward, inverse_path

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.horizon import STATIC, THRESHOLD, Horizon
-from rosa_contract.strict import nearest
+from rosa_contract.wire.horizon import STATIC, THRESHOLD, Horizon
+from rosa_contract.wording import nearest
 from rosa_server.models.backend import ModelOutput
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.errors import ConfigProblem
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.models.registry import BackendError, check_name
 
 PATHS = ("weights", "profile", "recording")  # options that name a file or a folder

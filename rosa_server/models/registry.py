@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
-from rosa_contract.strict import nearest
 from rosa_contract.wire.fields import MAX_BATCH
+from rosa_contract.wording import nearest
 from rosa_server.models.backend import Backend, InputSpec
 
 BACKENDS = {

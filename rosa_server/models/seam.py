@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire.overlap import Overlap
 
 
 def soft_mask(frozen: int, overlap: int, horizon: int) -> NDArray[np.float64]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from rosa_contract.config import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SYSTEM2, Factory, Pipeline
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SYSTEM2, Pipeline
 from rosa_server.models.registry import AUTO_ENGINE
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import Reader, setting
+from rosa_contract.setting import setting
 from rosa_server.scheduler.problem import StreamClass
 from rosa_server.scheduler.profiles.profile import BATCHING
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.horizon import MAX_REASON_CHARS
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.horizon import MAX_REASON_CHARS
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import choose
 from rosa_server.models.seam import joined

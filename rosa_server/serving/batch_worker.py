@@ -9,10 +9,10 @@ from typing import Any
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.images import decode_image
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import decode_image
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving import log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_links import SharesMemory

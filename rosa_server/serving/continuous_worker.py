@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import zmq
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.models.backend import Backend
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving.batch_worker import BatchWorker, Done

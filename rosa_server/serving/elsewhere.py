@@ -17,10 +17,10 @@ from typing import Any, cast
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.config import Model
-from rosa_contract.images import encode_image
+from rosa_contract.config.models import Model
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import encode_image
 from rosa_server.models import registry
 from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.resolving import resolve

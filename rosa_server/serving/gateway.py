@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.reports import open_alert
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import zmq
 
-from rosa_contract.codec import MAX_IMAGES
+from rosa_contract.wire.codec import MAX_IMAGES
 from rosa_server.serving.doorman import Doorman
 
 NOBLOCK = int(zmq.NOBLOCK)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_contract import codec, status
-from rosa_contract.gateway import Gateway
+from rosa_contract.config.gateway import Gateway
+from rosa_contract.wire import codec, status
 from rosa_server.serving import intake, log, metrics, robots_socket
 from rosa_server.serving.core import check, core, session
 from rosa_server.serving.core.limits import Limits, rows, shown

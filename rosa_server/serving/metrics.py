@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from rosa_contract.messages import OK, HealthReport
+from rosa_contract.wire.messages import OK, HealthReport
 from rosa_server.serving.core.actions import Reply
 
 MAX_READERS = 8  # of the metrics page at once

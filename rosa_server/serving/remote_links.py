@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import zmq
 
-from rosa_contract import codec
 from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
 from rosa_server.serving import log
 from rosa_server.serving.core.limits import Limits
 from rosa_server.serving.doorman import Doorman

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import zmq
 
-from rosa_contract.codec import Frame, joined
+from rosa_contract.wire.codec import Frame, joined
 from rosa_server.serving.access import ZAP_DOMAIN, KeyRing
 
 ROBOT_BACKLOG = 4  # messages per robot that ZeroMQ holds before TCP pushes back

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from rosa_contract.config import SYSTEM1, Factory, Model
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.models import Model
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import nearest, shown
+from rosa_contract.wording import nearest, shown
 from rosa_server.models import horizon, registry
 from rosa_server.models.adapters.checks import adapter_problems
 from rosa_server.models.adapters.resolving import resolve

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import zmq
 
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.frontends.supervisor import Frontends, frontend_specs

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import zmq
 
-from rosa_contract import codec
+from rosa_contract.wire import codec
 from rosa_server.serving.core.worker_state import CREDITS
 from rosa_server.serving.shared_memory import ShmWriter
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.robot import JointLimits
+from rosa_contract.config.robot import JointLimits
 from rosa_contract.shipped import shipped
 
 PICK_PLACE, SORT_PARTS = "pick_place", "sort_parts"

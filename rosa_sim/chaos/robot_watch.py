@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from rosa_client.runtime.commands import Alert, CallEnded, Command, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_contract.config import Task
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import Task
 from rosa_contract.fallbacks import FallbackAction, fallback
-from rosa_contract.messages import OK, Response
-from rosa_contract.robot import RobotSpec
+from rosa_contract.wire.messages import OK, Response
 
 ROUNDING_S = 0.0021  # times of the simulated clock, and the step in which a body asks its core again
 

@@ -9,8 +9,8 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rosa_contract.config import Factory
-from rosa_contract.messages import CAUSES, OK
+from rosa_contract.config.factory import Factory
+from rosa_contract.wire.messages import CAUSES, OK
 from rosa_server.serving.core.actions import Action, Dispatch, Reply
 from rosa_server.serving.core.queue import RequestQueue
 from rosa_sim.chaos.robot_watch import Broken

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract.config import Factory
-from rosa_contract.messages import Executed, Output
+from rosa_contract.config.factory import Factory
+from rosa_contract.wire.messages import Executed, Output
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -26,10 +26,10 @@ from rosa_client.runtime.commands import (
     TaskEnded,
 )
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
-from rosa_contract.config import Task
-from rosa_contract.messages import OK, Output, Response
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.config.tasks import Task
 from rosa_contract.shipped import shipped
+from rosa_contract.wire.messages import OK, Output, Response
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.horizon import choose

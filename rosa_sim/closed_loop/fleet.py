@@ -14,9 +14,9 @@ from typing import Any
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import CallEnded, Command, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import MONITOR, SYSTEM1, Task
-from rosa_contract.messages import Executed, Output
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import MONITOR, SYSTEM1, Task
+from rosa_contract.wire.messages import Executed, Output
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.serving.core.actions import Dispatch

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from rosa_contract.horizon import Horizon
+from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.horizon import choose
 from rosa_sim.cell.render import SceneRenderer

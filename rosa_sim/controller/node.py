@@ -26,9 +26,9 @@ from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.rate import Rate
 from rosa_client.nodes.scene_port import ScenePort
 from rosa_client.nodes.shell import run_node
-from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
+from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
+from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.robot import load_robot
 from rosa_sim.controller.following import Array
 from rosa_sim.controller.panda import FAULTS, SimulatedPanda
 from rosa_sim.controller.ports import Controllers

@@ -27,14 +27,14 @@ from trajectory_msgs.msg import JointTrajectory
 from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
 from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
 from rosa_client.nodes.rate import Rate
-from rosa_contract.arms import (
+from rosa_contract.config.arms import (
     FORWARD_POSITION,
     FRANKA,
     GRIPPER_COMMAND,
     PARALLEL_GRIPPER_COMMAND,
     Ros2ControlSettings,
 )
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 from rosa_sim.controller.following import Point
 from rosa_sim.controller.panda import SimulatedPanda
 from rosa_sim.controller.power import Event

@@ -14,7 +14,8 @@ from datetime import datetime
 
 from rosa_client.bringup.bringup import BringupError, end_on_signals
 from rosa_client.bringup.graph import Robot, robot_graph
-from rosa_contract.config import SYSTEM2, load_factory
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.tasks import SYSTEM2
 from rosa_contract.errors import ContractError
 from rosa_contract.say import say as tell
 from rosa_server.serving.served import check_served

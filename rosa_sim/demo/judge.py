@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.config import SYSTEM2, Task
+from rosa_contract.config.tasks import SYSTEM2, Task
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_sim.cell.hardware import SORT_PARTS
 from rosa_sim.cell.sort_parts.world import SortWorld

@@ -26,8 +26,8 @@ from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.measurement import Sample
 from rosa_client.motion.setpoint_guard import SetpointGuard
 from rosa_client.refusal import Refusal
-from rosa_contract.arms import Ros2ControlSettings
-from rosa_contract.robot import JointLimits, RobotSpec
+from rosa_contract.config.arms import Ros2ControlSettings
+from rosa_contract.config.robot import JointLimits, RobotSpec
 from rosa_sim.controller.following import Point, PositionFollower, TrajectoryFollower
 
 Array = NDArray[np.float64]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_contract.cameras import CameraSpec
-from rosa_contract.config import parse_factory
-from rosa_contract.robot import JointLimits, RobotSpec
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.robot import JointLimits, RobotSpec
 
 ROBOT = RobotSpec(
     name="two_joints",

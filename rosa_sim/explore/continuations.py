@@ -12,7 +12,7 @@ from rosa_client.runtime.ahead import wanted
 from rosa_client.runtime.commands import HOLDING
 from rosa_client.runtime.side_machines import LegProgress
 from rosa_client.runtime.task_machine import MOVES, State
-from rosa_contract.config import MONITOR, SYSTEM1
+from rosa_contract.config.tasks import MONITOR, SYSTEM1
 from rosa_sim.explore import events
 from rosa_sim.explore.checks import finished
 from rosa_sim.explore.keys import Key, fine

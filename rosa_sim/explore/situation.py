@@ -32,7 +32,7 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held, Observed
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 
 NOW_S = 1000.0
 NEVER_S = NOW_S + 1e6

@@ -11,9 +11,10 @@ import yaml
 
 from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import NodeSpec, Robot, robot_graph
-from rosa_contract.config import SYSTEM1, Factory, load_factory
+from rosa_contract.config.factory import Factory, load_factory
+from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.errors import ContractError
-from rosa_contract.robot import RobotSpec, load_robot
 from rosa_sim.faults import relay
 from rosa_sim.faults.switch import turn
 from rosa_sim.faults.table import ARM, CLOCK, LINK, SENSORS, WORKER

@@ -19,9 +19,9 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from rosa_client.bringup.supervisor import BringupError
-from rosa_contract import codec
 from rosa_contract.errors import CodecError
-from rosa_contract.messages import HealthQuery, HealthReport
+from rosa_contract.wire import codec
+from rosa_contract.wire.messages import HealthQuery, HealthReport
 from rosa_sim.controller.graph import CELL
 from rosa_sim.faults.cell import SERVER, FaultyCell
 from rosa_sim.faults.link import LinkFault

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.faults.table import CONTROLLER, Fault
 from rosa_sim.faults.watch import Alerted, Events
 

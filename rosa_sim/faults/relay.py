@@ -19,9 +19,9 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from rosa_client.nodes.parameters import Parameter, declare
 from rosa_client.nodes.qos import asked, offered
 from rosa_client.nodes.shell import run_node
-from rosa_contract.cameras import picture_topic
+from rosa_contract.config.cameras import picture_topic
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec, load_robot
 from rosa_sim.faults.switch import Switch
 
 PARAMETERS = {

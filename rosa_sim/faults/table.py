@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rosa_contract.errors import ContractError
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 
 LINK, WORKER, GATEWAY, SENSORS, ARM, CONTROLLER, CLOCK, RUNTIME = (
     "link",

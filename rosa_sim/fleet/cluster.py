@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract.config import Factory
-from rosa_contract.messages import Executed, Output, Response, ToRobot, WorkerReady
+from rosa_contract.config.factory import Factory
+from rosa_contract.wire.messages import Executed, Output, Response, ToRobot, WorkerReady
 from rosa_server.serving.core import actions
 from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl

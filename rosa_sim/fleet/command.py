@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rosa_contract.errors import ConfigError
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_sim.fleet import random_bench
 from rosa_sim.fleet.compare import ProgressLine, Row, compare

@@ -9,7 +9,7 @@ from functools import partial
 from math import sqrt
 from typing import Any
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.limit import limit_hz

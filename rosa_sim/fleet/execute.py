@@ -9,7 +9,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rosa_contract.config import SYSTEM1, Factory
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.fleet.measure import Meter, Outcome
 from rosa_sim.fleet.scenario import TOGETHER, Joined, Scenario
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_sim.fleet.simulation import Simulation
 from rosa_sim.fleet.systems import fleet_of
 

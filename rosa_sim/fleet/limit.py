@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from math import inf
 
-from rosa_contract.config import SYSTEM1, Factory
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.problem import Need, TaskClass, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.policies import service_table

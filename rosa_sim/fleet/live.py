@@ -20,9 +20,9 @@ from rosa_client.link import GatewayLink
 from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
 from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.errors import ContractError
-from rosa_contract.messages import Hello, Request
+from rosa_contract.wire.messages import Hello, Request
 from rosa_sim.fleet.execute import joinings, server_of
 from rosa_sim.fleet.live_server import LOG, serve_until_told, shares_gpus
 from rosa_sim.fleet.measure import Meter, Outcome

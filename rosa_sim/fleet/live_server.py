@@ -19,7 +19,7 @@ import yaml
 import zmq
 
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.messages import Executed
+from rosa_contract.wire.messages import Executed
 from rosa_server.cluster.local import LocalCluster
 from rosa_server.serving import log
 from rosa_server.serving.core.actions import Action

@@ -16,7 +16,7 @@ from math import ceil, inf
 import numpy as np
 
 from rosa_client.runtime.commands import Alert, CallEnded, Send
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Task
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2, Task
 from rosa_sim.fleet.robot import VirtualRobot
 
 

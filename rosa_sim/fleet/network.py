@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from rosa_contract.strict import setting
+from rosa_contract.setting import setting
 
 
 @dataclass(frozen=True)

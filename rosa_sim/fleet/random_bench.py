@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rosa_contract.config import SYSTEM1, Factory
-from rosa_contract.policies import PLANNED
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.policies import PLANNED
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.measure import Outcome

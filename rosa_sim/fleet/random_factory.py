@@ -8,7 +8,8 @@ from math import exp, log
 from random import Random
 from typing import Any
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory, factory_from
+from rosa_contract.config.factory import Factory, factory_from
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import (
     CONTINUOUS,

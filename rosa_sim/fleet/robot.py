@@ -32,9 +32,9 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.quiet import next_due_s
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_contract.config import Task
-from rosa_contract.messages import OK, Response
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import Task
+from rosa_contract.wire.messages import OK, Response
 
 TAKES_S = 0.002  # how soon an arm takes an order
 MOVE_S = 2.0  # how long a move to a named pose takes

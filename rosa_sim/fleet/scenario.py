@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config import Factory, load_factory
+from rosa_contract.config.factory import Factory, load_factory
+from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.errors import ConfigError
+from rosa_contract.setting import setting
 from rosa_contract.shipped import shipped
-from rosa_contract.strict import Reader, nearest, read_yaml, setting, shown
+from rosa_contract.wording import nearest, shown
 from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.systems import SYSTEMS

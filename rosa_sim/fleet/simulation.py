@@ -15,17 +15,12 @@ from typing import Any
 
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
-from rosa_contract.cameras import CameraSpec
-from rosa_contract.config import Factory, Task
-from rosa_contract.messages import (
-    Cancel,
-    Hello,
-    Ready,
-    TaskEnds,
-    ToRobot,
-)
-from rosa_contract.progress import packed_progress
-from rosa_contract.robot import JointLimits, RobotSpec
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.robot import JointLimits, RobotSpec
+from rosa_contract.config.tasks import Task
+from rosa_contract.wire.messages import Cancel, Hello, Ready, TaskEnds, ToRobot
+from rosa_contract.wire.progress import packed_progress
 from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, TO_GATEWAY, TO_ROBOT, WAKE, Cluster, Serving
 from rosa_sim.fleet.network import IDEAL, Network, Way
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rosa_contract.config import SYSTEM1, Factory, FleetEntry
+from rosa_contract.config.factory import Factory, FleetEntry
+from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.errors import ConfigError
-from rosa_contract.policies import PUBLISHED as AS_PUBLISHED
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

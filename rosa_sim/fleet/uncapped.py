@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loads_at
 from rosa_server.scheduler.placement.to_schedule import build_schedule

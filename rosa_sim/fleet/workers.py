@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from rosa_contract.config import SAFETY, SYSTEM1
-from rosa_contract.messages import Executed, Output
+from rosa_contract.config.tasks import SAFETY, SYSTEM1
+from rosa_contract.wire.messages import Executed, Output
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.continuous import Shared

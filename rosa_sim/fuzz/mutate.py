@@ -10,13 +10,13 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.horizon import Horizon
-from rosa_contract.images import EncodedImage
-from rosa_contract.overlap import Overlap
-from rosa_contract.progress import OUTCOMES, Progress
-from rosa_contract.status import ENDINGS, Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.images import EncodedImage
+from rosa_contract.wire.overlap import Overlap
+from rosa_contract.wire.progress import OUTCOMES, Progress
+from rosa_contract.wire.status import ENDINGS, Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
 
 Frames = list[bytes]
 ODD: tuple[Any, ...] = (

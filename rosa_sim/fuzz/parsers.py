@@ -20,13 +20,13 @@ import cv2
 import msgpack
 import numpy as np
 
-from rosa_contract import codec
-from rosa_contract.config import factory_from
+from rosa_contract.config.factory import factory_from
+from rosa_contract.config.robot import robot_from
+from rosa_contract.config.strict import parse_yaml
 from rosa_contract.errors import CodecError, ConfigError
-from rosa_contract.images import EncodedImage, decode_image, written_size
 from rosa_contract.keyfile import KeyFileError, read_keys
-from rosa_contract.robot import robot_from
-from rosa_contract.strict import parse_yaml
+from rosa_contract.wire import codec
+from rosa_contract.wire.images import EncodedImage, decode_image, written_size
 from rosa_contract.wire.packing import SUM, image_sum
 from rosa_server.scheduler.profiles.profile import profile_from
 from rosa_server.scheduler.schedule import parse_schedule

@@ -7,8 +7,8 @@ import itertools
 import select
 import time
 
-from rosa_contract import codec
-from rosa_contract import messages as m
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_sim.fuzz.wire import Peer, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
-from rosa_contract import codec
-from rosa_contract import messages as m
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_sim.fuzz.wire import GREETING, Peer, idle_connections, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import hello_of

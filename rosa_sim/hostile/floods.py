@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import msgpack
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_sim.fuzz.wire import MORE, Peer, frame, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of

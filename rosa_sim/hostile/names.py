@@ -15,10 +15,10 @@ import time
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
 from rosa_contract.keyfile import load_robot_keys
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_sim.fuzz.wire import COMMAND, GREETING, MORE, Peer, frame, message, ready
 from rosa_sim.hostile.attempt import STRANGER, THIEF, VICTIM, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_sim.fuzz.wire import Peer, message
 from rosa_sim.hostile.attempt import Attempt, Place
 from rosa_sim.hostile.robots import STATE, hello_of

@@ -15,8 +15,8 @@ import numpy as np
 import zmq
 
 from rosa_client.link import GatewayLink
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 
 PERIOD_S = 0.2
 BUDGET_S = 0.3

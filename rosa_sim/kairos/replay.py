@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from rosa_contract.config import Factory, parse_factory
-from rosa_contract.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
-from rosa_contract.progress import DONE, Progress, packed_progress
+from rosa_contract.config.factory import Factory, parse_factory
+from rosa_contract.wire.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
+from rosa_contract.wire.progress import DONE, Progress, packed_progress
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.order import Order

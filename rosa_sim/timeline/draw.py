@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 
-from rosa_contract.config import GOAL_COUPLED
+from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_sim.timeline.lanes import SILENT, CallBar, Robot, Span
 from rosa_sim.timeline.rows import Label, Row, labels, levels, rows, title
 

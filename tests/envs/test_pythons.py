@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_contract.config import Model
+from rosa_contract.config.models import Model
 from rosa_server.cli import main
 from rosa_server.models.backend import ModelInput
 from rosa_server.serving.elsewhere import backend_of

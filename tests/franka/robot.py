@@ -24,7 +24,7 @@ from rosa_client.drivers.arms.franka import FrankaArm
 from rosa_client.motion.arm_orders import Command, MoveTo, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, load_robot
 
 ROBOT = Path(__file__).parents[2] / "configs" / "robots" / "fr3_franka.yaml"
 # The file's own poses are those of a cell; these two are near the place where the simulated arm begins.

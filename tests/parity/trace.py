@@ -20,7 +20,7 @@ import pytest
 
 from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import Factory, parse_factory
+from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.process import die_with
 from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile

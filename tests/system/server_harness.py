@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_sim.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from rosa_client import arm_watch, control_loop
 from rosa_client.motion import following, measurement, setpoint_guard
 from rosa_client.runtime.ladder import CHOICES
 from rosa_client.runtime.mission import Timeouts
-from rosa_contract.config import ESCALATIONS, SafetyAndSloViolation, TaskRetry
+from rosa_contract.config.tasks import ESCALATIONS, SafetyAndSloViolation, TaskRetry
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_server.serving.metrics import Metrics
 from rosa_sim.faults.table import FAULTS

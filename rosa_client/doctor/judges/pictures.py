@@ -13,8 +13,8 @@ from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
 from rosa_client.sensing.clock_difference import SAMPLES, clock_difference
 from rosa_client.sensing.frozen_picture import fingerprint
 from rosa_client.sensing.picture_size import wrong_size
-from rosa_contract.cameras import CameraSpec
-from rosa_contract.images import EncodedImage, Rgb
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.wire.images import EncodedImage, Rgb
 
 OK_SHARE, WARN_SHARE = (
     0.9,

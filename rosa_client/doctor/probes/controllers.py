@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rosa_client.drivers.arms.action_names import actions_of
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace, joint_states_topic, resolve
-from rosa_contract.arms import JOINT_TRAJECTORY, Ros2ControlSettings, arm_settings
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.arms import JOINT_TRAJECTORY, Ros2ControlSettings, arm_settings
+from rosa_contract.config.robot import RobotSpec
 
 TAKES, GIVES = "takes", "gives"
 

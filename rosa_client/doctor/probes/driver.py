@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosa_client.drivers import DriverError, load
 from rosa_client.drivers.arms import ARM_DRIVERS
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 
 def driver_problem(spec: RobotSpec) -> str:

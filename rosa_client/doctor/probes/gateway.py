@@ -13,11 +13,11 @@ import zmq
 from rosa_client.doctor.judges.gateway import GatewayFact, KeysFact
 from rosa_client.handshakes import Handshakes
 from rosa_client.link import MAX_MESSAGE_BYTES
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import CodecError
 from rosa_contract.keyfile import KeyFileError, RobotKeys, load_robot_keys
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 
 NO_TASK = "rosa doctor"
 CONNECT_S = 4.0

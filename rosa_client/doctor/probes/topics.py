@@ -23,9 +23,9 @@ from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.motion.arm_orders import PlayerState
 from rosa_client.nodes.qos import asked, offers
 from rosa_client.sensing.picture_offers import why_unmatched
-from rosa_contract.cameras import CameraSpec, picture_topic
+from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, Rgb, decode_image, written_size
+from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_size
 
 STATES = {state.value: state.name.lower() for state in PlayerState}
 FIND_S = 4.0  # until everything that is awaited has been heard once

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rosa_client.drivers import load
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.measurement import Sample
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 Array = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from rosa_client.drivers.arms.ros2_control_rules import resolve
-from rosa_contract.arms import (
+from rosa_contract.config.arms import (
     FRANKA,
     GRIPPER_COMMAND,
     NO_GRIPPER,

@@ -6,7 +6,7 @@ import numpy as np
 
 from rosa_client.drivers.arms import ArmState
 from rosa_client.motion.arm_orders import Command
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 
 class EchoArm:

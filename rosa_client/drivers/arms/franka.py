@@ -28,8 +28,8 @@ from rosa_client.drivers.arms.franka_rules import (
     why_stopped,
 )
 from rosa_client.motion.arm_orders import Command
-from rosa_contract.arms import NO_GRIPPER, FrankaSettings, arm_settings
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.arms import NO_GRIPPER, FrankaSettings, arm_settings
+from rosa_contract.config.robot import RobotSpec
 
 LOOK_EVERY_S = 0.01  # whether the library's loop still runs, and the state while it does not
 END_WITHIN_S = 3.0

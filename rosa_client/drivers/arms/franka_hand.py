@@ -10,7 +10,7 @@ import threading
 from rosa_client.drivers.arms.franka_ports import FciError, Hand
 from rosa_client.drivers.arms.franka_rules import hand_fault
 from rosa_client.drivers.arms.gripper_goals import Goal, GripperGoals, Result
-from rosa_contract.arms import FrankaHand
+from rosa_contract.config.arms import FrankaHand
 
 LOOK_EVERY_S = 0.1
 END_WITHIN_S = 1.0

@@ -19,7 +19,7 @@ import numpy as np
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import Array
 from rosa_client.drivers.arms.franka_rules import ROW_S, Heard
-from rosa_contract.arms import FrankaSettings
+from rosa_contract.config.arms import FrankaSettings
 
 INSTALL = "pip install franka-rs"
 NETWORK, REAL_TIME = "network", "realtime"  # kinds of franka-rs's errors

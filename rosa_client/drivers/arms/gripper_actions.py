@@ -15,14 +15,14 @@ from rosa_client.drivers.arms.gripper_goals import Goal, Result
 from rosa_client.drivers.arms.gripper_scale import goal_scale
 from rosa_client.drivers.arms.ros2_control_ports import Packages
 from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
-from rosa_contract.arms import (
+from rosa_contract.config.arms import (
     FRANKA,
     NO_GRIPPER,
     PARALLEL_GRIPPER_COMMAND,
     GripperActions,
     Ros2ControlSettings,
 )
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 Ended = Callable[[Result], None]
 LOOK_FOR_GRIPPER_S = 0.25

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_contract.arms import FRANKA, GripperActions
-from rosa_contract.robot import GripperSpec
+from rosa_contract.config.arms import FRANKA, GripperActions
+from rosa_contract.config.robot import GripperSpec
 
 
 @dataclass(frozen=True)

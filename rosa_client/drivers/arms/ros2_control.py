@@ -1,7 +1,7 @@
 """An arm behind ros2_control: a `joint_trajectory_controller` or a forward position controller, and a gripper action.
 
 Any arm with these controllers works; what Franka adds (robot mode, reflexes, error recovery, its own gripper actions)
-is used when the robot file names it (`rosa_contract/arms.py`). What counts as a fault is decided in
+is used when the robot file names it (`rosa_contract/config/arms.py`). What counts as a fault is decided in
 `ros2_control_rules.py`, when the gripper gets a goal in `gripper_goals.py`.
 
 The driver has a ROS context, a node and a thread of its own. So it hears the arm while the arm node's callbacks are
@@ -42,8 +42,8 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     waypoints,
 )
 from rosa_client.motion.arm_orders import Command
-from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
+from rosa_contract.config.robot import RobotSpec
 
 # A reliable subscription would not match a broadcaster that publishes with sensor QoS; both kinds match this one.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

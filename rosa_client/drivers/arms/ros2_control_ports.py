@@ -20,7 +20,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import ACTIVATE, DEACTIVATE, HARDWARE, resolve
-from rosa_contract.arms import FRANKA, GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, Ros2ControlSettings
+from rosa_contract.config.arms import FRANKA, GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, Ros2ControlSettings
 
 POLL_S = 0.2  # how often the controllers are listed
 ANSWER_S = 10.0  # activating a Franka's hardware connects to the robot again

@@ -16,8 +16,8 @@ from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
 from rosa_client.drivers.arms.gripper_scale import joint_scale
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.measurement import Sample
-from rosa_contract.arms import FORWARD_POSITION, Ros2ControlSettings
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings
+from rosa_contract.config.robot import RobotSpec
 
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second

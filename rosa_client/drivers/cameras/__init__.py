@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.drivers import load
-from rosa_contract.cameras import EXTERNAL, CameraSpec
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.cameras import EXTERNAL, CameraSpec
+from rosa_contract.config.robot import RobotSpec
 
 CAMERA_DRIVERS = {
     "mujoco": "rosa_sim.drivers.cameras.mujoco:MujocoCameras",

@@ -15,7 +15,7 @@ from rclpy.node import Node
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import Frame, fit, live
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.config.cameras import CameraSpec
 
 IMAGES = (".png", ".jpg", ".jpeg")
 

@@ -18,7 +18,7 @@ from rclpy.node import Node
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import Frame, fit
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.config.cameras import CameraSpec
 
 RETRY_S = 1.0
 

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import socket
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_contract.endpoint import is_loopback
 from rosa_server.cluster.local import worker_specs
 from rosa_server.cluster.on_ray.cluster import RayCluster

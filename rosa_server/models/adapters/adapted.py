@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.adapter import (
+from rosa_contract.config.adapter import (
     ABSOLUTE,
     DELTA,
     GRIPPER,
@@ -23,7 +23,7 @@ from rosa_contract.adapter import (
     ActionPart,
     StatePart,
 )
-from rosa_contract.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
 from rosa_contract.errors import CausedError, ConfigError
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from string import Formatter
 
-from rosa_contract.adapter import (
+from rosa_contract.config.adapter import (
     ABSOLUTE,
     EXACT,
     GRIPPER,
@@ -19,9 +19,9 @@ from rosa_contract.adapter import (
     Adapter,
     StatePart,
 )
-from rosa_contract.conventions import AS_IS, FINGER_PAIR
+from rosa_contract.config.conventions import AS_IS, FINGER_PAIR
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.models.adapters.normalising import load_scales
 from rosa_server.models.adapters.resolving import Resolved
 from rosa_server.models.adapters.rotations import SIZES

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.adapter import MEAN_STD, MIN_MAX, Normalisation
+from rosa_contract.config.adapter import MEAN_STD, MIN_MAX, Normalisation
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 
 Array = NDArray[np.float64]
 EPSILON = 1e-6  # a value that never varied in the data is not divided by 0

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.adapter import BGR, CROP, EXACT, PAD
-from rosa_contract.conventions import swapped
+from rosa_contract.config.adapter import BGR, CROP, EXACT, PAD
+from rosa_contract.config.conventions import swapped
 
 Picture = NDArray[np.uint8]
 MAX_STREAMS = (

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.adapter import Adapter
+from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.robot import ChainSpec, GripperSpec, load_robot
+from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.robot import ChainSpec, GripperSpec, load_robot
-from rosa_contract.strict import Reader, nearest, read_yaml
+from rosa_contract.wording import nearest
 from rosa_server.models.adapters.tool import Arm
 
 PRESETS = Path(__file__).parent / "presets"

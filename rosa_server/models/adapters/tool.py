@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.robot import ChainSpec
+from rosa_contract.config.robot import ChainSpec
 
 Array = NDArray[np.float64]
 ITERATIONS = 40

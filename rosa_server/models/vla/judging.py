@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.progress import MAX_STEPS, STEP_DONE
+from rosa_contract.wire.progress import MAX_STEPS, STEP_DONE
 from rosa_server.models.vla.speech import VERDICTS
 
 ONGOING, DONE, FAILED = VERDICTS["monitor"]

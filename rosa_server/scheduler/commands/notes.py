@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.commands.table import counted
 from rosa_server.scheduler.placement.servers import overlapped_rate_hz
 from rosa_server.scheduler.problem import Problem, StreamClass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rosa_contract.config import GOAL_COUPLED
-from rosa_contract.gateway import REMAINING_WORK
+from rosa_contract.config.gateway import REMAINING_WORK
+from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.choice import Choice
 from rosa_server.serving.core.order import URGENT_S

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.scheduler.commands.min_servers import show_min_servers
 from rosa_server.scheduler.commands.notes import notes

@@ -15,10 +15,11 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.config import Model, load_factory
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.models import Model
+from rosa_contract.config.yaml_loader import Loader
 from rosa_contract.errors import ConfigError
-from rosa_contract.strict import nearest
-from rosa_contract.yaml_loader import Loader
+from rosa_contract.wording import nearest
 from rosa_server.models.backend import Backend
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary

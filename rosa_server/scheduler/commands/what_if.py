@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.scheduler.problem import Problem
 
 MOST = 1_000_000

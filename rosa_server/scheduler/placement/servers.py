@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from rosa_contract.config import SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.placement.packing import ServerKind, ServerLoads
 from rosa_server.scheduler.problem import Need, Problem, StreamClass, TaskClass
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load

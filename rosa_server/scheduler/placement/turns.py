@@ -15,7 +15,7 @@ from random import Random
 
 import numpy as np
 
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load

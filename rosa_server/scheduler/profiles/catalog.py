@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import inf
 
-from rosa_contract.config import SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Problem, StreamClass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.shipped import shipped
-from rosa_contract.strict import nearest
+from rosa_contract.wording import nearest
 from rosa_server.scheduler.profiles.profile import Profile, load_profile
 
 DEFAULT_ROOT = shipped("configs", "profiles")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
-from rosa_contract.config import SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.problem import Need
 
 

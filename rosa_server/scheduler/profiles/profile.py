@@ -19,7 +19,8 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.strict import Reader, read_yaml, setting
+from rosa_contract.config.strict import Reader, read_yaml
+from rosa_contract.setting import setting
 
 SCHEMA = 1
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")

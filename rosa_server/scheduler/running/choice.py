@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rosa_contract.policies import Policies
+from rosa_contract.config.policies import Policies
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import isclose
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1, SYSTEM2, Factory
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.strict import Reader
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError
-from rosa_contract.messages import Refused
-from rosa_contract.strict import Reader, nearest
+from rosa_contract.wire.messages import Refused
+from rosa_contract.wording import nearest
 from rosa_server.models.registry import AUTO_ENGINE
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from

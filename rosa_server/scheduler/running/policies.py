@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import ceil, inf, isclose
 from typing import Any
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1
-from rosa_contract.policies import ADAPTIVE, GIVEN, PLANNED, PUBLISHED, SHARED, Policies
+from rosa_contract.config.policies import ADAPTIVE, GIVEN, PLANNED, PUBLISHED, SHARED, Policies
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_server.models.registry import SHARING_ENGINE
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary

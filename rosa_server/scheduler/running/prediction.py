@@ -17,7 +17,7 @@ from functools import partial
 from math import floor, inf
 from random import Random
 
-from rosa_contract.config import SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.serving.core.batch_profile import BatchProfile

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import permutations
 
-from rosa_contract.config import SYSTEM1
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.bisection import bisect
 from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.packing import Packer, ServerKind

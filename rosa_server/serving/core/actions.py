@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.ledger import Call
 
 

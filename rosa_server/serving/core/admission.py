@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from rosa_contract.messages import Refused
+from rosa_contract.wire.messages import Refused
 from rosa_server.serving.core.placement import Placement
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rosa_contract.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.errors import CodecError
-from rosa_contract.progress import Progress
+from rosa_contract.wire.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.wire.fields import progress
+from rosa_contract.wire.progress import Progress
 from rosa_server.serving.core.router import ModelNeeds
 
 MAX_ID = (1 << 63) - 1

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from rosa_contract import messages as m
-from rosa_contract.config import GOAL_COUPLED, Factory
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.actions import Action, Kill, Note, Say, Visit
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.check import (

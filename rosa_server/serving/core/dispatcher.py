@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rosa_contract import messages as m
-from rosa_contract.config import GOAL_COUPLED
-from rosa_contract.progress import Progress
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.progress import Progress
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.lanes import Turns
 from rosa_server.serving.core.ledger import Call, Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
-from rosa_contract.messages import Hello, Refused
+from rosa_contract.wire.messages import Hello, Refused
 
 
 class Needs(Protocol):

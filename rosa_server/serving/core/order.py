@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from rosa_contract.config import GOAL_COUPLED, SYSTEM1
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.lengths import TaskLengths
 from rosa_server.serving.core.rounds import Rounds

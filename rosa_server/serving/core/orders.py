@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract.gateway import (
+from rosa_contract.config.gateway import (
     EARLIEST_DEADLINE,
     FIRST_COME,
     KAIROS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_server.serving.core.batch_profile import BatchProfile
 
 UNPLANNED_AT_ONCE = 64  # as the greatest `at_once` of a factory file

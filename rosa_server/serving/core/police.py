@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rosa_contract.config import GOAL_COUPLED
+from rosa_contract.config.tasks import GOAL_COUPLED
 
 TOLERANCE_S = 0.05  # what a network delays one call and not the next
 SPARE = 0.5  # periods beyond what a robot may make up for: its clock and ours begin at different calls

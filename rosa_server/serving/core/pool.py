@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from rosa_contract.messages import WorkerReady
+from rosa_contract.wire.messages import WorkerReady
 from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.worker_state import Batch, Lane, WorkerState

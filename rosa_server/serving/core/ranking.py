@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rosa_contract.config import GOAL_COUPLED
-from rosa_contract.messages import TaskEnds
-from rosa_contract.progress import DONE, FAILED, Progress
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_contract.wire.messages import TaskEnds
+from rosa_contract.wire.progress import DONE, FAILED, Progress
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.lengths import TaskLengths
 from rosa_server.serving.core.order import Order, Rank, TaskSeen

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import ceil, inf
 
-from rosa_contract.config import GOAL_COUPLED
+from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.permits import MEMORY_S, Key, Permit, Permits

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from rosa_contract.config import GOAL_COUPLED, Factory
-from rosa_contract.messages import Refused, WorkerReady
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_contract.wire.messages import Refused, WorkerReady
 from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
 from rosa_server.serving.core.failover import Failover
 from rosa_server.serving.core.placement import Phase, Placement, unplanned

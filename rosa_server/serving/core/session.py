@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 
-from rosa_contract.messages import Hello, Refused, Welcome
-from rosa_contract.strict import nearest
+from rosa_contract.wire.messages import Hello, Refused, Welcome
+from rosa_contract.wording import nearest
 from rosa_server.serving.core.admission import Admitted
 from rosa_server.serving.core.fit import unfit
 from rosa_server.serving.core.police import RateMeter

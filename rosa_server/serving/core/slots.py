@@ -6,7 +6,7 @@ from bisect import insort
 from collections import Counter
 from dataclasses import dataclass
 
-from rosa_contract.messages import Refused
+from rosa_contract.wire.messages import Refused
 from rosa_server.serving.core.admission import AdmissionControl, Admitted
 from rosa_server.serving.core.failover import Failover
 from rosa_server.serving.core.placement import Placement, Replica

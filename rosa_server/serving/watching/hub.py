@@ -13,10 +13,11 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from rosa_contract.config import SYSTEM1, Factory
-from rosa_contract.messages import OK
-from rosa_contract.status import OpenAlert
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.wire.messages import OK
 from rosa_contract.wire.packing import pack
+from rosa_contract.wire.status import OpenAlert
 from rosa_server.serving.core.actions import Reply
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.worker_state import WorkerState

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from rosa_contract.messages import Decide, Decided
+from rosa_contract.wire.messages import Decide, Decided
 from rosa_contract.wire.packing import pack
 from rosa_server.serving import log
 from rosa_server.serving.core.core import ServingCore

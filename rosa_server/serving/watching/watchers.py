@@ -13,9 +13,9 @@ from pathlib import Path
 import zmq
 
 from rosa_contract.errors import CodecError
-from rosa_contract.status import MAX_WORDS
 from rosa_contract.wire import fields
 from rosa_contract.wire.packing import Frame, check_sum, pack, unpack
+from rosa_contract.wire.status import MAX_WORDS
 
 WATCH, DECIDE, ORDER = "watch", "decide", "order"
 SAYS_EVERY_S = 1.0

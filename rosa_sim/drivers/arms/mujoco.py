@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rosa_client.drivers.arms import ArmState, Array, Scene
 from rosa_client.motion.arm_orders import Command
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 from rosa_sim.cell.arm import ArmInCell
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.cell.world import World

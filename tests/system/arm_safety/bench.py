@@ -19,7 +19,7 @@ from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus, OperatorAudi
 from sensor_msgs.msg import JointState
 
 from rosa_client.bringup.bringup import prepare_environment
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[3]
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.echo import EchoArm
 from rosa_client.motion.arm_orders import Command
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.robot import RobotSpec
 
 RECOVERS_AFTER_S = 1.5
 

@@ -9,7 +9,7 @@ import numpy as np
 import rclpy
 from rosa_interfaces.msg import ActionChunk, ArmCommand
 
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ALIVE_EVERY_S = 0.025
 

@@ -23,8 +23,8 @@ from std_srvs.srv import Trigger
 from rosa_client.bringup.bringup import Bringup, parse
 from rosa_client.bringup.graph import Robot
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD
-from rosa_contract.images import EncodedImage, decode_image
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire.images import EncodedImage, decode_image
 from rosa_sim.cell.hardware import cell
 from tests.system.domains import own_domain
 

@@ -12,7 +12,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from rosa_client.drivers.cameras import Frame
-from rosa_contract.robot import CameraSpec
+from rosa_contract.config.robot import CameraSpec
 from tests.unit.client.calibration import scenes
 from tests.unit.client.calibration.rendered import Mount, Stage
 

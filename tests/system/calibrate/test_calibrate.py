@@ -15,7 +15,7 @@ import yaml
 
 from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import NodeSpec, Robot, robot_graph
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_sim.ports import free_port
 from tests.unit.client.calibration.rendered import LENS, Mount, Stage
 from tests.unit.client.calibration.scenes import SMALL, on_table

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rosa_contract import messages as m
-from rosa_contract.status import Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.status import Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
 from tests.system.dashboard.page import MISSING, Browser, browser_is_here, dashboard
 from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, serving
 

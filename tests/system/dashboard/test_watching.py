@@ -11,10 +11,10 @@ from typing import Any
 
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.status import ComponentStatus, OpenAlert
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import unpack
+from rosa_contract.wire.status import ComponentStatus, OpenAlert
 from rosa_server.serving.watching.hub import DECIDED, EVENTS, STATUS
 from rosa_server.serving.watching.watchers import decide_message, watch_message
 from tests.system.server_harness import PATIENCE_S, Robot, Server, robot, serving

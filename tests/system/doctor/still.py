@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from rosa_client.drivers.cameras import Frame, live
-from rosa_contract.robot import CameraSpec
+from rosa_contract.config.robot import CameraSpec
 
 
 class Living:

@@ -24,7 +24,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
 from rosa_client.bringup.bringup import prepare_environment
-from rosa_contract.images import encode_image
+from rosa_contract.wire.images import encode_image
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 90.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.models.token_policy.backend import TokenPolicyBackend
 from tests.system.engines.gated import reached
 from tests.system.engines.test_pipelined import CAMERAS, STATE, check, send

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.vision import save_weights
 from rosa_server.models.vla.backend import VlaBackend

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.token_policy.backend import TokenPolicyBackend
 from tests.system.server_harness import Robot, Server, robot, serving

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract import codec
 from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
 from rosa_sim.fuzz.mutate import mutated, valid
 from rosa_sim.fuzz.run import fuzz
 

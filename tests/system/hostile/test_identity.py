@@ -7,7 +7,7 @@ from pathlib import Path
 
 import zmq.auth
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.access import make_keys
 from tests.system.server_harness import PATIENCE_S, Robot, robot, serving
 

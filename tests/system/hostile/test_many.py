@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_sim.fuzz.wire import Peer, idle_connections
 from tests.system.hostile.flood import STRANGER

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_sim.fuzz.run import MAX_GROWTH_MB
 from rosa_sim.fuzz.wire import MORE, Peer, frame, message
 from rosa_sim.hostile.floods import empty_frames, huge_header, nested_lists, noise

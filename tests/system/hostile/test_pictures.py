@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage, encode_image
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage, encode_image
 from rosa_sim.hostile.pictures import jpeg_bomb, noisy_jpeg, noisy_png, png_bomb
 from tests.system.server_harness import FACTORY, robot, serving
 

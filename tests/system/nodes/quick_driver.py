@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rosa_client.drivers.cameras import Frame
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.config.cameras import CameraSpec
 
 
 class QuickCameras:

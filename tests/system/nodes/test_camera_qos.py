@@ -20,9 +20,9 @@ from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.drivers.cameras import Frame
 from rosa_client.nodes.camera_node import Camera
 from rosa_client.nodes.sensors import Sensors
-from rosa_contract.cameras import BEST_EFFORT, BY_REP_2003, RELIABLE, CameraSpec
-from rosa_contract.images import encode_image
-from rosa_contract.robot import load_robot
+from rosa_contract.config.cameras import BEST_EFFORT, BY_REP_2003, RELIABLE, CameraSpec
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire.images import encode_image
 
 PANDA = load_robot(Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml")
 VENDOR = "/camera/camera/color/image_raw"

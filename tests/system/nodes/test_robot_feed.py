@@ -20,7 +20,7 @@ from rosa_client.motion.kinematics import Chain
 from rosa_client.nodes.qos import LATEST
 from rosa_client.nodes.robot_feed import RobotFeed
 from rosa_client.operator.shape import TOPIC, shape_text
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, load_robot
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "robots"
 PANDA = load_robot(CONFIGS / "panda.yaml")

@@ -27,9 +27,9 @@ from rosa_client.nodes.status_messages import diagnostics
 from rosa_client.reporting import audit_of
 from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo, Send
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_contract.config import load_factory
-from rosa_contract.images import encode_image
-from rosa_contract.robot import load_robot
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire.images import encode_image
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 ROBOT = load_robot(CONFIGS / "robots" / "panda.yaml")

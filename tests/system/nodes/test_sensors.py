@@ -19,8 +19,8 @@ from sensor_msgs.msg import CompressedImage, JointState
 
 from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.nodes.sensors import Sensors
-from rosa_contract.images import encode_image
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.wire.images import encode_image
 
 ROBOT = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
 PATIENCE_S = 20.0

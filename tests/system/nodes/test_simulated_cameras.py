@@ -11,7 +11,7 @@ from rclpy.qos import qos_profile_sensor_data
 from rosa_interfaces.msg import WorldState
 
 from rosa_client.bringup.bringup import prepare_environment
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_sim.cell.world import World
 from rosa_sim.drivers.cameras.mujoco import MujocoCameras
 from tests.system.nodes.test_sensors import PATIENCE_S, ROBOT

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
 
 BACKEND = "tests.system.operations.backend:NumberBackend"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from rosa_client import Robot
-from rosa_contract.adapter import Adapter, CameraInput, StatePart
-from rosa_contract.config import Model
+from rosa_contract.config.adapter import Adapter, CameraInput, StatePart
+from rosa_contract.config.models import Model
 from rosa_server.cli import main
 from rosa_server.cluster.local import LocalCluster
 from rosa_server.models.backend import ModelInput

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_server.scheduler.profiles.library import file_name
 from rosa_server.scheduler.profiles.profile import Configuration, Profile, ServiceTime, save_profile
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise

@@ -9,7 +9,7 @@ import pytest
 
 from rosa_client.link import GatewayLink
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.messages import Executed, Hello, Request, Response
+from rosa_contract.wire.messages import Executed, Hello, Request, Response
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -11,9 +11,9 @@ import msgpack
 import numpy as np
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.packing import pack
 from tests.system.server_harness import FRONT, JOINTS, Robot, Server, robot, serving
 

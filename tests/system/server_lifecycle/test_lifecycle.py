@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from tests.system.server_harness import EMULATED, PATIENCE_S, Server, robot, serving
 
 

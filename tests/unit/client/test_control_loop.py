@@ -19,7 +19,7 @@ from rosa_client.drivers.arms.echo import EchoArm
 from rosa_client.motion.arm_orders import Command, MoveTo, OrderId, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, load_robot
 from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml")

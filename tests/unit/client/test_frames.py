@@ -10,7 +10,7 @@ import pytest
 from rosa_client.frames import links_of, optical_frame, prefix_of, static_transforms, without_pose
 from rosa_client.nodes.static_frames import stamped
 from rosa_client.operator.layout import Base
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[3]
 SPEC = load_robot(ROOT / "configs" / "robots" / "panda.yaml")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rosa_client.greeting import PACE_HOLDS_S, Greeting
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 
 HELLO = m.Hello("r1", "pick", {}, {})
 PLANNED = {"system1": 2.0, "system2": 0.2}

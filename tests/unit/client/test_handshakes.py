@@ -11,7 +11,7 @@ import zmq
 
 from rosa_client import handshakes
 from rosa_client.link import GatewayLink
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit, make_keys
 
 HELLO = m.Hello("panda0", "pick", {}, {})

@@ -11,10 +11,10 @@ import pytest
 import zmq
 
 from rosa_client.link import GatewayLink
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.keyfile import RobotKeys
-from rosa_contract.progress import Progress
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.progress import Progress
 
 HELLO = m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 96, "jpeg")}, {"joint_position": 7})
 PATIENCE_S = 10.0

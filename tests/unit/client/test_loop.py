@@ -13,9 +13,9 @@ import pytest
 from rosa_client.loop import RobotLoop, with_server
 from rosa_client.refusal import Refusal
 from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
-from rosa_contract.messages import Decide, Decided, Request
-from rosa_contract.progress import Progress
-from rosa_contract.status import Audit
+from rosa_contract.wire.messages import Decide, Decided, Request
+from rosa_contract.wire.progress import Progress
+from rosa_contract.wire.status import Audit
 from tests.unit.client.runtime.stage import Stage
 
 AT = "tcp://gpu-box:5570"

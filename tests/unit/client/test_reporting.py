@@ -8,8 +8,8 @@ import pytest
 
 from rosa_client.reporting import Reporter, audit_of
 from rosa_client.runtime.commands import Alert, Decision
-from rosa_contract import codec
-from rosa_contract.status import MAX_WORDS, Status
+from rosa_contract.wire import codec
+from rosa_contract.wire.status import MAX_WORDS, Status
 from tests.unit.client.runtime.stage import Stage
 
 

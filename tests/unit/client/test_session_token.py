@@ -11,8 +11,8 @@ import pytest
 
 from rosa_client.greeting import Greeting
 from rosa_client.session_token import SessionToken, default_folder
-from rosa_contract import messages as m
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 
 HELLO = m.Hello("r1", "pick", {}, {})
 

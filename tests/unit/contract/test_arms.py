@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.arms import Ros2ControlSettings, arm_settings
+from rosa_contract.config.arms import Ros2ControlSettings, arm_settings
+from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import load_robot
 
 PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.cameras import CameraSpec, info_topic, picture_topic, raw_topic
+from rosa_contract.config.cameras import CameraSpec, info_topic, picture_topic, raw_topic
+from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import load_robot
 
 PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
 VENDOR = "/camera/camera/color/image_raw"

@@ -9,10 +9,10 @@ import msgpack
 import numpy as np
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CODEC_CAUSES, CodecError, VersionError
-from rosa_contract.images import EncodedImage, decode_image, encode_image
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage, decode_image, encode_image
 from rosa_contract.wire.packing import pack
 from tests.unit.contract.wire import MESSAGES, PICTURE, refused, request, same
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
+from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import CONFIG_CAUSES, ConfigError, ConfigProblem
-from rosa_contract.robot import load_robot
 from tests.examples import examples
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -280,8 +280,8 @@ values = st.recursive(
 @settings(max_examples=examples(200, 500), deadline=None)
 @given(st.sampled_from(["server_cluster", "robot_fleet", "pick", "models", "gateway"]), values)
 def test_no_value_in_any_section_raises_anything_else(section: str, value: object) -> None:
-    from rosa_contract.config import factory_from
-    from rosa_contract.strict import parse_yaml
+    from rosa_contract.config.factory import factory_from
+    from rosa_contract.config.strict import parse_yaml
 
     document = parse_yaml(GOOD)
     document[section] = value

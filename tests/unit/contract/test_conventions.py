@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.conventions import (
+from rosa_contract.config.conventions import (
     FINGER_PAIR,
     GRIPPERS,
     UNITS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError
 from tests.unit.contract.test_config import CONFIGS

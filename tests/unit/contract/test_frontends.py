@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.serving.served import frontend_problems
 

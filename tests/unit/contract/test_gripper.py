@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.arms import arm_settings
+from rosa_contract.config.arms import arm_settings
+from rosa_contract.config.robot import WITHOUT_GRIPPER, RobotSpec, hello_of, load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import WITHOUT_GRIPPER, RobotSpec, hello_of, load_robot
 
 ROBOTS = Path(__file__).parents[3] / "configs" / "robots"
 

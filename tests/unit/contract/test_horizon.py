@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.horizon import Horizon
+from rosa_contract.wire.horizon import Horizon
 
 STEPS = st.integers(1, 40)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, decode_image
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.decoders import DECODERS
+from rosa_contract.wire.images import EncodedImage, decode_image
 from rosa_contract.wire.packing import pack
 from tests.examples import examples
 from tests.unit.contract.wire import MESSAGES

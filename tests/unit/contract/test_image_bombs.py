@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage, Rgb, decode_image, encode_image
+from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, encode_image
 
 HEIGHT, WIDTH = 24, 32
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.kinds import FACTORY, ROBOT, kind_of, mistaken
+from rosa_contract.config.robot import load_robot
+from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError
-from rosa_contract.kinds import FACTORY, ROBOT, kind_of, mistaken
-from rosa_contract.robot import load_robot
-from rosa_contract.strict import read_yaml
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 ROBOTS = sorted((CONFIGS / "robots").glob("*.yaml"))

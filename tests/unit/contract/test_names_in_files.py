@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.robot import robot_from
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.robot import robot_from
 from rosa_server.serving.served import serving_problems
 
 PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"

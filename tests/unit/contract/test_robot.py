@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
-from rosa_contract.robot import RobotSpec, load_robot
 
 ROOT = Path(__file__).parents[3]
 PANDA = ROOT / "configs" / "robots" / "panda.yaml"

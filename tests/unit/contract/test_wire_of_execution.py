@@ -9,12 +9,12 @@ import msgpack
 import numpy as np
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.horizon import Horizon
-from rosa_contract.overlap import Overlap
-from rosa_contract.progress import OUTCOMES, Progress
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.overlap import Overlap
 from rosa_contract.wire.packing import pack
+from rosa_contract.wire.progress import OUTCOMES, Progress
 from tests.unit.contract.wire import refused, request
 
 

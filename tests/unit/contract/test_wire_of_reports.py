@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.status import MAX_AUDITS, MAX_CALLS, MAX_CHOICES, MAX_COMPONENTS, MAX_DECISIONS, MAX_WORDS
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.reports import open_alert
+from rosa_contract.wire.status import (
+    MAX_AUDITS,
+    MAX_CALLS,
+    MAX_CHOICES,
+    MAX_COMPONENTS,
+    MAX_DECISIONS,
+    MAX_WORDS,
+)
 from tests.unit.contract.wire import STATUS, refused
 
 COMPONENT = ["system1", 300.0, 80.0, 120.0, 9, 8, 1, 0, 0]

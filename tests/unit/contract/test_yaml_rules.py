@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.strict import parse_yaml
 from rosa_contract.errors import ConfigError
-from rosa_contract.strict import parse_yaml
 
 FACTORY = """
 server_cluster: {num_servers: 2}

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rosa_contract import codec, status
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.horizon import Horizon
-from rosa_contract.images import encode_image
-from rosa_contract.overlap import Overlap
-from rosa_contract.progress import Progress
+from rosa_contract.wire import codec, status
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.images import encode_image
+from rosa_contract.wire.overlap import Overlap
+from rosa_contract.wire.progress import Progress
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 255, (96, 128, 3), dtype=np.uint8)

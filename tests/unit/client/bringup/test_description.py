@@ -13,7 +13,7 @@ from rosa_client.bringup import description
 from rosa_client.bringup.description import description_nodes, description_note, description_of
 from rosa_client.bringup.graph import Robot
 from rosa_client.frames import links_of
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
 PANDA = Robot(robot=str(ROOT / "configs" / "robots" / "panda.yaml"), namespace="left")

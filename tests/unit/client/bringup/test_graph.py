@@ -25,7 +25,7 @@ from rosa_client.bringup.graph import (
 )
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
 LAUNCH = ROOT / "launch" / "pick_place.launch.py"

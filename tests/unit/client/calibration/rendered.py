@@ -11,8 +11,8 @@ import numpy as np
 
 from rosa_client.calibration.board import BoardSpec
 from rosa_client.calibration.lens import camera_matrix, distortion
-from rosa_contract.cameras import Intrinsics
-from rosa_contract.images import Rgb
+from rosa_contract.config.cameras import Intrinsics
+from rosa_contract.wire.images import Rgb
 from rosa_sim.cell.gl import BACKEND  # before mujoco
 
 import mujoco  # isort: skip

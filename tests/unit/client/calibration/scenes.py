@@ -12,8 +12,8 @@ from rosa_client.calibration.detection import View, find_board
 from rosa_client.calibration.hand_eye import Sample
 from rosa_client.calibration.poses import poses_around
 from rosa_client.motion.kinematics import Chain
-from rosa_contract.images import Rgb
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire.images import Rgb
 from tests.unit.client.calibration.rendered import Mount, Stage
 
 ROOT = Path(__file__).parents[4]

@@ -13,7 +13,7 @@ from rosa_client.calibration.detection import find_board
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.hand_eye import HandEyeResult, Sample, solve_hand_eye
 from rosa_client.calibration.lens import solve_lens
-from rosa_contract.cameras import Intrinsics
+from rosa_contract.config.cameras import Intrinsics
 from tests.unit.client.calibration.rendered import LENS
 from tests.unit.client.calibration.scenes import Scene
 

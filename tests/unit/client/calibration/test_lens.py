@@ -14,7 +14,7 @@ from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.lens import camera_matrix, distortion, fitted, solve_lens, unfitted
 from rosa_client.calibration.report import WIDTH_PX, draw_report
 from rosa_client.drivers.cameras import fit
-from rosa_contract.cameras import CameraSpec, Intrinsics
+from rosa_contract.config.cameras import CameraSpec, Intrinsics
 from tests.unit.client.calibration.rendered import LENS, SIZE
 from tests.unit.client.calibration.scenes import Scene
 

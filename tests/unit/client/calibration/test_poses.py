@@ -10,7 +10,7 @@ import pytest
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.poses import FARTHEST_RAD, MARGIN_RAD, poses_around
 from rosa_client.motion.limits import MotionLimits
-from rosa_contract.robot import WorkspaceSpec
+from rosa_contract.config.robot import WorkspaceSpec
 from tests.unit.client.calibration.scenes import CHAIN, SPEC
 
 START = np.array(SPEC.home_rad)

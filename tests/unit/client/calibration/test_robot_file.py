@@ -18,8 +18,8 @@ from rosa_client.calibration.robot_file import (
     with_value,
     write_value,
 )
-from rosa_contract.cameras import Intrinsics
-from rosa_contract.robot import load_robot
+from rosa_contract.config.cameras import Intrinsics
+from rosa_contract.config.robot import load_robot
 from tests.unit.client.calibration.scenes import ROOT
 
 TEXT = (ROOT / "configs" / "robots" / "panda.yaml").read_text()

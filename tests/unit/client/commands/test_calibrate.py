@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rosa_client.calibration.pictures import PictureFolder
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_server.cli import main
 from tests.unit.client.calibration import scenes
 from tests.unit.client.calibration.rendered import LENS

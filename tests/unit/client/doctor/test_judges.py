@@ -20,8 +20,8 @@ from rosa_client.doctor.judges.pictures import (
     pictures_fact,
     sharpness_of,
 )
-from rosa_contract.cameras import CameraSpec
-from rosa_contract.images import encode_image
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.wire.images import encode_image
 
 HOST = HostFact(
     release="6.8.1-1015-realtime",

@@ -22,9 +22,9 @@ from rosa_client.doctor.probes.driver import driver_problem
 from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
 from rosa_client.doctor.probes.host import ClockWatch, host_fact
 from rosa_client.doctor.probes.needs import needs_fact
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.serving.access import make_keys
 from rosa_sim.ports import free_port
 

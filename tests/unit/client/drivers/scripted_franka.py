@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rosa_client.drivers.arms.franka_ports import FciError
 from rosa_client.drivers.arms.franka_rules import IDLE, MOVE, REFLEX, Heard
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "fr3_franka.yaml")
 Q = np.array(SPEC.home_rad)

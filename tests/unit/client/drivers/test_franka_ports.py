@@ -10,7 +10,7 @@ import pytest
 
 from rosa_client.drivers import DriverError, arms
 from rosa_client.drivers.arms.franka_ports import INSTALL, FrankaRs, library, said
-from rosa_contract.arms import arm_settings
+from rosa_contract.config.arms import arm_settings
 from tests.unit.client.drivers.scripted_franka import SPEC
 
 

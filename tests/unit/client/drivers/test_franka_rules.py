@@ -27,8 +27,8 @@ from rosa_client.drivers.arms.franka_rules import (
     why_not,
     why_stopped,
 )
-from rosa_contract.arms import FrankaSettings
-from rosa_contract.robot import load_robot
+from rosa_contract.config.arms import FrankaSettings
+from rosa_contract.config.robot import load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "fr3_franka.yaml")
 SETTINGS = FrankaSettings("172.16.0.2")

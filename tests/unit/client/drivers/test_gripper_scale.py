@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
-from rosa_contract.arms import GripperActions
-from rosa_contract.robot import GripperSpec
+from rosa_contract.config.arms import GripperActions
+from rosa_contract.config.robot import GripperSpec
 
 ROBOTIQ_2F85 = GripperSpec(0.0, 0.085)
 PANDA = GripperSpec(0.0, 0.08)

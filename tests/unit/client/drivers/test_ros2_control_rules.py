@@ -20,8 +20,8 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     recovery_steps,
     waypoints,
 )
-from rosa_contract.arms import GripperActions, Ros2ControlSettings
-from rosa_contract.robot import WITHOUT_GRIPPER, GripperSpec, load_robot
+from rosa_contract.config.arms import GripperActions, Ros2ControlSettings
+from rosa_contract.config.robot import WITHOUT_GRIPPER, GripperSpec, load_robot
 from tests.unit.client.sent import sent
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

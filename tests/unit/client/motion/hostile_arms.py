@@ -22,8 +22,8 @@ from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, comes_t
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
-from rosa_contract.arms import FORWARD_POSITION, JOINT_TRAJECTORY, Ros2ControlSettings
-from rosa_contract.robot import load_robot
+from rosa_contract.config.arms import FORWARD_POSITION, JOINT_TRAJECTORY, Ros2ControlSettings
+from rosa_contract.config.robot import load_robot
 from rosa_sim.cell.world import World
 from rosa_sim.controller.following import Point, PositionFollower, TrajectoryFollower
 

@@ -16,7 +16,7 @@ from rosa_client.motion.following import LEAD_S
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.refusal import Refusal
-from rosa_contract.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
+from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
 from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

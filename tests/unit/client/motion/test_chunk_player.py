@@ -11,7 +11,7 @@ from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, Pl
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_contract.robot import GripperSpec, JointLimits
+from rosa_contract.config.robot import GripperSpec, JointLimits
 from tests.unit.client.refusals import because
 
 RATE_HZ = 100.0

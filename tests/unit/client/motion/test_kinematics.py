@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rosa_client.motion.kinematics import Chain
-from rosa_contract.robot import ChainSpec, load_robot
+from rosa_contract.config.robot import ChainSpec, load_robot
 from rosa_server.models.kinematics import forward
 from rosa_sim.cell.world import World
 

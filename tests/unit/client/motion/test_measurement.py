@@ -17,7 +17,7 @@ from rosa_client.motion.measurement import (
     MeasurementCheck,
     Sample,
 )
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

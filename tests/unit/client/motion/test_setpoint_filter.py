@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_contract.robot import JointLimits
+from rosa_contract.config.robot import JointLimits
 
 PANDA = JointLimits(
     position_min_rad=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),

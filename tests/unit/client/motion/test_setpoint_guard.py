@@ -15,7 +15,7 @@ from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.motion.setpoint_guard import SetpointGuard
 from rosa_client.refusal import Refusal
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 MOTION = MotionLimits.of(SPEC)

@@ -13,7 +13,7 @@ from rosa_interfaces.msg import ActionChunk, ArmCommand
 from rosa_client.drivers.arms import ArmState
 from rosa_client.motion.arm_orders import Play, Unreadable
 from rosa_client.nodes.arm_messages import joint_state, to_order
-from rosa_contract.robot import WITHOUT_GRIPPER, load_robot
+from rosa_contract.config.robot import WITHOUT_GRIPPER, load_robot
 
 PANDA = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
 BARE = replace(PANDA, gripper=WITHOUT_GRIPPER)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rosa_client.nodes.camera_messages import camera_info, lens_of
-from rosa_contract.cameras import CameraSpec, Intrinsics
+from rosa_contract.config.cameras import CameraSpec, Intrinsics
 
 PLAIN = CameraSpec(width=640, height=480)
 

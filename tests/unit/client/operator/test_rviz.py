@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from rosa_client.operator.rviz import rviz_config
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = ROOT / "configs" / "rviz" / "operator.rviz"

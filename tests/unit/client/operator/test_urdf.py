@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_server.models import kinematics
 
 ROOT = Path(__file__).parents[4]

@@ -8,7 +8,7 @@ import pytest
 from rosa_client.robot.calls import Call, Calls
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
-from rosa_contract.messages import Output, Request, Response
+from rosa_contract.wire.messages import Output, Request, Response
 
 SEEN = Seen({"joint_position": np.zeros(7, np.float32)}, {})
 ACTIONS = Output({"actions": np.ones((4, 8), np.float32)}, horizon=2)

@@ -7,8 +7,8 @@ import pytest
 
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import another_kind, seen_in
-from rosa_contract.images import decode_image, encode_image
-from rosa_contract.messages import CameraInfo
+from rosa_contract.wire.images import decode_image, encode_image
+from rosa_contract.wire.messages import CameraInfo
 
 FRONT = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rosa_client.runtime.commands import Alert, CallEnded, Decision, MoveTo, Play, Send
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import ESCALATIONS, EXECUTIONS, GOAL_COUPLED, PLANNING
+from rosa_contract.config.tasks import ESCALATIONS, EXECUTIONS, GOAL_COUPLED, PLANNING
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from tests.unit.client.runtime.stage import Stage
 

@@ -26,9 +26,9 @@ from rosa_client.runtime.commands import (
     Send,
 )
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
-from rosa_contract.config import parse_factory
-from rosa_contract.messages import OK, Output, Response
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.wire.messages import OK, Output, Response
 from rosa_sim.explore import cells
 
 PERIOD_S = 0.01

@@ -8,7 +8,7 @@ from rosa_client.runtime.commands import Alert, Decision, MoveTo, TaskEnded
 from rosa_client.runtime.planned import Planned, besides
 from rosa_client.runtime.task_machine import State
 from rosa_contract.errors import ConfigError
-from rosa_contract.progress import MAX_STEPS
+from rosa_contract.wire.progress import MAX_STEPS
 from tests.unit.client.runtime.stage import SYSTEM2, Stage
 
 MONITOR = "    monitor: {model: m, slo_ms: 300, freq_hz: 5, prompt: 'how is it?', plans_after: 2}"

@@ -8,7 +8,7 @@ import pytest
 
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Send
-from rosa_contract.config import Component
+from rosa_contract.config.tasks import Component
 from tests.unit.client.runtime.stage import SAFETY, Stage
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from rosa_client.runtime.commands import Hold, MoveTo, Play
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import AHEAD, ASYNCHRONOUS, GOAL_COUPLED
+from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED
 from tests.examples import examples
 from tests.unit.client.runtime.any_day import AnyDay
 from tests.unit.client.runtime.stage import PERIOD_S

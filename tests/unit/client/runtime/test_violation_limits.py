@@ -8,7 +8,7 @@ import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
 from rosa_client.runtime.task_machine import State
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import ConfigError
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, Stage, component
 

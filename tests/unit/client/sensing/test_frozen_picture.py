@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rosa_client.drivers.cameras import live
 from rosa_client.sensing.frozen_picture import HASHED_BYTES, MOVED_RAD, FrozenPictures, fingerprint
-from rosa_contract.images import encode_image
-from rosa_contract.messages import Array
+from rosa_contract.wire.images import encode_image
+from rosa_contract.wire.messages import Array
 
 
 def at(*joints_rad: float) -> Array:

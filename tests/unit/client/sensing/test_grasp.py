@@ -7,7 +7,7 @@ import pytest
 
 from rosa_client.runtime.commands import OPEN, Hold, MoveTo, Play
 from rosa_client.sensing.grasp import Grasp
-from rosa_contract.robot import WITHOUT_GRIPPER, GripperSpec
+from rosa_contract.config.robot import WITHOUT_GRIPPER, GripperSpec
 
 PANDA = GripperSpec(0.0, 0.08)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rosa_client.sensing.picture_offers import picture_type, why_unmatched
-from rosa_contract.cameras import CameraSpec
+from rosa_contract.config.cameras import CameraSpec
 
 SPEC = CameraSpec(width=96, height=96)
 

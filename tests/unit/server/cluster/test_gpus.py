@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import Factory, parse_factory
+from rosa_contract.config.factory import Factory, parse_factory
 from rosa_server.cluster import gpus, local
 from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving.core.placement import Placement, Replica, unplanned

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_contract.config import load_factory
-from rosa_contract.robot import load_robot
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import load_robot
 from rosa_server.cli import main
 from rosa_server.cluster.local import worker_specs
 from rosa_server.models.adapters.resolving import from_data, resolve

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from openpi_client import image_tools
 
-from rosa_contract.adapter import EXACT, PAD, STRETCH
-from rosa_contract.frontends import (
+from rosa_contract.config.adapter import EXACT, PAD, STRETCH
+from rosa_contract.config.frontends import (
     PRESETS,
     ActionPart,
     Frontend,

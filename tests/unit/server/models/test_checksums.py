@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.models.checksums import verify
 from rosa_server.models.registry import BackendError

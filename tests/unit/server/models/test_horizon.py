@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rosa_contract.horizon import Horizon
+from rosa_contract.wire.horizon import Horizon
 from rosa_server.models import horizon
 from rosa_server.models.backend import ModelOutput
 from rosa_server.models.flow_policy import CHUNK, FlowPolicy

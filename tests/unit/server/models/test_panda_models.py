@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.task_monitor import TaskMonitorBackend, verdicts

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.inpainting import Guide, guided
 from rosa_server.models.seam import blended, soft_mask
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from tests.unit.server.serving.core.stage import IMAGES, STATE
 

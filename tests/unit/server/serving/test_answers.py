@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from rosa_contract import codec
-from rosa_contract.horizon import Horizon
+from rosa_contract.wire import codec
+from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
 from rosa_server.serving.answers import encoded, finished

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.horizon import Horizon
-from rosa_contract.overlap import Overlap
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
 from rosa_server.serving.batch_worker import BatchWorker

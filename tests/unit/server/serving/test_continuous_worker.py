@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.worker_spec import WorkerSpec

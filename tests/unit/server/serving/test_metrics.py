@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from rosa_contract.messages import HealthReport
+from rosa_contract.wire.messages import HealthReport
 from rosa_server.serving.metrics import Metrics
 
 

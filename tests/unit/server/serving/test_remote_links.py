@@ -16,10 +16,10 @@ import psutil
 import pytest
 import zmq
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config import factory_from
+from rosa_contract.config.factory import factory_from
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving.core.actions import Action, Dispatch, Reply
 from rosa_server.serving.core.core import ServingCore

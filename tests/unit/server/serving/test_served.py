@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.serving.served import check_served
 

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_sim.cell.scene import load_model
 
 ROBOTS = Path(__file__).parents[4] / "configs" / "robots"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rosa_client.drivers.arms import create_arm, scene_of
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
 from rosa_sim.faults.arm import FaultyArm
 from rosa_sim.faults.switch import Switch
 from tests.unit.client.sent import sent

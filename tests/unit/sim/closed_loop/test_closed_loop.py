@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import Task
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.config.tasks import Task
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.cell.render import SceneRenderer

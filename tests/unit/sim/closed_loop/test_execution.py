@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rosa_contract.config import Task, parse_factory
-from rosa_contract.horizon import Horizon
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.tasks import Task
+from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer

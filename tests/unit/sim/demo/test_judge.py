@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_contract.errors import ConfigError
 from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_contract import codec
 from rosa_contract.errors import CodecError
-from rosa_contract.messages import Output
+from rosa_contract.wire import codec
+from rosa_contract.wire.messages import Output
 from rosa_server.models import registry
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_sim.faults.backend import FAR_RAD, SPOILS

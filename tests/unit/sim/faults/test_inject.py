@@ -19,9 +19,9 @@ from rosa_client.bringup.graph import Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.echo import EchoArm
-from rosa_contract import codec
-from rosa_contract.messages import HealthQuery, HealthReport
-from rosa_contract.robot import load_robot
+from rosa_contract.config.robot import load_robot
+from rosa_contract.wire import codec
+from rosa_contract.wire.messages import HealthQuery, HealthReport
 from rosa_sim.faults.arm import FaultyArm
 from rosa_sim.faults.cell import CellError, set_up
 from rosa_sim.faults.inject import WORKER_MODULE, Health, command, processes, worker_pid

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.gateways import Gateways, factories_of, spread
 from rosa_sim.fleet.measure import Meter

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rosa_client.runtime.commands import CallEnded
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_sim.fleet.compare import Estimate
 from rosa_sim.fleet.measure import Meter
 

@@ -10,9 +10,9 @@ import pytest
 
 from rosa_client.greeting import Greeting
 from rosa_client.runtime.commands import Send
-from rosa_contract.config import parse_factory
-from rosa_contract.messages import OK, Hello, Output, Response
-from rosa_contract.robot import RobotSpec
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.wire.messages import OK, Hello, Output, Response
 from rosa_server.scheduler.placement.servers import loop_rate_hz, overlapped_rate_hz
 from rosa_server.scheduler.problem import StreamClass, problem_from
 from rosa_sim.explore.cells import ROBOT as TWO_JOINTS

@@ -13,8 +13,8 @@ from functools import cache, partial
 
 import pytest
 
-from rosa_contract.config import Factory
-from rosa_contract.policies import PLANNED
+from rosa_contract.config.factory import Factory
+from rosa_contract.config.policies import PLANNED
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.permits import MAX_ANSWERS, MAX_LEAD_S, Permit
 from rosa_server.serving.core.rates import MAX_PACE, MAX_RUNS, MAX_SPARE

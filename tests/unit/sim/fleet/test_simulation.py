@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rosa_client.runtime.commands import Alert, CallEnded, Send
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica

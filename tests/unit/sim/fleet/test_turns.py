@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.policies import PLANNED, Policies
+from rosa_contract.config.policies import PLANNED, Policies
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.images import encode_image
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import encode_image
 from rosa_sim.fuzz import coverage, parsers
 from rosa_sim.fuzz.parsers import PARSERS, corpus, framed, save_corpus, unframed
 

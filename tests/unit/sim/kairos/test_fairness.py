@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract.gateway import REMAINING_WORK
+from rosa_contract.config.gateway import REMAINING_WORK
 from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.order import RemainingWork
 from rosa_sim.kairos.replay import Replay, Run, Tier

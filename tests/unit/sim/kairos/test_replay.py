@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract.gateway import FIRST_COME, ORDERS, REMAINING_WORK
+from rosa_contract.config.gateway import FIRST_COME, ORDERS, REMAINING_WORK
 from rosa_sim.kairos.replay import Replay, Tier, poisson
 from rosa_sim.kairos.traces import WORKLOADS, Task, tasks_of
 

@@ -12,8 +12,8 @@ import pytest
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.cameras import AllCameras, by_driver
 from rosa_client.drivers.cameras.v4l2 import opened_device, parse_source
-from rosa_contract.cameras import CameraSpec
-from rosa_contract.robot import RobotSpec, load_robot
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.config.robot import RobotSpec, load_robot
 
 ROOT = Path(__file__).parents[5]
 SPEC = load_robot(ROOT / "configs" / "robots" / "panda.yaml")

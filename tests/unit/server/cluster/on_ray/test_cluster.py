@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import factory_from
+from rosa_contract.config.factory import factory_from
 from rosa_server.cluster import maker
 from rosa_server.cluster.on_ray import check_reachable, check_token, part_of, parts_of
 from rosa_server.cluster.on_ray.cluster import RayCluster

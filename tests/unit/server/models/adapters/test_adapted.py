@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract.adapter import Adapter
+from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
-from rosa_contract.overlap import Overlap
-from rosa_contract.strict import Reader
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
 from rosa_server.models.adapters.resolving import resolve

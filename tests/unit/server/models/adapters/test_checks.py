@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.adapter import Adapter
+from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
-from rosa_contract.strict import Reader
 from rosa_server.models.adapters.checks import adapter_problems, model_problems, robot_needs
 from rosa_server.models.adapters.resolving import from_data, preset_names, resolve
 from rosa_server.models.backend import InputSpec

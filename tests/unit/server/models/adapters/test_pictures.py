@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract.adapter import BGR, CROP, EXACT, FITS, PAD, RGB, STRETCH
+from rosa_contract.config.adapter import BGR, CROP, EXACT, FITS, PAD, RGB, STRETCH
 from rosa_server.models.adapters.pictures import GAP_S, History, fitted, prepared
 
 WIDE = np.full((20, 40, 3), 200, np.uint8)

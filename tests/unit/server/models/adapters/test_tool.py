@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_contract.adapter import ROTATIONS
-from rosa_contract.robot import load_robot
+from rosa_contract.config.adapter import ROTATIONS
+from rosa_contract.config.robot import load_robot
 from rosa_server.models import kinematics
 from rosa_server.models.adapters.rotations import SIZES, matrix, written
 from rosa_server.models.adapters.tool import Arm, UnreachableError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog

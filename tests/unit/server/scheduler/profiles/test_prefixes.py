@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_server.scheduler.problem import Need, problem_from
 from rosa_server.scheduler.profiles.prefixes import prefixes_saved_hz
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.policies import PUBLISHED
+from rosa_contract.config.policies import PUBLISHED
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import Factory, parse_factory
+from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract.config import Factory, load_factory
-from rosa_contract.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
+from rosa_contract.config.factory import Factory, load_factory
+from rosa_contract.config.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
 from rosa_server.scheduler.problem import Need, TaskClass, problem_from
 from rosa_server.scheduler.running.handover import hand_over, placement_of
 from rosa_server.scheduler.running.policies import due_together

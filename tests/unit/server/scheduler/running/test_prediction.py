@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_contract.policies import PUBLISHED
+from rosa_contract.config.policies import PUBLISHED
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running import prediction as prediction_module

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from rosa_contract.config import Factory
+from rosa_contract.config.factory import Factory
 from rosa_server.scheduler.placement.pool import Pool
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog

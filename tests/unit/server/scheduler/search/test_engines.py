@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rosa_contract.config import Factory, parse_factory
+from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.cluster.local import worker_specs
 from rosa_server.scheduler.problem import Problem, problem_from

@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pytest
 
-from rosa_contract.config import load_factory, parse_factory
+from rosa_contract.config.factory import load_factory, parse_factory
+from rosa_contract.config.policies import PUBLISHED, Policies
 from rosa_contract.errors import ConfigError
-from rosa_contract.policies import PUBLISHED, Policies
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose

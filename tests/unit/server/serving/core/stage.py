@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rosa_contract import codec
-from rosa_contract import messages as m
-from rosa_contract.config import parse_factory
-from rosa_contract.images import EncodedImage
+from rosa_contract.config.factory import parse_factory
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.core import ServingCore

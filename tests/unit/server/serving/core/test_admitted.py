@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from tests.unit.server.serving.core.planned import PLACEMENT, RATES, Door, full, ran_at
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
-from rosa_contract.images import EncodedImage
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
 from tests.unit.server.serving.core.stage import STATE, Stage, request
 
 

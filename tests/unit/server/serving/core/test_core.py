@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from tests.unit.server.serving.core.stage import FACTORY, IMAGES, STATE, Stage, hello
 
 

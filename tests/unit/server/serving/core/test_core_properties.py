@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rosa_contract import messages as m
-from rosa_contract.gateway import ORDERS
+from rosa_contract.config.gateway import ORDERS
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.worker_state import CREDITS
 from tests.examples import examples
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.decoding import RECOVERS_IN_S, SHARE, DecodeBudget
 from tests.unit.server.serving.core.stage import Stage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_contract.messages import CameraInfo, Hello
+from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_server.models.backend import InputSpec
 from rosa_server.serving.core.fit import unfit
 

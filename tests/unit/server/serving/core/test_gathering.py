@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_contract import codec
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.gathering import Gathering
 from rosa_server.serving.core.ledger import Call
 from rosa_server.serving.core.sharing import sharing

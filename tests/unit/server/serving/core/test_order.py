@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_contract import messages as m
-from rosa_contract.gateway import (
+from rosa_contract.config.gateway import (
     FIRST_COME,
     KAIROS,
     MIN_ATTAINED_SERVICE,
@@ -15,7 +14,8 @@ from rosa_contract.gateway import (
     REMAINING_WORK,
     Gateway,
 )
-from rosa_contract.progress import Progress
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.progress import Progress
 from rosa_server.serving.core.ledger import Call, Ledger
 from rosa_server.serving.core.lengths import TaskLengths
 from rosa_server.serving.core.order import FirstCome, Kairos, RemainingWork, TaskSeen

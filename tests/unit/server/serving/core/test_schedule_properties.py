@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rosa_contract import messages as m
-from rosa_contract.config import Factory, parse_factory
-from rosa_contract.policies import PUBLISHED, Policies
+from rosa_contract.config.factory import Factory, parse_factory
+from rosa_contract.config.policies import PUBLISHED, Policies
+from rosa_contract.wire import messages as m
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit

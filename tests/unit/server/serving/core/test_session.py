@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core import core, session
 from tests.unit.server.serving.core.stage import Stage, hello
 

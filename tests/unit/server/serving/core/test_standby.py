@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rosa_contract import messages as m
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.placement import Replica
 from tests.unit.server.serving.core.planned import PLACEMENT, WORKERS, full, planned, ran_at
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.serving.core.placement import Placement, Replica, unplanned
 from rosa_server.serving.core.tiers import Edge, overflow

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rosa_contract.config import parse_factory
-from rosa_contract.status import OpenAlert
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire.packing import unpack
+from rosa_contract.wire.status import OpenAlert
 from rosa_server.serving.watching.hub import (
     ABOUT,
     EVENTS,

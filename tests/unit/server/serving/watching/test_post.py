@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rosa_contract.config import parse_factory
+from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import CodecError
-from rosa_contract.messages import Bye, Decide, Decided
+from rosa_contract.wire.messages import Bye, Decide, Decided
 from rosa_contract.wire.packing import pack, unpack
 from rosa_server.serving.watching.hub import DECIDED, STATE, Hub
 from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways

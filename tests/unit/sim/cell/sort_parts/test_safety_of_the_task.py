@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rosa_client.runtime.commands import Alert, MoveTo, Play
-from rosa_contract.config import load_factory
+from rosa_contract.config.factory import load_factory
 from rosa_sim.cell.hardware import SORT_PARTS, cell
 from tests.unit.client.runtime.stage import Stage
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rosa_contract.conventions import AS_IS, GRIPPERS, UNITS
-from rosa_contract.strict import setting
+from rosa_contract.config.conventions import AS_IS, GRIPPERS, UNITS
+from rosa_contract.setting import setting
 
 FITS = EXACT, STRETCH, PAD, CROP = "exact", "stretch", "pad", "crop"
 COLOURS = RGB, BGR = "rgb", "bgr"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rosa_contract import messages as m
 from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.wire import messages as m
 from rosa_contract.wire.decoders import DECODERS, decode_output
 from rosa_contract.wire.encoders import ENCODERS, encode_output, response_header
 from rosa_contract.wire.fields import MAX_IMAGES, Header

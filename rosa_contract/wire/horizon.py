@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rosa_contract.strict import setting
+from rosa_contract.setting import setting
 
 STATIC, THRESHOLD = "static", "threshold"
 MAX_STEPS = 1024

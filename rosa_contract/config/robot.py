@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.arms import NO_GRIPPER, moves_gripper, read_arm
-from rosa_contract.cameras import CameraSpec, check_cameras
-from rosa_contract.kinds import ROBOT, mistaken
-from rosa_contract.messages import CameraInfo, Hello
-from rosa_contract.strict import Reader, name_problem, read_yaml, setting
+from rosa_contract.config.arms import NO_GRIPPER, moves_gripper, read_arm
+from rosa_contract.config.cameras import CameraSpec, check_cameras
+from rosa_contract.config.kinds import ROBOT, mistaken
+from rosa_contract.config.strict import Reader, read_yaml
+from rosa_contract.setting import setting
+from rosa_contract.wire.messages import CameraInfo, Hello
+from rosa_contract.wording import name_problem
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy.typing as npt
 
 from rosa_contract.errors import CODEC_CAUSES
-from rosa_contract.horizon import Horizon
-from rosa_contract.images import EncodedImage
-from rosa_contract.overlap import Overlap
-from rosa_contract.progress import Progress
-from rosa_contract.status import Decide as Decide
-from rosa_contract.status import Decided as Decided
-from rosa_contract.status import Status as Status
+from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.images import EncodedImage
+from rosa_contract.wire.overlap import Overlap
+from rosa_contract.wire.progress import Progress
+from rosa_contract.wire.status import Decide as Decide
+from rosa_contract.wire.status import Decided as Decided
+from rosa_contract.wire.status import Status as Status
 
 SCHEMA_VERSION = 3
 

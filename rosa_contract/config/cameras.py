@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rosa_contract.images import ENCODINGS
-from rosa_contract.strict import Reader, name_problem, setting, shown
+from rosa_contract.config.strict import Reader
+from rosa_contract.setting import setting
+from rosa_contract.wire.images import ENCODINGS
+from rosa_contract.wording import name_problem, shown
 
 EXTERNAL = "external"
 # OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_contract.status import MAX_STATUS_HZ
-from rosa_contract.strict import setting
+from rosa_contract.setting import setting
+from rosa_contract.wire.status import MAX_STATUS_HZ
 
 EARLIEST_DEADLINE = "earliest_deadline"
 FIRST_COME = "first_come"

@@ -1,15 +1,13 @@
 """YAML to frozen dataclasses, strictly: every mistake is found, with its dotted path, the value and what was expected.
 
 The dataclass is the only description of a section. A field's limits and its documentation are its metadata, made
-by `setting(...)`; `docs/configuration.md` is generated from the same metadata.
+by `setting(...)` (`rosa_contract/setting.py`); `docs/configuration.md` is generated from the same metadata.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
-import re
 import types
 import typing
 from collections.abc import Mapping
@@ -17,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.setting import REQUIRED
+from rosa_contract.wording import nearest, shown
 
 if typing.TYPE_CHECKING:  # a worker in an environment of its own reads no YAML, and need not have it
     import yaml
@@ -25,7 +25,6 @@ MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_DEPTH = 24
 MAX_NAME_CHARS = 256
-REQUIRED = dataclasses.MISSING
 WORDS_OF_1_1 = (
     "yes",
     "no",
@@ -40,33 +39,6 @@ WORDS_OF_1_1 = (
     "ON",
     "OFF",
 )  # booleans of YAML 1.1
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a joint or a camera: also a part of a topic's name
-
-
-def setting(
-    doc: str,
-    default: Any = REQUIRED,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    choices: tuple[str, ...] | None = None,
-    length: int | None = None,
-) -> Any:
-    """A documented configuration field. `default` may be a class or function: it is then called for each object."""
-    metadata = {
-        "doc": doc,
-        "above": above,
-        "at_least": at_least,
-        "at_most": at_most,
-        "choices": choices,
-        "length": length,
-    }
-    if default is REQUIRED:
-        return dataclasses.field(metadata=metadata)
-    if callable(default):
-        return dataclasses.field(default_factory=default, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 def read_yaml(path: str | Path) -> Any:
@@ -91,7 +63,7 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
     """As `read_yaml`, for text that is already in memory."""
     import yaml
 
-    from rosa_contract.yaml_loader import DuplicateKey, Loader
+    from rosa_contract.config.yaml_loader import DuplicateKey, Loader
 
     try:
         loader = Loader(raw)
@@ -152,32 +124,6 @@ def _syntax(error: yaml.YAMLError) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
-
-
-def nearest(name: str, known: typing.Iterable[str]) -> str:
-    """A hint such as ` (did you mean 'slo_ms'?)`, or the empty string."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {match[0]!r}?)" if match else ""
-
-
-def misspelt(name: str, given: typing.Iterable[str]) -> str:
-    """A hint for a missing `name`, such as ` (is 'sytem1' meant to be it?)`, or the empty string."""
-    match = difflib.get_close_matches(name, list(given), n=1, cutoff=0.6)
-    return f" (is {match[0]!r} meant to be it?)" if match else ""
-
-
-def name_problem(name: str) -> str:
-    """What is wrong with the name of a joint or a camera, or an empty string."""
-    return "" if NAME.fullmatch(name) else f"expected letters, digits, '_', '-' and '.', got {shown(name)}"
-
-
-def shown(value: Any) -> str:
-    """`value` as an error shows it: short, on one line."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no integer of more than 4300 digits
-        return f"a {type(value).__name__} that is too long to show"
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _number(value: float) -> str:

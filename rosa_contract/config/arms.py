@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rosa_contract.strict import Reader, nearest, setting
+from rosa_contract.config.strict import Reader
+from rosa_contract.setting import setting
+from rosa_contract.wording import nearest
 
 # How setpoints reach the controller.
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rosa_contract.adapter import EXACT, FITS, PAD
-from rosa_contract.conventions import AS_IS, FINGER_PAIR, GRIPPERS, UNITS
+from rosa_contract.config.adapter import EXACT, FITS, PAD
+from rosa_contract.config.conventions import AS_IS, FINGER_PAIR, GRIPPERS, UNITS
 from rosa_contract.endpoint import endpoint_problem, is_loopback_host
-from rosa_contract.strict import name_problem, nearest, setting, shown
+from rosa_contract.setting import setting
+from rosa_contract.wording import name_problem, nearest, shown
 
 OPENPI, GR00T = "openpi", "gr00t"
 PORTS = {OPENPI: 8000, GR00T: 5555}  # where their own servers listen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_contract.strict import setting
+from rosa_contract.setting import setting
 
 SHARED, ROUTED = "shared", "routed"
 ADAPTIVE, PLANNED = "adaptive", "planned"

@@ -1,0 +1,98 @@
+"""The section `models` of a factory file: how the server runs each model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rosa_contract.config.adapter import Adapter, anchored
+from rosa_contract.config.strict import Reader
+from rosa_contract.config.tasks import Task
+from rosa_contract.setting import setting
+from rosa_contract.wording import nearest, shown
+
+SHA256 = re.compile("[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """More workers of a model, a link away: they get what the edge would begin with too late (Kairos 3.2.3)."""
+
+    workers: int = setting("worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
+    link_ms: float = setting("one way to them, and the same back", 50.0, above=0, at_most=10_000)
+    options: Mapping[str, Any] = setting("arguments of the backend there, instead of the model's", dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """How the server runs a model. A model without an entry can be planned for, but not served."""
+
+    backend: str = setting("name of a backend, or `module:Class` of your own (docs/add_a_model.md)")
+    options: Mapping[str, Any] = setting("arguments of the backend", dict)
+    sha256: Mapping[str, str] = setting(
+        "checksums by file, such as `policy.safetensors: 9f86...`; a worker that finds another one does not start,"
+        " and no file of `options.weights` may be without one. Default: none is compared",
+        dict,
+    )
+    python: str = setting(
+        "interpreter of a Python environment of its own, such as /opt/lerobot/bin/python, with what the model needs and"
+        " the wheel that `rosa env` installs; default: the server's",
+        "",
+    )
+    workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
+    max_batch: int | None = setting(
+        "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
+    )
+    cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
+    adapter: Adapter | None = setting(
+        "between what robots send and play and what the model takes and answers; default: they are the same",
+        None,
+    )
+
+
+def check_checksums(reader: Reader, models: Mapping[str, Model | None]) -> None:
+    """Find checksums that sha256sum does not print."""
+    for name, model in models.items():
+        for path, digest in model.sha256.items() if model else ():
+            if not SHA256.fullmatch(digest):
+                words = f"expected 64 hexadecimal digits, as sha256sum prints them, got {shown(digest)}"
+                reader.fail(f"models.{name}.sha256.{path}", words, "out_of_range")
+
+
+def check_names(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
+    """Find models that no component names, and names that are probably meant to be one of these."""
+    used = {component.model for task in tasks.values() for component in task.components.values()}
+    unused = [name for name in models if name not in used]
+    for task_name, task in tasks.items():
+        for key, component in task.components.items():
+            hint = "" if component.model in models else nearest(component.model, unused)
+            # A model without an entry can be planned for; this one has an entry that nothing else uses.
+            if hint:
+                words = f"no model {shown(component.model)} in `models`{hint}"
+                reader.fail(f"{task_name}.components.{key}.model", words, "unknown_name")
+                unused = [name for name in unused if repr(name) not in hint]
+    for name in unused:
+        reader.fail(f"models.{name}", "is used by no component", "unknown_name")
+
+
+def anchored_model(model: Model, folder: Path) -> Model:
+    """With paths that start at `folder`, where they are relative."""
+    return replace(
+        model,
+        options=_anchored(model.options, folder),
+        sha256={str(folder / path): digest for path, digest in model.sha256.items()},
+        cloud=replace(model.cloud, options=_anchored(model.cloud.options, folder)),
+        python=model.python and str(folder / model.python),
+        adapter=model.adapter and anchored(model.adapter, folder),
+    )
+
+
+def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    paths = ("weights", "profile")
+    return {
+        key: str(folder / value) if key in paths and isinstance(value, str) else value
+        for key, value in options.items()
+    }
