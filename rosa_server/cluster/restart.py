@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rosa_contract.process import ending
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.worker_spec import MISCONFIGURED, MODEL_BROKEN, WorkerSpec
 
 FIRST_DELAY_S = 0.2
 LONGEST_DELAY_S = 30.0
 CALM_AFTER_S = 5.0  # a worker that was ready this long has served: its next life starts without delay
+CALM_AFTER_BROKEN_S = (
+    600.0  # the same for one whose model broke: it is ready again each time, and may break again
+)
 MAX_FAILED_STARTS = 5  # lives that ended before any was ever ready
 
 
@@ -30,13 +33,16 @@ class Backoff:
         """Whether it has tried often enough: no life was ever ready."""
         return not self._was_ready and self._failed_starts >= MAX_FAILED_STARTS
 
-    def ended(self, ready_s: float | None, now_s: float) -> float:
-        """The time at which to start the next one. `ready_s`: since when the ended one was ready; None: it was not."""
+    def ended(self, ready_s: float | None, now_s: float, broken: bool = False) -> float:
+        """The time at which to start the next one. `ready_s`: since when the ended one was ready; None: it was not.
+
+        `broken`: it was ended because its model failed every call.
+        """
         if ready_s is None:
             self._failed_starts += 1
         else:
             self._was_ready = True
-            if now_s - ready_s >= CALM_AFTER_S:
+            if now_s - ready_s >= (CALM_AFTER_BROKEN_S if broken else CALM_AFTER_S):
                 self._delay_s = 0.0
         return self.later(now_s)
 
@@ -83,8 +89,9 @@ class Lives:
         misconfigured = status == MISCONFIGURED and self.ready_s is None
         if status is not None:
             why = "cannot work as configured" if misconfigured else ending(status)
-        why = self.killed_for or why
-        self.start_at_s = self.backoff.ended(self.ready_s, now_s)
+        broken = status == MODEL_BROKEN and self.ready_s is not None
+        why = self.killed_for or ("its model fails every call" if broken else why)
+        self.start_at_s = self.backoff.ended(self.ready_s, now_s, broken)
         self.killed_for, self.ready_s = "", None
         if misconfigured and self.life == 1:
             self.start_at_s = math.inf

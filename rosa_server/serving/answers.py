@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
 
 from rosa_contract.errors import CodecError
@@ -16,6 +17,7 @@ Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal
 Outcome = bytes | Refusal  # an encoded output, or why there is none
 MAX_WORDS = 500
+MAX_TRACE = 8000  # characters; the innermost frames come last
 CANCELLED: Refusal = ("cancelled", "nobody waits for it any more")
 
 
@@ -70,3 +72,8 @@ def short(error: BaseException) -> str:
     except Exception:
         words = "(it cannot be shown)"
     return f"{type(error).__name__}: {words}"[:MAX_WORDS].encode(errors="replace").decode()
+
+
+def trace(error: BaseException) -> str:
+    """Where an exception was raised, for the log."""
+    return "".join(traceback.format_tb(error.__traceback__))[-MAX_TRACE:]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
+import numpy as np
 import zmq
 
 from rosa_contract.errors import CodecError
@@ -16,7 +18,8 @@ from rosa_contract.wire.images import decode_image
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving import log
-from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short
+from rosa_server.serving.answers import CANCELLED, Answer, Outcome, encoded, failure, finished, short, trace
+from rosa_server.serving.core.failures import Failures
 from rosa_server.serving.counts import Counts
 from rosa_server.serving.shared_memory import ShmReader
 from rosa_server.serving.watched_link import WatchedLink
@@ -46,6 +49,9 @@ class BatchWorker:
         self._seldom = log.Seldom()
         self._counts = Counts(backend, spec.worker_id)
         self._needs = backend.input_spec
+        self._failures, self._judging = Failures(), Lock()
+        self._answered: ModelInput | None = None  # the first request that was: the model is tested with it
+        self.broken = ""  # why this process has to end: its model answers nothing any more
         self.stopping = False
         self.at_once = 1
 
@@ -66,7 +72,7 @@ class BatchWorker:
         self._socket.send_multipart(codec.encode(ready))
 
     def run(self) -> None:
-        while not self.stopping:
+        while not self.stopping and not self.broken:
             self.step()
 
     def step(self) -> None:
@@ -173,7 +179,8 @@ class BatchWorker:
         except Exception as error:  # a model may raise anything; the worker goes on and answers every request
             known = all(one.cancellation.cancelled for one in inputs)
             if not known and self._seldom.due(type(error).__name__):
-                log.warning("batch_failed", worker=self._spec.worker_id, size=len(inputs), error=short(error))
+                names = {"worker": self._spec.worker_id, "size": len(inputs), "error": short(error)}
+                log.warning("batch_failed", **names, traceback=trace(error))
             alone = len(inputs) == 1
             answered = iter([failure(error, inputs[0])] if alone else [self._alone(one) for one in inputs])
         outcomes = [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
@@ -181,7 +188,42 @@ class BatchWorker:
             if isinstance(one, tuple) and one[0] == "bad_output" and self._seldom.due("bad_output"):
                 names = {"worker": self._spec.worker_id, "model": self._spec.model}
                 log.warning("bad_output", **names, reason=one[1])
+        self._judge(decoded, outcomes)
         return outcomes
+
+    def _judge(self, decoded: Sequence[ModelInput | tuple[str, str]], outcomes: Sequence[Outcome]) -> None:
+        """Notice a model that fails at everything: after a fault of its GPU it would do so for ever."""
+        ran = [(one, out) for one, out in zip(decoded, outcomes, strict=True) if isinstance(one, ModelInput)]
+        faults = [
+            one for one, out in ran if isinstance(out, tuple) and out[0] in ("model_error", "bad_output")
+        ]
+        with self._judging:
+            good = next((one for one, out in ran if isinstance(out, bytes)), None)
+            if good is not None:
+                self._failures.answered()
+                if self._answered is None:
+                    self._answered = _kept(good)
+            elif faults and self._failures.failed(one.robot for one in faults):
+                self._test()
+
+    def _test(self) -> None:
+        """Ask the model what it has answered before; where it never has, have it warm up once more."""
+        error: Exception | None = None
+        try:
+            if self._answered is None:
+                self._backend.warm_up()
+            elif isinstance(outcome := encoded(self._run([self._answered])[0]), tuple):
+                error = RuntimeError(outcome[1])
+        except Exception as raised:
+            error = raised
+        if self._failures.broken(error is None, self._answered is not None):
+            words = f"it failed {self._failures.batches} batches in a row"
+            self.broken = words + (
+                f", and then a request that it had answered: {short(error)}" if error else ""
+            )
+            lines = trace(error) if error is not None else ""
+            names = {"worker": self._spec.worker_id, "model": self._spec.model}
+            log.error("model_broken", **names, reason=self.broken, traceback=lines)
 
     def _run(self, inputs: list[ModelInput]) -> list[Answer]:
         outputs = self._backend.infer(inputs)
@@ -207,3 +249,13 @@ class BatchWorker:
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)
+
+
+def _kept(one: ModelInput) -> ModelInput:
+    """A copy that outlives its batch, of nobody: nothing expires, is joined or is shared with a robot's requests."""
+    return ModelInput(
+        one.component,
+        one.prompt,
+        {camera: np.array(picture) for camera, picture in one.images.items()},
+        {name: np.array(values) for name, values in one.state.items()},
+    )

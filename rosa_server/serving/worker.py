@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 
 import zmq
@@ -22,7 +21,7 @@ from rosa_server.models import registry
 from rosa_server.models.adapters import behind
 from rosa_server.models.checksums import verify
 from rosa_server.serving import log
-from rosa_server.serving.answers import short
+from rosa_server.serving.answers import short, trace
 from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.continuous_worker import ContinuousWorker
 from rosa_server.serving.malloc import keep_freed_memory
@@ -30,6 +29,7 @@ from rosa_server.serving.watched_link import WatchedLink
 from rosa_server.serving.worker_spec import (
     FAILED_TO_START,
     MISCONFIGURED,
+    MODEL_BROKEN,
     ReleaseError,
     WorkerSpec,
     spec_from,
@@ -86,8 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("worker_misconfigured", **names, reason=str(error))
         return MISCONFIGURED
     except Exception as error:  # it may be anybody's code, and may succeed another time
-        lines = "".join(traceback.format_tb(error.__traceback__))
-        log.error("worker_failed_to_start", **names, error=short(error), traceback=lines)
+        log.error("worker_failed_to_start", **names, error=short(error), traceback=trace(error))
         return FAILED_TO_START
     log.event(
         "worker_warm",
@@ -115,9 +114,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if link is None:  # otherwise on each connection
             worker.announce()
         worker.run()
-        worker.close()
+        if not worker.broken:
+            worker.close()
         if link is not None:
             link.close()
+    if worker.broken:
+        os._exit(MODEL_BROKEN)  # a driver that has failed may hang where it is closed, or raise
     backend.close()
     return 0
 

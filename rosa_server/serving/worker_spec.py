@@ -16,6 +16,7 @@ FAILED_TO_START = 70  # exit status of one whose backend raised, as EX_SOFTWARE
 WORKER = "rosa_server.serving.worker"
 MIN_PYTHON = (3, 10)
 SERVERS_OWN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+MODEL_BROKEN = 71  # exit status of one whose model fails every call, as EX_OSERR
 MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CONFIG in sysexits.h
 
 

@@ -29,7 +29,7 @@ class UnprintableError(RuntimeError):
 
 
 class FaultyBackend:
-    """`nan`, `raise`, `sleep`, `exit 78`, `child`, `noise`, ... and `die once` as prompts.
+    """`nan`, `raise`, `sleep`, `exit 78`, `child`, `noise`, ... and `die once` as prompts; after `break` all fail.
 
     `die once` leaves `mark` behind and does not die when it is there. `load_fails`: with "config" nothing but another
     configuration helps; with "memory" a later try may.
@@ -42,6 +42,7 @@ class FaultyBackend:
         self.input_spec = InputSpec({"front": (8, 8)}, {"joint_position": 7})
         self._mark = Path(mark)
         self._load_fails = load_fails
+        self._broken = False
 
     def load(self) -> None:
         if self._load_fails == "config":
@@ -57,6 +58,9 @@ class FaultyBackend:
         return [self._one(one) for one in batch]
 
     def _one(self, one: ModelInput) -> ModelOutput:
+        self._broken |= one.prompt == "break"
+        if self._broken:
+            raise RuntimeError("device-side assert triggered")
         if one.prompt == "raise":
             raise RuntimeError("out of memory")
         if one.prompt == "unprintable":

@@ -30,6 +30,35 @@ def test_nan_and_exceptions_fail_their_own_request_and_the_worker_lives(tmp_path
         assert server.events("worker_lost") == []
 
 
+def test_a_model_that_fails_every_call_is_started_again_and_its_traceback_is_logged(tmp_path: Path) -> None:
+    """After a device-side assert a GPU answers nothing until its process ends."""
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
+        panda.join()
+        panda.request(0)
+        assert panda.answer().status == "ok"
+        for number, prompt in enumerate(["break", "", ""], start=1):
+            panda.request(number, prompt)
+            assert panda.answer().cause == "model_error"
+        wait_for(server, "worker_lost", 1)
+        wait_for(server, "worker_ready", 2)
+        panda.request(9)
+        assert panda.answer().status == "ok"
+        [broken] = server.events("model_broken")
+        assert "it failed 3 batches in a row, and then a request that it had answered" in broken["reason"]
+        assert "faulty.py" in broken["traceback"] and "in _one" in broken["traceback"]
+        assert "in _one" in server.events("batch_failed")[0]["traceback"]
+        assert server.events("worker_lost")[0]["reason"] == "its model fails every call"
+
+
+def test_one_robots_bad_input_is_no_reason_to_start_a_model_again(tmp_path: Path) -> None:
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
+        panda.join()
+        for number, prompt in enumerate(["", *["raise"] * 12, ""]):
+            panda.request(number, prompt)
+            assert panda.answer().status == ("failed" if prompt else "ok")
+        assert server.events("worker_lost") == [] == server.events("model_broken")
+
+
 def test_a_worker_that_dies_in_mid_batch_is_replaced_and_its_request_runs_again(tmp_path: Path) -> None:
     with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
         panda.join()

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from rosa_server.cluster.restart import (
+    CALM_AFTER_BROKEN_S,
     CALM_AFTER_S,
     LONGEST_DELAY_S,
     MAX_FAILED_STARTS,
@@ -102,3 +103,14 @@ def test_a_held_worker_does_not_start_again_until_it_is_given_back() -> None:
     workers.settle(one)
     workers.hold("policy/0", False)
     assert list(workers) == [one] and one.starts(100.0)
+
+
+def test_a_model_that_breaks_again_and_again_is_started_ever_later() -> None:
+    """It is ready each time, and serves for a while: that alone does not make it sound."""
+    backoff, now_s, delays = Backoff(), 0.0, []
+    for _ in range(12):
+        ready_s = now_s
+        now_s += CALM_AFTER_S + 60.0
+        delays.append(backoff.ended(ready_s, now_s, broken=True) - now_s)
+    assert delays == sorted(delays) and delays[0] == 0.0 and delays[-1] == LONGEST_DELAY_S
+    assert backoff.ended(now_s, now_s + CALM_AFTER_BROKEN_S, broken=True) == now_s + CALM_AFTER_BROKEN_S
