@@ -86,6 +86,17 @@ class Bench:
         chunk = ActionChunk(step_s=0.05, horizon=horizon, names=names, data=rows.ravel().tolist())
         return self.order(ArmCommand.PLAY, chunk=chunk)
 
+    def play_until(self, condition: Callable[[], Any], what: str, by_rad: float, seconds: float = 5.0) -> Any:
+        """Play, and again when this process was itself stalled for so long that the arm stopped, as it has to."""
+        self.play(by_rad, seconds)
+
+        def seen() -> Any:
+            if not (found := condition()) and self.status.cut_short.startswith("no sign of life"):
+                self.play(by_rad, seconds)
+            return found
+
+        return self.until(seen, what)
+
     def home(self) -> None:
         self.order(ArmCommand.MOVE_TO, joint_target_rad=list(SPEC.home_rad), gripper_width_m=0.08)
         self.until(lambda: self.status.state == ArmStatus.HOLDING and self.status.settled, "the arm at home")

@@ -13,19 +13,22 @@ pytestmark = pytest.mark.slow
 
 def test_a_driver_that_recovers_is_obeyed_again() -> None:
     with arm("tests.system.arm_safety.drivers:ReflexArm") as bench:
-        bench.play(0.4, 2.0)
-        bench.until(lambda: bench.status.fault == "joint 1: cartesian reflex", "the fault")
+        reflex = "joint 1: cartesian reflex"
+        bench.play_until(lambda: bench.status.fault == reflex, "the fault", by_rad=0.4, seconds=2.0)
         assert bench.status.cut_short == "the arm reports: joint 1: cartesian reflex"
         assert bench.play(0.4).state == ArmStatus.HOLDING
         bench.until(lambda: bench.status.fault == "", "the recovery")
-        assert bench.play(0.4).state == ArmStatus.PLAYING
+        bench.play_until(lambda: bench.status.state == ArmStatus.PLAYING, "an arm that plays", by_rad=0.4)
 
 
 def test_a_driver_that_dies_is_reported_and_can_still_be_stopped_for_good() -> None:
     with arm("tests.system.arm_safety.drivers:BreakingArm") as bench:
-        assert bench.play(0.4, 20.0).state == ArmStatus.PLAYING
-        bench.until(
-            lambda: "the control loop ended" in bench.status.fault, "a status after the end of the loop"
+        ended = "the control loop ended"
+        bench.play_until(
+            lambda: ended in bench.status.fault,
+            "a status after the end of the loop",
+            by_rad=0.4,
+            seconds=20.0,
         )
         assert "the arm's controller does not answer" in bench.status.fault
         first_s = bench.statuses[-1][0]
