@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.drivers.arms.ros2_control import Ros2ControlArm
 from rosa_client.drivers.arms.ros2_control_rules import waypoints
 from rosa_client.motion.arm_orders import Command, Setpoint
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.motion.setpoint_guard import SetpointGuard
-from rosa_client.nodes.arm_node import keep_apart
+from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.robot.arm_node import keep_apart
 from rosa_contract.config.arms import arm_settings
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_sim.controller.following import Point

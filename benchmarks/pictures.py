@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 from conclude import print_aims, write
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_contract.wire.images import EncodedImage, encode_image
 from rosa_contract.wire.messages import CameraInfo, Hello, Request
 from rosa_sim.ports import free_port

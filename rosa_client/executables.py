@@ -1,7 +1,7 @@
 """What `ros2 run rosa_client NAME` starts: signals and the parent's death are seen to before anything is imported.
 
 Importing a node takes a second or more. A Ctrl-C in that time ends the process at once, without a traceback: while
-Python itself starts, `first_line.py` sees to that, then `run`; in the end `rosa_client/nodes/shell.py` decides.
+Python itself starts, `first_line.py` sees to that, then `run`; in the end `rosa_client/nodes/base/shell.py` decides.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from rosa_contract.process import die_with
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CONSOLE = ("operator_node",)  # nodes that belong to no robot
 PARENT = "ROSA_PARENT"  # set by the launch files: the process that this one must not outlive
 
 
@@ -44,4 +45,7 @@ def die_with_parent(parent: str) -> None:
 
 def module_of(executable: str) -> str:
     """An executable of this package, or a module of its own, as the name of a module."""
-    return executable if "." in executable else f"rosa_client.nodes.{executable}"
+    if "." in executable:
+        return executable
+    folder = "console" if executable in CONSOLE else "robot"
+    return f"rosa_client.nodes.{folder}.{executable}"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -SP
 """The program of every node, under its own name (`resource/nodes/`): a Ctrl-C ends it silently from the first line on.
 
-    python -SP rosa_client/first_line.py rosa_client.nodes.arm_node --ros-args ...
+    python -SP rosa_client/first_line.py rosa_client.nodes.robot.arm_node --ros-args ...
 
 Python itself takes a tenth of a second and more to find its packages (`site`), and a signal meanwhile would print a
 traceback. So signals are seen to before that: -S leaves `site` to us, -P keeps this folder out of the search path.

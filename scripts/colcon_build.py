@@ -72,7 +72,7 @@ def check(install: Path, env: dict[str, str]) -> None:
     if missing:
         raise SetupError(f"colcon did not install {', '.join(missing)} in {install}")
     # As a user does: source the workspace, then use it. The checkout is not on the path.
-    load = "import rosa_client.link as m; from rosa_interfaces.msg import ArmCommand as A; A(); print(m.__file__)"
+    load = "import rosa_client as m; from rosa_interfaces.msg import ArmCommand as A; A(); print(m.__file__)"
     shell = f". {install / 'local_setup.sh'} && cd / && {sys.executable} -c '{load}'"
     found = subprocess.run(["sh", "-c", shell], env=env, capture_output=True, text=True)
     if found.returncode != 0:

@@ -31,10 +31,11 @@ LINKED = ("configs", "hardware", ".cache")
 CORES = (
     "rosa_contract/wire/messages.py",
     "rosa_contract/fallbacks.py",
-    "rosa_client/greeting.py",
+    "rosa_client/connection/greeting.py",
     "rosa_client/motion/chunk_check.py",
     "rosa_client/motion/limits.py",
     "rosa_client/runtime/*.py",
+    "rosa_client/runtime/machines/*.py",
     "rosa_server/serving/core/*.py",
     "rosa_sim/fleet/cluster.py",
     "rosa_sim/fleet/measure.py",

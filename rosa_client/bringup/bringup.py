@@ -31,11 +31,11 @@ from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
 from rosa_client.executables import module_of, program
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.say import say
 from rosa_contract.shipped import shipped
 
 CONFIGS = shipped("configs")
-DDS_PROFILE = CONFIGS / "dds" / "fastdds.xml"
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
 PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it
 
@@ -186,12 +186,6 @@ class Bringup:
             if not self.unlogged:
                 self.unlogged = f"{path}: {error.strerror or error}"
                 complain(f"logs are incomplete from here on: {self.unlogged}; everything else goes on")
-
-
-def prepare_environment() -> None:
-    """Make this process and its children use the DDS profile for large messages. Call it before `rclpy.init`."""
-    if DDS_PROFILE.is_file():
-        os.environ.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(DDS_PROFILE))
 
 
 def node_command(spec: NodeSpec) -> list[str]:

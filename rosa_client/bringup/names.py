@@ -1,8 +1,8 @@
 """A robot's name is taken once per ROS domain: a second bring-up under the same namespace refuses, and says who has it.
 
 On one machine the kernel decides: a bring-up listens on an abstract Unix socket with the robot's name, which is free
-again the moment its process ends, however that ends. On others the robot's own nodes tell (`nodes/identity.py`); those
-of a bring-up that crashed are silent, so they do not stand in the way of the next.
+again the moment its process ends, however that ends. On others the robot's own nodes tell (`nodes/base/identity.py`);
+those of a bring-up that crashed are silent, so they do not stand in the way of the next.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import String
 
 from rosa_client.bringup.supervisor import BringupError
-from rosa_client.nodes.identity import TOPIC
-from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.base.identity import TOPIC
+from rosa_client.nodes.base.qos import LATEST
 
 LISTEN_S = 1.5  # the nodes of a robot that is up answer within 0.3 s, on a busy machine within 1 s
 

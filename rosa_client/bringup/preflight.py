@@ -8,7 +8,7 @@ from functools import partial
 from rosa_client.bringup.description import check_description
 from rosa_client.bringup.graph import Cell, Robot
 from rosa_client.bringup.supervisor import BringupError
-from rosa_client.greeting import robot_id_of
+from rosa_client.connection.greeting import robot_id_of
 from rosa_client.operator.bases import parse_bases
 from rosa_client.robot_check import robot_problems
 from rosa_contract.config.factory import load_factory

@@ -21,7 +21,7 @@ from rosa_contract.say import say
 
 if TYPE_CHECKING:
     from rosa_client.calibration.board import BoardSpec
-    from rosa_client.nodes.calibration_client import CalibrationClient
+    from rosa_client.nodes.console.calibration_client import CalibrationClient
 
 ENOUGH = 25  # pictures after which a person may stop
 DISTANCE_M = 0.35
@@ -251,7 +251,7 @@ def _client(arguments: argparse.Namespace, spec: RobotSpec) -> Iterator[Calibrat
     from rosa_client.calibration.errors import CalibrationError
 
     try:
-        from rosa_client.nodes.calibration_client import connected
+        from rosa_client.nodes.console.calibration_client import connected
     except ImportError as error:
         words = f"needs ROS 2 and the built rosa_interfaces; source them first, or give --images ({error})"
         raise CalibrationError("no_robot", words) from None

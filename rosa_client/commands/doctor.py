@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rosa_client.connection.greeting import robot_id_of
 from rosa_client.doctor.judges.arm import judge_address, judge_arm, judge_driver
 from rosa_client.doctor.judges.finding import Finding, skipped, status_of, summary
 from rosa_client.doctor.judges.gateway import judge_gateway, judge_keys
 from rosa_client.doctor.judges.host import judge_host
 from rosa_client.doctor.judges.needs import judge_needs
 from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
-from rosa_client.greeting import robot_id_of
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say

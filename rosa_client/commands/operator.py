@@ -27,8 +27,8 @@ from rosa_client.operator.lights import lights
 from rosa_client.operator.robot_view import AuditView, OperatorError, RobotView, namespace_of
 
 if TYPE_CHECKING:
-    from rosa_client.nodes.operator_client import OperatorClient
-    from rosa_client.nodes.robot_feed import RobotFeed
+    from rosa_client.nodes.console.operator_client import OperatorClient
+    from rosa_client.nodes.console.robot_feed import RobotFeed
 
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
@@ -266,7 +266,7 @@ def _audit_line(entry: AuditView, label: str) -> str:
 def _ros() -> Iterator[OperatorClient]:
     """A client for one command."""
     try:
-        from rosa_client.nodes.operator_client import connected
+        from rosa_client.nodes.console.operator_client import connected
     except ImportError as error:
         raise OperatorError(
             f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"

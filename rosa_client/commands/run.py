@@ -21,8 +21,8 @@ from rosa_contract.interrupt import EXIT_STATUS as CANCELLED
 from rosa_contract.say import say
 
 if TYPE_CHECKING:
-    from rosa_client.nodes.operator_client import OperatorClient
-    from rosa_client.nodes.task_client import Ended, TaskClient
+    from rosa_client.nodes.console.operator_client import OperatorClient
+    from rosa_client.nodes.console.task_client import Ended, TaskClient
 
 DONE, FAILED, REFUSED, NOBODY = 0, 1, 2, 3
 ALONE_S = 4.0  # nobody else has been discovered for so long: on a busy machine one robot may come seconds after another
@@ -63,8 +63,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> int:
     """Exit status as `STATUSES` says."""
     try:
-        from rosa_client.nodes.operator_client import connected
-        from rosa_client.nodes.task_client import RejectedError, TaskClient
+        from rosa_client.nodes.console.operator_client import connected
+        from rosa_client.nodes.console.task_client import RejectedError, TaskClient
     except ImportError as error:
         raise OperatorError(
             f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.motion.limits import MAX_HORIZON, MotionLimits
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.messages import Output
 

@@ -31,8 +31,8 @@ from rosa_client.motion.arm_orders import (
 from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
 from rosa_client.motion.following import RETURNS, Follow, Following
 from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_client.refusal import Refusal
 
 Array = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ It is software, not a certified safety function: docs/local_safety.md.
 
 from __future__ import annotations
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 
 MAX_CHARS = 500  # of what a person enters
 STOPPED = Refusal("emergency_stop", "the emergency stop is latched; release it first")

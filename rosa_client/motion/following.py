@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from rosa_client.motion.arm_orders import Setpoint
 from rosa_client.motion.emergency_stop import STOPPED
 from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_filter import WORKING_SPEED, SetpointFilter
-from rosa_client.refusal import Refusal
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_client.motion.kinematics import Chain
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_contract.config.robot import JointLimits
 
 Array = NDArray[np.float64]

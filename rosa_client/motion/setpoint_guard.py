@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rosa_client.motion.arm_orders import Command, Setpoint
 from rosa_client.motion.limits import MotionLimits
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 
 Array = NDArray[np.float64]
 

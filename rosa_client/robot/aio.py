@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.calls import Call, Calls
 from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector

@@ -30,7 +30,7 @@ MAX_WAIT_S = 0.2  # longer than this nobody sleeps without a look at the connect
 
 
 class Line(Protocol):
-    """What a call has to know of the connection (`link.py`)."""
+    """What a call has to know of the connection (`connection/link.py`)."""
 
     ready: bool
     cause: str

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
+from rosa_client.connection.session_token import SessionToken, default_folder
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Seen
-from rosa_client.session_token import SessionToken, default_folder
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.keyfile import KeyFileError, RobotKeys
 from rosa_contract.wire.images import ENCODINGS

@@ -15,8 +15,8 @@ from math import ceil, inf
 import numpy as np
 
 from rosa_client.runtime.chunks import Asked, Part, Playing
+from rosa_client.runtime.machines.side_machines import MAY_INFER
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.side_machines import MAY_INFER
 from rosa_contract.config.tasks import ASYNCHRONOUS, SYSTEM1, SYSTEM2
 from rosa_contract.wire.overlap import MAX_ROWS, MAX_VALUES, Overlap
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import RETURNING
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
+from rosa_client.runtime.machines.task_machine import NOT_TIMED, State
 from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.task_machine import NOT_TIMED, State
 from rosa_contract.fallbacks import FallbackAction
 
 SENSOR = "sensor:"

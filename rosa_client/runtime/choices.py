@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rosa_client.motion.emergency_stop import STOPPED
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime.commands import RETURNING, RecoverArm
 from rosa_client.runtime.ladder import RECOVER_ARM, clear_the_cell, finish, retry, settle
+from rosa_client.runtime.machines.side_machines import SafetyEvent
+from rosa_client.runtime.machines.task_machine import Event, State
 from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.side_machines import SafetyEvent
-from rosa_client.runtime.task_machine import Event, State
 
 ALERT_NUMBERS = 999_999  # six digits: short enough to read out
 

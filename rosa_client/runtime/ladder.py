@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Alert, ClearAlert, TaskEnded
+from rosa_client.runtime.machines.side_machines import SafetyEvent, UnfinishedEvent
+from rosa_client.runtime.machines.task_machine import Event, State
 from rosa_client.runtime.mission import Cause, Held, Mission, Settled
 from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
-from rosa_client.runtime.side_machines import SafetyEvent, UnfinishedEvent
-from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.config.tasks import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 

@@ -20,10 +20,8 @@ from rosa_client.runtime.commands import (
     Order,
     Play,
 )
-from rosa_client.runtime.machine import advance
-from rosa_client.runtime.planned import Planned
-from rosa_client.runtime.route import TO_SAFETY, Leg
-from rosa_client.runtime.side_machines import (
+from rosa_client.runtime.machines.machine import advance
+from rosa_client.runtime.machines.side_machines import (
     LEG_PROGRESS,
     SAFETY_VERDICTS,
     UNFINISHED,
@@ -34,7 +32,9 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
     UnfinishedEvent,
 )
-from rosa_client.runtime.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
+from rosa_client.runtime.machines.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
+from rosa_client.runtime.planned import Planned
+from rosa_client.runtime.route import TO_SAFETY, Leg
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback

@@ -9,8 +9,8 @@ the first one saw, if the arm has stood since.
 from __future__ import annotations
 
 from rosa_client.runtime.calls import ComponentCalls
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import Mission, Observed
-from rosa_client.runtime.task_machine import State
 from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 
 

@@ -12,10 +12,10 @@ from rosa_client.runtime.ahead import wanted
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, SENSOR
 from rosa_client.runtime.commands import HOLDING
+from rosa_client.runtime.machines.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
+from rosa_client.runtime.machines.task_machine import MOVES, NOT_TIMED, State
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, LegProgress
 from rosa_client.runtime.steps import ASK_ARM_EVERY_S, ask_s, has_permit, is_asked, plans_ahead, turn_s
-from rosa_client.runtime.task_machine import MOVES, NOT_TIMED, State
 from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 
 

@@ -11,10 +11,10 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.chunks import Playing
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
+from rosa_client.runtime.machines.side_machines import SafetyEvent, Unfinished
+from rosa_client.runtime.machines.task_machine import MOVES, Event, State
 from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.planned import besides
-from rosa_client.runtime.side_machines import SafetyEvent, Unfinished
-from rosa_client.runtime.task_machine import MOVES, Event, State
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.wire.messages import OK, Output, Response
 

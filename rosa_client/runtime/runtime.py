@@ -8,13 +8,13 @@ Sources: ROSA 3.2 ("Robot-side system responsibilities") and 3.3 (violations, re
 
 from __future__ import annotations
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime import checks, choices, responses, steps
 from rosa_client.runtime.calls import Ending
 from rosa_client.runtime.commands import Command, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
+from rosa_client.runtime.machines.task_machine import Event, State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
-from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.wire.messages import Response
 
 __all__ = ["CHOICES", "JOINT_STATE", "RobotRuntime", "Timeouts"]

@@ -11,10 +11,7 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.checks import ARM, sensor_key
 from rosa_client.runtime.commands import HOLDING, RETURNING, Ask, Send
 from rosa_client.runtime.ladder import SUPERVISED, escalate, to_safe_pose
-from rosa_client.runtime.mission import Cause, Mission
-from rosa_client.runtime.observing import is_soon_due, observation_for
-from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
-from rosa_client.runtime.side_machines import (
+from rosa_client.runtime.machines.side_machines import (
     MAY_INFER,
     RETURN_IS_OWED,
     LegEvent,
@@ -22,7 +19,10 @@ from rosa_client.runtime.side_machines import (
     Unfinished,
     UnfinishedEvent,
 )
-from rosa_client.runtime.task_machine import Event, State
+from rosa_client.runtime.machines.task_machine import Event, State
+from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.observing import is_soon_due, observation_for
+from rosa_client.runtime.route import DOWN, FIRST_LEG, next_leg
 from rosa_contract.config.tasks import (
     AHEAD,
     GOAL_COUPLED,

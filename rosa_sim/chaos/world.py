@@ -8,9 +8,9 @@ from math import inf
 from random import Random
 from typing import Any
 
-from rosa_client.greeting import Greeting
+from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import Alert
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import MONITOR, Task
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from rosa_client.greeting import Greeting
+from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import CallEnded, Command, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import MONITOR, SYSTEM1, Task
 from rosa_contract.wire.messages import Executed, Output

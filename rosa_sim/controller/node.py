@@ -21,11 +21,11 @@ from std_srvs.srv import Trigger
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import controllers_namespace
-from rosa_client.nodes.arm_node import keep_apart
-from rosa_client.nodes.parameters import Parameter, declare
-from rosa_client.nodes.rate import Rate
-from rosa_client.nodes.scene_port import ScenePort
-from rosa_client.nodes.shell import run_node
+from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.nodes.base.rate import Rate
+from rosa_client.nodes.base.shell import run_node
+from rosa_client.nodes.robot.arm_node import keep_apart
+from rosa_client.nodes.robot.scene_port import ScenePort
 from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError, ConfigProblem

@@ -26,7 +26,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
 from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
-from rosa_client.nodes.rate import Rate
+from rosa_client.nodes.base.rate import Rate
 from rosa_contract.config.arms import (
     FORWARD_POSITION,
     FRANKA,

@@ -21,7 +21,7 @@ from rosa_interfaces.msg import Decision, OperatorAlert, OperatorAudit, RobotSta
 from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
-from rosa_client.nodes.qos import AUDITS, LATEST
+from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.runtime.ladder import RECOVER_ARM
 from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot

@@ -11,8 +11,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from rosa_client.motion.following import TRANSITIONS as FOLLOWING
-from rosa_client.runtime.side_machines import LEG_PROGRESS, SAFETY_VERDICTS, UNFINISHED
-from rosa_client.runtime.task_machine import TRANSITIONS
+from rosa_client.runtime.machines.side_machines import LEG_PROGRESS, SAFETY_VERDICTS, UNFINISHED
+from rosa_client.runtime.machines.task_machine import TRANSITIONS
 from rosa_sim.explore.arm_side import ARM_CELLS, search_arm
 from rosa_sim.explore.cells import CELLS, COARSE, core_of
 from rosa_sim.explore.keys import coarse, fine

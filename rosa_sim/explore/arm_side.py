@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_client.arm_watch import BEHIND_FOR_S
+from rosa_client.loops.arm_watch import BEHIND_FOR_S
 from rosa_client.motion import following
 from rosa_client.motion.arm_orders import Hold, MoveTo, Play
 from rosa_client.motion.chunk_player import ALIVE_WITHIN_S

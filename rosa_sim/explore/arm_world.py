@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_client.arm_watch import ArmWatch
-from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.ros2_control_rules import waypoints
+from rosa_client.loops.arm_watch import ArmWatch
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command, Order, OrderId, PlayerState, Setpoint
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.following import OFF_RAD, Follow
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.measurement import Sample
+from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_guard import SetpointGuard
-from rosa_client.refusal import Refusal
 from rosa_contract.config.arms import Ros2ControlSettings
 from rosa_contract.config.robot import JointLimits, RobotSpec
 from rosa_sim.controller.following import Point, PositionFollower, TrajectoryFollower

@@ -16,9 +16,9 @@ from rosa_client.runtime.commands import (
     Send,
     TaskEnded,
 )
+from rosa_client.runtime.machines.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
+from rosa_client.runtime.machines.task_machine import MOVES, State
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
-from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_sim.explore.events import AFTER_DEADLINE

@@ -10,8 +10,8 @@ from math import inf
 
 from rosa_client.runtime.ahead import wanted
 from rosa_client.runtime.commands import HOLDING
-from rosa_client.runtime.side_machines import LegProgress
-from rosa_client.runtime.task_machine import MOVES, State
+from rosa_client.runtime.machines.side_machines import LegProgress
+from rosa_client.runtime.machines.task_machine import MOVES, State
 from rosa_contract.config.tasks import MONITOR, SYSTEM1
 from rosa_sim.explore import events
 from rosa_sim.explore.checks import finished

@@ -14,10 +14,10 @@ import numpy as np
 
 from rosa_client.runtime.chunks import Asked
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
+from rosa_client.runtime.machines.side_machines import LegProgress
+from rosa_client.runtime.machines.task_machine import MOVES, State
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES
-from rosa_client.runtime.side_machines import LegProgress
-from rosa_client.runtime.task_machine import MOVES, State
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.wire.messages import FAILED, OK, Output, Response
 from rosa_sim.explore.situation import (

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from rosa_client.runtime.commands import Decision
-from rosa_client.runtime.machine import IllegalEvent
+from rosa_client.runtime.machines.machine import IllegalEvent
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import CHOICES, RobotRuntime
-from rosa_client.runtime.task_machine import State
 from rosa_contract.wire.messages import Output
 from rosa_sim.explore.events import outputs, response
 from rosa_sim.explore.situation import NOW_S, Situation

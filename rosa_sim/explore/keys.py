@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from math import inf
 
 from rosa_client.runtime.checks import ARM
-from rosa_client.runtime.side_machines import Unfinished
-from rosa_client.runtime.task_machine import MOVES, State
+from rosa_client.runtime.machines.side_machines import Unfinished
+from rosa_client.runtime.machines.task_machine import MOVES, State
 from rosa_sim.explore.situation import NOW_S, Situation
 
 Key = Callable[[Situation], Hashable]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.chunks import Asked, Playing
 from rosa_client.runtime.commands import (
@@ -29,9 +29,9 @@ from rosa_client.runtime.commands import (
     MoveTo,
     Play,
 )
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held, Observed
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import State
 from rosa_contract.config.tasks import SYSTEM1
 
 NOW_S = 1000.0

@@ -13,7 +13,7 @@ from typing import Any
 from rosa_client.drivers import arms
 from rosa_client.drivers.arms import ArmDriver, ArmState
 from rosa_client.motion.arm_orders import Command
-from rosa_client.nodes import arm_node
+from rosa_client.nodes.robot import arm_node
 from rosa_contract.config.robot import RobotSpec
 from rosa_sim.faults.switch import Switch
 

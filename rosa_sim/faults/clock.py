@@ -12,8 +12,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 
-from rosa_client.nodes.parameters import Parameter, declare
-from rosa_client.nodes.shell import run_node
+from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.nodes.base.shell import run_node
 from rosa_sim.faults.switch import Switch
 
 PARAMETERS = {"control": Parameter("", "file that makes the clock jump")}

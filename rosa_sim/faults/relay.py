@@ -16,9 +16,9 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.nodes.parameters import Parameter, declare
-from rosa_client.nodes.qos import asked, offered
-from rosa_client.nodes.shell import run_node
+from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.nodes.base.qos import asked, offered
+from rosa_client.nodes.base.shell import run_node
 from rosa_contract.config.cameras import picture_topic
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError

@@ -11,7 +11,7 @@ from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, Decision, OperatorAlert
 from sensor_msgs.msg import JointState
 
-from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.base.qos import LATEST
 
 
 @dataclass(frozen=True)

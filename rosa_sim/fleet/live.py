@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import zmq
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
+from rosa_client.connection.session_token import SessionToken
 from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
-from rosa_client.session_token import SessionToken
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.factory import Factory
 from rosa_contract.errors import ContractError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, inf, nextafter
 from typing import Protocol
 
-from rosa_client.greeting import Greeting
+from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import (
     CANCELLED,
     HOLDING,

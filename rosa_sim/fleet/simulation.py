@@ -13,7 +13,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from rosa_client.greeting import Greeting
+from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import Ask, CallEnded, TaskEnded
 from rosa_contract.config.cameras import CameraSpec
 from rosa_contract.config.factory import Factory

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_contract.wire import messages as m
 from rosa_sim.fuzz.mutate import FRONT
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rosa_client.arm_watch import ArmWatch
-from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.franka import FrankaArm
+from rosa_client.loops.arm_watch import ArmWatch
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command, MoveTo, OrderId
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits

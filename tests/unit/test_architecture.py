@@ -174,7 +174,7 @@ def files_of(module: str, files: set[str]) -> set[str]:
 def test_what_makes_motion_safe_needs_nothing_else_of_the_robot() -> None:
     for path in sorted((ROOT / "rosa_client/motion").rglob("*.py")):
         for module in re.findall(r"^from (rosa_\S+)", path.read_text(), re.MULTILINE):
-            allowed = module.startswith(("rosa_client.motion", "rosa_client.refusal", "rosa_contract"))
+            allowed = module.startswith(("rosa_client.motion", "rosa_contract"))
             assert allowed, f"{path.relative_to(ROOT)} imports {module}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_client import arm_watch, control_loop
+from rosa_client.loops import arm_watch, control_loop
 from rosa_client.motion import following, measurement, setpoint_guard
 from rosa_client.runtime.ladder import CHOICES
 from rosa_client.runtime.mission import Timeouts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rosa_client import session_token
+from rosa_client.connection import session_token
 from rosa_contract.wire import jpeg
 from rosa_server.cluster import local, output
 from rosa_server.serving import gateway, log

@@ -10,9 +10,9 @@ import time
 
 import zmq
 
+from rosa_client.connection.handshakes import Handshakes
+from rosa_client.connection.link import MAX_MESSAGE_BYTES
 from rosa_client.doctor.judges.gateway import GatewayFact, KeysFact
-from rosa_client.handshakes import Handshakes
-from rosa_client.link import MAX_MESSAGE_BYTES
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import CodecError
 from rosa_contract.keyfile import KeyFileError, RobotKeys, load_robot_keys

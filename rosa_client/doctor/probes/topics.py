@@ -14,14 +14,14 @@ from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.doctor.judges.arm import ArmFact
 from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES
 from rosa_client.drivers.arms.action_names import action_types
 from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.motion.arm_orders import PlayerState
-from rosa_client.nodes.qos import asked, offers
+from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.base.qos import asked, offers
 from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError

@@ -19,8 +19,8 @@ from rosa_interfaces.msg import ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.bringup.supervisor import BringupError
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_sim.faults.table import fault
 from tests.system.arm_safety.bench import ROOT, SPEC, Bench, arm
 

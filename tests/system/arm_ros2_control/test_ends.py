@@ -52,7 +52,7 @@ def test_an_arm_that_cannot_be_reached_ends_the_node_with_the_reason(
 ) -> None:
     robot = robot_file(tmp_path, **settings)
     arguments = ["-r", "__ns:=/robot", "-p", "autostart:=true", "-p", f"robot:={robot}"]
-    command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]
+    command = [sys.executable, "-m", "rosa_client.nodes.robot.arm_node", "--ros-args", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert words in done.stdout + done.stderr

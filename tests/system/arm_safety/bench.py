@@ -18,7 +18,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus, OperatorAudit
 from sensor_msgs.msg import JointState
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[3]
@@ -140,7 +140,7 @@ def arm(driver: str = "echo", robot: Path = ROBOT) -> Iterator[Bench]:
     prepare_environment()
     given = (f"robot:={robot}", f"driver:={driver}", "autostart:=true", "joint_state_rate_hz:=100.0")
     arguments = ["-r", "__ns:=/robot", *(word for one in given for word in ("-p", one))]
-    command = [sys.executable, "-m", "rosa_client.nodes.arm_node", "--ros-args", *arguments]
+    command = [sys.executable, "-m", "rosa_client.nodes.robot.arm_node", "--ros-args", *arguments]
     rclpy.init()
     bench = Bench()
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})

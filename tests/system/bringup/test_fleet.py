@@ -17,9 +17,10 @@ import rclpy
 from rosa_interfaces.msg import OperatorAlert
 
 from rosa_client.bringup import bringup as bringup_module
-from rosa_client.bringup.bringup import Bringup, prepare_environment, watch
+from rosa_client.bringup.bringup import Bringup, watch
 from rosa_client.bringup.graph import NodeSpec, Robot
 from rosa_client.bringup.supervisor import BringupError
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.recording.bag import read
 from rosa_sim.ports import free_port
 from tests.system.operator.place import LATEST, ROOT, Floor, begin

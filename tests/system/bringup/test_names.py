@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.bringup.names import Names, NameTakenError
+from rosa_client.nodes.base.environment import prepare_environment
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -91,7 +91,7 @@ def test_one_name_of_a_fleet_that_is_taken_leaves_the_others_free() -> None:
 
 def test_a_node_of_a_robot_holds_its_name_though_no_bring_up_here_knows_it() -> None:
     """As one on another machine, or one that a killed `ros2 launch` left."""
-    node = ["-m", "rosa_client.nodes.runtime_node", "--ros-args", "-r", "__ns:=/r3"]
+    node = ["-m", "rosa_client.nodes.robot.runtime_node", "--ros-args", "-r", "__ns:=/r3"]
     with process(*node) as other:
         end_s = time.monotonic() + PATIENCE_S
         while not (said := refusal("r3")):

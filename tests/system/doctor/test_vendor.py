@@ -23,7 +23,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.wire.images import encode_image
 
 ROOT = Path(__file__).parents[3]

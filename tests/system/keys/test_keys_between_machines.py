@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=f"no ne
 # A robot as small as can be: it says every new reason why it has no connection.
 ROBOT = """
 import sys, time
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_contract.messages import Hello
 endpoint, keys, name = sys.argv[1:]
 link, last = GatewayLink(endpoint, Hello(name, "pick_and_place", {}, {}), keys), ""

@@ -9,7 +9,7 @@ import pytest
 from lifecycle_msgs.msg import Transition
 from rosa_interfaces.msg import ArmStatus
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 from tests.system.arm_ros2_control.bench import ROBOT, cell_command
 from tests.system.managed.test_transitions import BY_HAND, Arm, managing
 from tests.system.nodes.processes import ROOT, end, running

@@ -21,7 +21,7 @@ from rosa_interfaces.srv import ReleaseEmergencyStop
 from sensor_msgs.msg import CompressedImage, JointState
 from std_srvs.srv import Trigger
 
-from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.base.qos import LATEST
 from rosa_contract.config.robot import load_robot
 from tests.system.managed.manager import Manager
 from tests.system.nodes.processes import CONFIG, PANDA, end, running, wait_for

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rosa_client.executables import program
+from rosa_client.executables import module_of, program
 
 ROOT = Path(__file__).parents[3]
 PANDA = f"robot:={ROOT / 'configs' / 'robots' / 'panda.yaml'}"
@@ -24,7 +24,7 @@ Process = subprocess.Popen[str]
 @contextmanager
 def running(node: str, namespace: str, *parameters: str, **environment: str) -> Iterator[Process]:
     """A node with its output in `stdout`; it makes itself active unless it is told not to."""
-    command = [*program(f"rosa_client.nodes.{node}"), "--ros-args"]
+    command = [*program(module_of(node)), "--ros-args"]
     given = ("autostart:=true", *parameters) if node in MANAGED else parameters
     command += ["-r", f"__ns:=/{namespace}", *(word for one in given for word in ("-p", one))]
     process = subprocess.Popen(

@@ -16,10 +16,10 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 
-from rosa_client.bringup.bringup import prepare_environment
 from rosa_client.drivers.cameras import Frame
-from rosa_client.nodes.camera_node import Camera
-from rosa_client.nodes.sensors import Sensors
+from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.robot.camera_node import Camera
+from rosa_client.nodes.robot.sensors import Sensors
 from rosa_contract.config.cameras import BEST_EFFORT, BY_REP_2003, RELIABLE, CameraSpec
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire.images import encode_image

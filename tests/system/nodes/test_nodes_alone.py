@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, JointState
 from tf2_msgs.msg import TFMessage
 
-from rosa_client.nodes.qos import LATEST
+from rosa_client.nodes.base.qos import LATEST
 from tests.system.nodes.processes import CONFIG, PANDA, end, running, wait_for
 
 pytestmark = pytest.mark.slow

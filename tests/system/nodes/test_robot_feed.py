@@ -17,8 +17,8 @@ from rosa_interfaces.msg import ActionChunk, ArmCommand
 from std_msgs.msg import String
 
 from rosa_client.motion.kinematics import Chain
-from rosa_client.nodes.qos import LATEST
-from rosa_client.nodes.robot_feed import RobotFeed
+from rosa_client.nodes.base.qos import LATEST
+from rosa_client.nodes.console.robot_feed import RobotFeed
 from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_contract.config.robot import RobotSpec, load_robot
 

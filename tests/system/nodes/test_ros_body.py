@@ -20,11 +20,11 @@ from rosa_interfaces.msg import ArmCommand, ArmStatus, Call, OperatorAlert, Oper
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import String
 
-from rosa_client.bringup.bringup import prepare_environment
-from rosa_client.nodes.qos import PROMPTS
-from rosa_client.nodes.ros_body import AUDITS, COMMANDS, LATEST, RosBody
-from rosa_client.nodes.status_messages import diagnostics
-from rosa_client.reporting import audit_of
+from rosa_client.loops.reporting import audit_of
+from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.base.qos import PROMPTS
+from rosa_client.nodes.robot.ros_body import AUDITS, COMMANDS, LATEST, RosBody
+from rosa_client.nodes.robot.status_messages import diagnostics
 from rosa_client.runtime.commands import KEEP, OPEN, Alert, CallEnded, Hold, Inputs, MoveTo, Send
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config.factory import load_factory

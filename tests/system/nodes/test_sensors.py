@@ -17,8 +17,8 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, JointState
 
-from rosa_client.bringup.bringup import prepare_environment
-from rosa_client.nodes.sensors import Sensors
+from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.robot.sensors import Sensors
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.wire.images import encode_image
 

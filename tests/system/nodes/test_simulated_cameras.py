@@ -10,7 +10,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rosa_interfaces.msg import WorldState
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.config.robot import load_robot
 from rosa_sim.cell.world import World
 from rosa_sim.drivers.cameras.mujoco import MujocoCameras

@@ -31,7 +31,7 @@ AT_ONCE = 5
 EARLY = 36  # stops, spread over the first second
 LONGEST_S = 4.0  # a node starts in one to three seconds
 NODES = ("camera_node", "arm_node", "camera_node", "runtime_node")
-ARM = program("rosa_client.nodes.arm_node")
+ARM = program("rosa_client.nodes.robot.arm_node")
 DDS = str(Path(ROOT) / "configs" / "dds" / "fastdds.xml")
 
 

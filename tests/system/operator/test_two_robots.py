@@ -12,7 +12,7 @@ import psutil
 import pytest
 import rclpy
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 from rosa_sim.ports import free_port
 from tests.system.operator.place import ROOT, Floor, Rviz, begin
 

@@ -22,7 +22,14 @@ PATIENCE_S = 40.0
 
 def test_a_recorder_that_cannot_write_any_more_says_so_and_ends(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
-    command = [sys.executable, "-m", "rosa_client.nodes.recorder_node", "--ros-args", "-r", "__ns:=/full"]
+    command = [
+        sys.executable,
+        "-m",
+        "rosa_client.nodes.robot.recorder_node",
+        "--ros-args",
+        "-r",
+        "__ns:=/full",
+    ]
     recorder = subprocess.Popen(
         [*command, "-p", f"path:={path}"],
         cwd=ROOT,

@@ -48,7 +48,7 @@ def recorder(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]
         command = [
             sys.executable,
             "-m",
-            "rosa_client.nodes.recorder_node",
+            "rosa_client.nodes.robot.recorder_node",
             "--ros-args",
             "-r",
             f"__ns:={namespace}",

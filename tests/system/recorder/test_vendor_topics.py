@@ -14,7 +14,7 @@ from mcap.reader import make_reader
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 
-from rosa_client.bringup.bringup import prepare_environment
+from rosa_client.nodes.base.environment import prepare_environment
 
 ROOT = Path(__file__).parents[3]
 TOPIC, OTHER = "/camera/color/image_raw/compressed", "/camera/depth/image_raw/compressed"
@@ -24,7 +24,14 @@ PATIENCE_S = 20.0
 def test_topics_that_are_named_are_recorded_and_their_neighbours_are_not(tmp_path: Path) -> None:
     prepare_environment()
     bag = tmp_path / "run.mcap"
-    command = [sys.executable, "-m", "rosa_client.nodes.recorder_node", "--ros-args", "-r", "__ns:=/taped"]
+    command = [
+        sys.executable,
+        "-m",
+        "rosa_client.nodes.robot.recorder_node",
+        "--ros-args",
+        "-r",
+        "__ns:=/taped",
+    ]
     command += ["-p", f"path:={bag}", "-p", f"also:={TOPIC}"]
     rclpy.init()
     node = Node("vendor")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_client.link import GatewayLink
+from rosa_client.connection.link import GatewayLink
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.wire.messages import Executed, Hello, Request, Response
 from rosa_server.scheduler.problem import problem_from

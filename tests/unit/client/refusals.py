@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 
 
 def because(cause: str, refusal: Refusal | None) -> str:

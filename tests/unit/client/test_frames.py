@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rosa_client.frames import links_of, optical_frame, prefix_of, static_transforms, without_pose
-from rosa_client.nodes.static_frames import stamped
+from rosa_client.nodes.robot.static_frames import stamped
 from rosa_client.operator.layout import Base
 from rosa_contract.config.robot import load_robot
 

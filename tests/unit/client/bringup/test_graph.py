@@ -25,6 +25,7 @@ from rosa_client.bringup.graph import (
 )
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
+from rosa_client.executables import module_of
 from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
@@ -37,7 +38,7 @@ def test_every_node_is_an_executable_of_the_package() -> None:
         r'scripts=\[f"resource/nodes/{node}_node" for node in \((.*)\)\]', (ROOT / "setup.py").read_text()
     )
     for node in [*robot_graph(PANDA), recorder(PANDA), panel([PANDA], Cell())]:
-        module = f"rosa_client.nodes.{node.executable}"
+        module = module_of(node.executable)
         assert f'"{node.executable.removesuffix("_node")}"' in installed
         assert find_spec(module) is not None
         command = node_command(node)

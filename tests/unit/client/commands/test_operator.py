@@ -14,7 +14,7 @@ import pytest
 
 from rosa_client.commands import operator as command
 from rosa_client.commands.operator import _audit_line, _lines, _record
-from rosa_client.nodes.operator_client import OperatorClient
+from rosa_client.nodes.console.operator_client import OperatorClient
 from rosa_client.operator.choices import Click
 from rosa_client.operator.robot_view import OperatorError, RobotView
 from rosa_server.cli import main

@@ -9,7 +9,7 @@ import pytest
 
 from rosa_client.commands import run
 from rosa_client.commands.run import CANCELLED, DONE, FAILED, Screen, _end
-from rosa_client.nodes.task_client import Ended
+from rosa_client.nodes.console.task_client import Ended
 from rosa_server.cli import main
 from tests.unit.client.commands.test_operator import rosa_without_ros
 

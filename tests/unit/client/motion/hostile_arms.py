@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rosa_client.arm_watch import ArmWatch
-from rosa_client.control_loop import ControlLoop
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.franka_rules import FrankaLink, Heard, rows
 from rosa_client.drivers.arms.ros2_control_rules import Ros2ControlLink, comes_to_rest, waypoints
+from rosa_client.loops.arm_watch import ArmWatch
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits

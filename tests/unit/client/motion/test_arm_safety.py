@@ -14,8 +14,8 @@ from rosa_client.motion.arm_orders import Hold, MoveTo, Order, OrderId, Play, Pl
 from rosa_client.motion.chunk_player import ALIVE_WITHIN_S, GUARD_M, ChunkPlayer
 from rosa_client.motion.following import LEAD_S
 from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_client.refusal import Refusal
 from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
 from tests.unit.client.refusals import because
 

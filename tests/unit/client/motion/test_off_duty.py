@@ -8,7 +8,7 @@ import pytest
 from rosa_client.motion.arm_orders import Hold, MoveTo, OrderId, Play, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from tests.unit.client.motion.test_chunk_player import MOTION, RATE_HZ, ramp_chunk, run
 from tests.unit.client.refusals import because
 

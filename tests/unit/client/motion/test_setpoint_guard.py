@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rosa_client.motion.arm_orders import Command, Setpoint
 from rosa_client.motion.limits import MotionLimits
+from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_client.motion.setpoint_guard import SetpointGuard
-from rosa_client.refusal import Refusal
 from rosa_contract.config.robot import load_robot
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from rosa_client.nodes.panel_messages import interactive_marker, marker
+from rosa_client.nodes.console.panel_messages import interactive_marker, marker
 from rosa_client.operator.bases import Bases, format_bases, parse_bases
 from rosa_client.operator.choices import STOP
 from rosa_client.operator.layout import (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rosa_client.runtime.commands import Alert, CallEnded, Decision, MoveTo, Play, Send
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import ESCALATIONS, EXECUTIONS, GOAL_COUPLED, PLANNING
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from tests.unit.client.runtime.stage import Stage

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import SAFETY, Stage
 

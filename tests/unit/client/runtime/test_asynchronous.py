@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rosa_client.runtime.commands import CallEnded, Hold, Play, Send
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.robot import WITHOUT_GRIPPER
 from rosa_contract.wire.progress import Progress
 from tests.unit.client.runtime.stage import PERIOD_S, ROBOT, SYSTEM2, Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, TaskEnded
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.errors import ConfigError
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from tests.unit.client.runtime.stage import PERIODIC, SAFETY, SYSTEM2, Stage, component

@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from rosa_client.runtime.commands import Play, Send
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 from tests.unit.client.runtime.test_quiet import open_calls
 

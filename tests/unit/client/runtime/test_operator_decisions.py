@@ -6,7 +6,7 @@ import pytest
 
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.commands import Alert, ClearAlert, Hold, MoveTo, Play, RecoverArm, Send, TaskEnded
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.refusals import because
 from tests.unit.client.runtime.stage import Stage
 

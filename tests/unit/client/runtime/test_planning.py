@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rosa_client.runtime.commands import Send
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import SYSTEM2, Stage
 
 

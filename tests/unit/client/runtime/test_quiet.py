@@ -9,8 +9,8 @@ from math import inf
 import pytest
 
 from rosa_client.runtime.commands import CallEnded, Send
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.quiet import next_due_s
-from rosa_client.runtime.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 
 VERDICTS = {

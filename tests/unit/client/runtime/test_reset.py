@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, ROBOT, SAFETY, Stage
 
 EMPTY = [("clear", "keep"), ("clear", "open"), ("home", "open")]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rosa_client.runtime.commands import Alert, Decision, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.machine import IllegalEvent
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.machine import IllegalEvent
+from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, Stage, component
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from rosa_client.runtime.commands import Hold, MoveTo, Play
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED
 from tests.examples import examples
 from tests.unit.client.runtime.any_day import AnyDay

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rosa_client.runtime.commands import Play, Send
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.quiet import next_due_s
-from rosa_client.runtime.task_machine import State
 from tests.unit.client.runtime.stage import PERIOD_S, SYSTEM2, Stage
 
 SAFE = "    safety: {model: s, slo_ms: 200, freq_hz: 20, fallback: stop_and_replan}"

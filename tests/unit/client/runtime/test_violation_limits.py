@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from rosa_client.runtime.commands import Alert, Hold, MoveTo, Play, Send, TaskEnded
-from rosa_client.runtime.task_machine import State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import ConfigError
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, Stage, component

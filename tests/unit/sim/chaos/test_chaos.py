@@ -14,8 +14,8 @@ import pytest
 from rosa_client.runtime import checks, ladder, responses
 from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_client.runtime.commands import MoveTo
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_client.runtime.task_machine import State
 from rosa_server.serving.core import worker_state
 from rosa_server.serving.core.dispatcher import Dispatcher
 from rosa_server.serving.core.queue import RequestQueue

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rosa_client.control_loop import ControlLoop
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion import following
 from rosa_client.motion.arm_orders import Command, Setpoint
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.following import Event, Follow, Following
-from rosa_client.refusal import Refusal
+from rosa_client.motion.refusal import Refusal
 from rosa_sim.explore.arm_side import ARM_CELLS, key, possible, search_arm
 from rosa_sim.explore.arm_world import Guard, World
 

@@ -16,10 +16,10 @@ import pytest
 
 from rosa_client.runtime import ahead, checks, choices, ladder, mission, responses, runtime, steps
 from rosa_client.runtime.calls import ComponentCalls, Ending
-from rosa_client.runtime.machine import advance
+from rosa_client.runtime.machines.machine import advance
+from rosa_client.runtime.machines.side_machines import Safety, Unfinished, UnfinishedEvent
+from rosa_client.runtime.machines.task_machine import Event, State
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.side_machines import Safety, Unfinished, UnfinishedEvent
-from rosa_client.runtime.task_machine import Event, State
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of

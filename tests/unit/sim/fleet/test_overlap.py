@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from rosa_client.greeting import Greeting
+from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import Send
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.robot import RobotSpec

@@ -1,0 +1,145 @@
+"""The robot's connection to its gateway: one ZeroMQ DEALER socket and a greeting.
+
+Requests are never queued for an absent server: what cannot leave now is dropped, its deadline passes on the robot, and
+the fallback runs. When the server is back the link says hello again by itself (`greeting.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import zmq
+
+from rosa_client.connection.greeting import Greeting
+from rosa_client.connection.handshakes import Handshakes
+from rosa_client.connection.session_token import SessionToken
+from rosa_contract.endpoint import is_loopback
+from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.keyfile import RobotKeys, load_robot_keys
+from rosa_contract.wire import codec
+from rosa_contract.wire.messages import (
+    Bye,
+    Cancel,
+    Decided,
+    Hello,
+    Ready,
+    Request,
+    Response,
+    Status,
+    TaskEnds,
+)
+
+MAX_MESSAGE_BYTES = 64 << 20
+
+log = logging.getLogger("rosa.link")
+
+
+class GatewayLink(Greeting):
+    """Not thread-safe: one thread sends and receives. `ready` is true while the gateway has welcomed this robot."""
+
+    def __init__(
+        self, endpoint: str, hello: Hello, keys: str | RobotKeys = "", token: SessionToken | None = None
+    ) -> None:
+        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: key folder, or the keys; empty: no encryption.
+
+        `token`: where the session's token is kept, so that a process that is started anew resumes under its name.
+        Raises `KeyFileError` for keys that cannot be used.
+        """
+        self._token = token
+        super().__init__(endpoint, hello if token is None else replace(hello, token=token.load()))
+        own = keys if isinstance(keys, RobotKeys) else load_robot_keys(keys, hello.robot_id) if keys else None
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 200)
+        self.socket.setsockopt(zmq.SNDHWM, 8)
+        self.socket.setsockopt(zmq.RCVHWM, 64)
+        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # queue nothing for an absent server
+        self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
+        self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        if own is not None:
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, own.public)
+            self.socket.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
+            self.socket.setsockopt(zmq.CURVE_SERVERKEY, own.server)
+        self.proves_server = own is not None or is_loopback(endpoint)
+        self._handshakes = Handshakes(self.socket, endpoint, encrypted=own is not None)
+        self.socket.connect(endpoint)
+
+    def send(self, request: Request, now_s: float) -> bool:
+        """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
+        return self._send(codec.encode(self.fitting(request)), now_s, answered=True)
+
+    def ask(self, component: str, now_s: float) -> bool:
+        """Ask for a permit without waiting; false when that cannot leave now."""
+        return self._send(codec.encode(Ready(component)), now_s, answered=True)
+
+    def cancel(self, request_id: int, now_s: float) -> bool:
+        """Say that this request is not waited for any more; false when the gateway does not want to know, or cannot."""
+        return self.ready and self.cancels and self._send(codec.encode(Cancel(request_id)), now_s)
+
+    def task_ends(self, task: int, outcome: str, now_s: float) -> bool:
+        """Say that a task is over; false when the gateway does not want to know, or cannot."""
+        return self.ready and self.tasks and self._send(codec.encode(TaskEnds(task, outcome)), now_s)
+
+    def report(self, report: Status, now_s: float) -> bool:
+        """Say how the robot is; false when that cannot leave now. What it said is then lost: it is for people only."""
+        return self.ready and self._send(codec.encode(report), now_s)
+
+    def decided(self, answer: Decided, now_s: float) -> bool:
+        """Say whether a person's decision was taken; false when that cannot leave now."""
+        return self.ready and self._send(codec.encode(answer), now_s)
+
+    def poll(self, timeout_s: float, now_s: float) -> list[Response]:
+        """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
+        # Before the gateway counts as silent: this process may have been stopped for a while.
+        answers = self._received(now_s)
+        if not self.ready and (reason := self._handshakes.failure(now_s)):
+            self.lost(self._handshakes.cause, reason)
+        if self.hello_is_due(now_s):
+            self._send(codec.encode(self.hello), now_s, answered=True)
+        if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
+            return answers
+        return self._received(now_s)
+
+    def _received(self, now_s: float) -> list[Response]:
+        """The answers among what has come."""
+        answers: list[Response] = []
+        while True:
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return answers
+            self.heard(now_s)
+            answer = self._read(frames)
+            if answer is not None:
+                answers.append(answer)
+
+    def close(self) -> None:
+        """Say goodbye and close the socket."""
+        if self._send(codec.encode(Bye()), self._last_sent_s) and self._token is not None and self.ready:
+            self._token.forget()
+        self._handshakes.close()
+        self.socket.close()
+        self.ready = False
+
+    def _send(self, frames: list[codec.Frame], now_s: float, answered: bool = False) -> bool:
+        """False when it cannot leave now. `answered`: the gateway answers it, which a hello is for else."""
+        try:
+            self.socket.send_multipart(frames, zmq.NOBLOCK)  # pyzmq's copy=False was slower for these sizes
+        except zmq.Again:
+            return False
+        if answered:
+            self.sent(now_s)
+        return True
+
+    def _read(self, frames: list[bytes]) -> Response | None:
+        try:
+            answer = self.take(codec.decode(frames))
+            if self._token is not None:
+                self._token.keep(self.hello.token)
+            return answer
+        except VersionError as error:
+            self.lost(error.cause, str(error))
+        except CodecError as error:
+            log.warning("dropped a message from the gateway: %s", error)
+        return None

@@ -1,0 +1,1 @@
+"""What runs on a robot: arm, cameras, sensors, the runtime, the recorder. Decisions are taken elsewhere."""

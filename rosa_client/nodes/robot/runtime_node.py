@@ -1,0 +1,294 @@
+"""The runtime node: a managed (lifecycle) node around the robot's pure core.
+
+configure loads and checks every file; activate greets the server; a task is the action `run_task`; an escalation is
+answered through `~/operator_decision`; deactivate, shutdown and the end of the process abort a running task, and tell
+its client, `robot_status` and the log. Deadlines and holding do not depend on the ROS executor: the core has its own
+thread (`rosa_client/loops/loop.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.clock import Clock, ClockType
+from rclpy.task import Future
+from rosa_interfaces.action import RunTask
+from rosa_interfaces.srv import OperatorDecision
+
+from rosa_client.connection.greeting import robot_id_of
+from rosa_client.connection.link import GatewayLink
+from rosa_client.connection.session_token import SessionToken, default_folder
+from rosa_client.frames import StaticTransform, static_transforms, without_pose
+from rosa_client.loops.ask import answer_within
+from rosa_client.loops.loop import RobotLoop
+from rosa_client.loops.reporting import audit_of
+from rosa_client.nodes.base.managed import ManagedNode, StartError
+from rosa_client.nodes.base.parameters import Parameter
+from rosa_client.nodes.base.shell import run_node
+from rosa_client.nodes.robot.ros_body import RosBody
+from rosa_client.nodes.robot.static_frames import publish_static
+from rosa_client.operator.bases import parse_bases
+from rosa_client.runtime.choices import first_alert
+from rosa_client.runtime.machines.task_machine import State
+from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config.factory import load_factory
+from rosa_contract.config.robot import hello_of, load_robot
+from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.keyfile import load_robot_keys
+
+# They are read when the node is configured: until then, and again after a clean-up, they may be set.
+PARAMETERS = {
+    name: Parameter(default, text, fixed=False)
+    for name, default, text in (
+        ("config", "", "factory file that describes the task, such as configs/pick_place.yaml"),
+        ("robot", "", "robot file, such as configs/robots/panda.yaml"),
+        ("task", "", "name of the task; empty: the first of the fleet"),
+        ("robot_id", "", "name of this robot at the server; empty: its namespace"),
+        ("gateway", "tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
+        ("base", "", "where the robot's base stands in `world`: 'x y z yaw' in m and rad; empty: not known"),
+        ("frame_prefix", "", "what comes before the robot's links in TF, such as panda0/"),
+        (
+            "keys",
+            "",
+            "key folder of `rosa keys`, with server.key and this robot's secret; empty: no encryption",
+        ),
+    )
+}
+FEEDBACK_EVERY_S = 0.2
+RESULT_WITHIN_S = 1.0  # after a deactivation
+DECIDE_WITHIN_S = 5.0
+CLOCK_WITHIN_S = 5.0
+
+
+class RuntimeNode(ManagedNode):
+    """One robot's runtime. Nothing moves before it is active."""
+
+    def __init__(self) -> None:
+        super().__init__("runtime_node", PARAMETERS)
+        self.add_on_set_parameters_callback(self._on_parameters)
+        self._body: RosBody | None = None
+        self._loop: RobotLoop | None = None
+        self._ended: Future | None = None
+        self._goal: Any = None
+        self._server: Any = None
+        self._retirement: Any = None
+        self.start()
+
+    def configure(self) -> None:
+        factory = load_factory(self._text("config"))
+        self._robot = load_robot(self._text("robot"))
+        self._task_name = self._text("task") or factory.robot_fleet[0].task
+        if self._task_name not in factory.tasks:
+            known = ", ".join(factory.tasks)
+            raise StartError(f"parameter task: no task {self._task_name!r}; known: {known}")
+        self._task = factory.tasks[self._task_name]
+        self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
+        if problem := endpoint_problem(self._text("gateway"), binds=False):
+            raise StartError(f"parameter gateway: {problem}")
+        if self._text("keys"):
+            load_robot_keys(self._text("keys"), self._robot_id)
+        if self.get_parameter("use_sim_time").value and not self._hears_clock():
+            words = f"nobody publishes /clock (waited {CLOCK_WITHIN_S:g} s)"
+            raise StartError(f"use_sim_time is true, but {words}; set it to false, or start the clock first")
+        transforms = self._transforms()
+        self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
+        self._body.when_ended(self._on_ended)
+        publish_static(self, transforms)
+        self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
+
+    def _hears_clock(self) -> bool:
+        """Whether somebody publishes /clock; the discovery of a node that is up takes a moment."""
+        end_s = time.monotonic() + CLOCK_WITHIN_S
+        while not (heard := self.count_publishers("/clock") > 0) and time.monotonic() < end_s:
+            time.sleep(0.05)
+        return heard
+
+    def _transforms(self) -> list[StaticTransform]:
+        """What of the robot never moves; says which cameras TF does not know."""
+        if unknown := without_pose(self._robot):
+            self.get_logger().warning(
+                f"no pose in the robot file for {', '.join(unknown)}: their pictures' frame is not in TF;"
+                " `rosa calibrate hand-eye` measures it"
+            )
+        name, text = self.get_namespace(), self._text("base")
+        base = parse_bases(f"{name}: {text}")[name] if text else None
+        return static_transforms(name, self._robot, base, self._text("frame_prefix"))
+
+    def activate(self) -> None:
+        assert self._body is not None
+        gateway = self._text("gateway")
+        token = SessionToken(default_folder(), gateway, self._robot_id)
+        hello = hello_of(self._robot_id, self._task_name, self._robot)
+        link = GatewayLink(gateway, hello, self._text("keys"), token)
+        self._body.begin()
+        core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
+        self._end_server()
+        self._server = ActionServer(
+            self,
+            RunTask,
+            "run_task",
+            execute_callback=self._on_run,
+            goal_callback=self._on_goal,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+        )
+        self._decisions = self.create_service(OperatorDecision, "~/operator_decision", self._on_decision)
+        self._feedback = self._steady_timer(FEEDBACK_EVERY_S, self._on_feedback)
+        self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
+        self._loop.start()
+
+    def deactivate(self, cause: str, reason: str) -> None:
+        if self._loop is None or self._body is None:
+            return
+        loop, self._loop = self._loop, None
+        if loop.core.state is not State.IDLE:
+            self.get_logger().error(f"the task {self._task_name!r} is aborted: {reason}")
+        loop.stop(cause, reason)
+        self._on_ended(RunTask.Result.ABORTED, reason)  # also when the core can no longer say it
+        self._body.farewell(loop.core, loop.link)
+        self.destroy_service(self._decisions)
+        self.destroy_timer(self._feedback)
+        # The executor sends the task's result after this transition; until then the server rejects every goal.
+        self._retirement = self._steady_timer(RESULT_WITHIN_S, self._end_server)
+
+    def _end_server(self) -> None:
+        if self._retirement is not None:
+            self.destroy_timer(self._retirement)
+            self._retirement = None
+        if self._server is not None:
+            self._server.destroy()
+            self._server = None
+
+    def _steady_timer(self, period_s: float, call: Callable[[], None]) -> Any:
+        """On steady time: a jump of ROS time must not keep a task that was cancelled from ending."""
+        return self.create_timer(period_s, call, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    @property
+    def settled(self) -> bool:
+        return self._goal is None
+
+    def clean_up(self) -> None:
+        self._body = None
+
+    def _on_parameters(self, parameters: list[Any]) -> SetParametersResult:
+        """Refuse what could not take effect."""
+        names = [parameter.name for parameter in parameters if parameter.name in PARAMETERS]
+        if self._body is None or not names:
+            return SetParametersResult(successful=True)
+        reason = f"{', '.join(names)}: read when the node is configured; clean it up first"
+        return SetParametersResult(successful=False, reason=reason)
+
+    # -- the task ---------------------------------------------------------------------------------------------------
+
+    def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
+        problem = ""
+        if self._loop is None:
+            problem = "the runtime node is not active"
+        elif goal.task not in ("", self._task_name):  # no name means the configured task
+            problem = f"this robot is configured for the task {self._task_name!r}, not {goal.task!r}"
+        elif self._goal is not None:
+            problem = "a task is already running"
+        elif not 0 <= goal.timeout_s < 1e6:
+            problem = f"timeout_s: expected seconds from 0, got {goal.timeout_s}"
+        if problem:
+            self.get_logger().error(f"run_task rejected: {problem}")
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    async def _on_run(self, goal: Any) -> RunTask.Result:
+        loop = self._loop
+        if loop is None:  # deactivated since it was accepted
+            goal.abort()
+            return RunTask.Result(outcome=RunTask.Result.ABORTED, reason="the runtime node is not active")
+        self._goal = goal
+        self._ended = Future(executor=self.executor)
+        try:
+            answer_within(loop.begin(goal.request.timeout_s), DECIDE_WITHIN_S)
+            outcome, reason = await self._ended
+        except TimeoutError:
+            outcome, reason = (
+                RunTask.Result.FAILED,
+                f"the robot's core did not begin within {DECIDE_WITHIN_S:g} s",
+            )
+        finally:
+            self._goal = None
+        if outcome == RunTask.Result.DONE:  # also when it was cancelled too late
+            goal.succeed()
+        elif goal.is_cancel_requested:
+            goal.canceled()
+        else:
+            goal.abort()
+        return self._result(loop.core, outcome, reason)
+
+    def _on_ended(self, outcome: str, reason: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result((outcome, reason))
+
+    def _on_feedback(self) -> None:
+        if self._loop is not None and self._loop.failure is not None:
+            # Ends the node, visibly.
+            raise RuntimeError("the robot's core failed") from self._loop.failure
+        if self._goal is None or self._loop is None:
+            return
+        core = self._loop.core
+        if self._goal.is_cancel_requested and core.state is not State.IDLE:
+            self._record_cancel(core)
+            self._loop.cancel("the client cancelled the task").result(timeout=5)
+            return
+        message = RunTask.Feedback(state=core.state.value, round=core.counters.rounds, attempt=core.attempt)
+        self._goal.publish_feedback(message)
+
+    def _result(self, core: RobotRuntime, outcome: str, reason: str) -> RunTask.Result:
+        calls = core.calls.values()
+        return RunTask.Result(
+            outcome=outcome,
+            reason=reason,
+            rounds=core.counters.rounds,
+            retries=core.counters.retries,
+            deadlines_met=sum(calls.in_time for calls in calls),
+            deadlines_missed=sum(calls.missed for calls in calls),
+            late_results_discarded=sum(calls.late_discarded for calls in calls),
+            system1_latencies_ms=core.counters.system1_ms,
+        )
+
+    # -- the operator -----------------------------------------------------------------------------------------------
+
+    def _on_decision(
+        self, request: OperatorDecision.Request, response: OperatorDecision.Response
+    ) -> OperatorDecision.Response:
+        """Every decision is recorded, accepted or refused: who, what, why."""
+        assert self._loop is not None and self._body is not None
+        asked = (request.alert_id, request.choice, request.decided_by, request.why)
+        try:
+            refusal = answer_within(self._loop.decide(*asked), DECIDE_WITHIN_S)
+            response.reason = refusal.reason if refusal is not None else ""
+        except TimeoutError:
+            response.reason = f"the robot's core did not answer within {DECIDE_WITHIN_S:g} s"
+            self._body.audit(audit_of(*asked, False, response.reason))
+        response.accepted = not response.reason
+        return response
+
+    def _record_cancel(self, core: RobotRuntime) -> None:
+        """The client may cancel its task while the robot waits for a human. That settles the alert, and is recorded."""
+        alert = core.alert
+        if alert is not None and self._loop is not None:
+            by, why = "the client of run_task", "it cancelled the task"
+            answer_within(
+                self._loop.record(audit_of(alert.alert_id, "abort", by, why, True, "")), DECIDE_WITHIN_S
+            )
+
+    # -- small things -----------------------------------------------------------------------------------------------
+
+    def _text(self, name: str) -> str:
+        return str(self.get_parameter(name).value)
+
+
+def main() -> None:
+    run_node(RuntimeNode, RuntimeNode.expected)
+
+
+if __name__ == "__main__":
+    main()

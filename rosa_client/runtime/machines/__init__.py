@@ -1,0 +1,1 @@
+"""State machines as literal tables: that of a task, and three small ones beside it."""

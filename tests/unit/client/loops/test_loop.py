@@ -1,0 +1,203 @@
+"""Why a robot has no server is told with the server's address, wherever it is read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rosa_client.loops.loop import RobotLoop, with_server
+from rosa_client.motion.refusal import Refusal
+from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
+from rosa_contract.wire.messages import Decide, Decided, Request
+from rosa_contract.wire.progress import Progress
+from rosa_contract.wire.status import Audit
+from tests.unit.client.runtime.stage import Stage
+
+AT = "tcp://gpu-box:5570"
+
+
+@pytest.mark.parametrize(
+    ("ready", "reason", "told"),
+    [
+        (False, "unknown_task: no task 'x'", f"{AT}: unknown_task: no task 'x'"),
+        (False, f"no answer from a gateway at {AT} yet", f"no answer from a gateway at {AT} yet"),
+        (True, "", ""),
+    ],
+)
+def test_a_reason_names_the_server_once(ready: bool, reason: str, told: str) -> None:
+    link: Any = SimpleNamespace(ready=ready, endpoint=AT, reason=reason)
+    assert with_server(link) == told
+
+
+def test_calls_with_one_number_are_about_one_observation_and_those_with_another_observe_again() -> None:
+    sent: list[Request] = []
+    looks = iter(range(10))
+    link: Any = SimpleNamespace(send=lambda request, now_s: sent.append(request) or True, reason="")
+    body: Any = SimpleNamespace(
+        observe=lambda: ({"look": np.array([next(looks)])}, {}), publish=lambda message: None
+    )
+    core: Any = SimpleNamespace()
+    loop = RobotLoop(core, link, body)
+    loop._carry([call(1, 7), call(2, 7)], 0.0)
+    loop._carry([call(3, 7)], 0.05)
+    loop._carry([call(4, 8)], 0.1)
+    assert [request.observation for request in sent] == [7, 7, 7, 8]
+    assert [int(request.state["look"][0]) for request in sent] == [0, 0, 0, 1]
+
+
+def call(request_id: int, observation: int) -> Send:
+    return Send(request_id, "system1", 100.0, "", observation=observation)
+
+
+def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_no_other_ending() -> None:
+    told: list[object] = []
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: told.append(request.request_id) or True,
+        cancel=lambda request_id, now_s: told.append(("cancel", request_id)),
+        reason="",
+    )
+    published: list[Command] = []
+    body: Any = SimpleNamespace(observe=lambda: ({}, {}), publish=published.append)
+    core: Any = SimpleNamespace()
+    ends = [
+        CallEnded("system1", 1, "cancelled", 10.0, 100.0),
+        CallEnded("safety", 2, "missed", 10.0, 100.0),
+        CallEnded("monitor", 3, "in_time", 10.0, 100.0),
+    ]
+    RobotLoop(core, link, body)._carry([*ends, Send(4, "system1", 100.0, "")], 0.0)
+    assert told == [("cancel", 1), 4]
+    assert published == [*ends, Send(4, "system1", 100.0, "")]
+
+
+def test_the_server_is_told_that_a_task_is_over_and_where_it_was() -> None:
+    told: list[object] = []
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: told.append(request.progress) or True,
+        task_ends=lambda task, outcome, now_s: told.append((task, outcome)),
+        reason="",
+    )
+    published: list[Command] = []
+    body: Any = SimpleNamespace(observe=lambda: ({}, {}), publish=published.append)
+    core: Any = SimpleNamespace()
+    progress, ended = Progress(3, 7, 120.0, "pick"), TaskEnded("done", "the monitor says done", 3)
+    RobotLoop(core, link, body)._carry([Send(4, "system1", 100.0, "", progress=progress), ended], 0.0)
+    assert told == [progress, (3, "done")]
+    assert published[-1:] == [ended]
+
+
+class ServerLink:
+    """A link whose server has asked something."""
+
+    ready, status_hz, reason, rates_hz, catch_up = True, 0.0, "", {}, 0.0
+    first_call_s, permits, permit_s = {}, (), {}
+    endpoint = AT
+
+    def __init__(self, *asked: Decide) -> None:
+        self.asked = deque(asked)
+        self.answers: list[Decided] = []
+        self.proves_server = True
+
+    def poll(self, timeout_s: float, now_s: float) -> list[Any]:
+        return []
+
+    def decided(self, answer: Decided, now_s: float) -> None:
+        self.answers.append(answer)
+
+    def task_ends(self, task: int, outcome: str, now_s: float) -> None:
+        pass
+
+
+def body_of(stage: Stage, audits: list[Audit], arm: Any = None) -> Any:
+    return SimpleNamespace(
+        sense=stage.inputs,
+        act=lambda order: None,
+        publish=lambda command: None,
+        audit=audits.append,
+        ask_arm=arm,
+        report=lambda core, now_s, link: None,
+    )
+
+
+def test_a_decision_from_the_server_is_judged_and_recorded_as_one_that_comes_over_ros() -> None:
+    stage, audits = Stage(), []
+    stage.start()
+    stage.run_until(Alert)
+    link: Any = ServerLink(
+        Decide(1, 1, "dance", "anna", "music"),
+        Decide(2, 1, "abort", "anna", "enough"),
+        Decide(3, 1, "resume", "ben", "it is clear"),
+    )
+    loop = RobotLoop(stage.core, link, body_of(stage, audits))
+    loop._period(0.0)
+    assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
+        (1, False, "unknown_choice"),
+        (2, True, ""),
+        (3, False, "alert_settled"),
+    ]
+    assert "anna decided abort" in link.answers[2].reason
+    over_ros = loop.decide(1, "resume", "carla", "me too")
+    loop._period(0.0)
+    refused = over_ros.result(timeout=0)
+    assert refused is not None and refused.cause == "alert_settled"
+    assert [(one.decided_by, one.accepted, one.why) for one in audits] == [
+        ("anna", False, "music"),
+        ("anna", True, "enough"),
+        ("ben", False, "it is clear"),
+        ("carla", False, "me too"),
+    ]
+
+
+def test_over_a_link_without_keys_only_a_stop_is_taken_from_the_server() -> None:
+    stage, audits, orders = Stage(), [], []
+
+    def arm(choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]) -> None:
+        orders.append(choice)
+        answered(None)
+
+    stage.start()
+    stage.run_until(Alert)
+    link: Any = ServerLink(
+        Decide(1, 1, "resume", "mallory", "go"),
+        Decide(2, 0, "release_emergency_stop", "mallory", "go"),
+        Decide(3, 0, "emergency_stop", "anna", "smoke"),
+    )
+    link.proves_server = False
+    loop = RobotLoop(stage.core, link, body_of(stage, audits, arm))
+    loop._period(0.0)
+    loop._period(0.0)
+    assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
+        (1, False, "unproven_server"),
+        (2, False, "unproven_server"),
+        (3, True, ""),
+    ]
+    assert orders == ["emergency_stop"]
+    assert [(one.decided_by, one.accepted) for one in audits] == [("mallory", False)] * 2, (
+        "both are on record"
+    )
+    assert stage.core.alert is not None, "the alert still waits for a person"
+
+
+@pytest.mark.parametrize("refusal", [None, Refusal("no_arm", "the arm node does not answer")])
+def test_a_stop_from_the_server_goes_to_the_arm_and_its_answer_back(refusal: Refusal | None) -> None:
+    stage, asked = Stage(), []
+
+    def arm(choice: str, decided_by: str, why: str, answered: Callable[[Refusal | None], None]) -> None:
+        asked.append((choice, decided_by, why))
+        answered(refusal)
+
+    link: Any = ServerLink(Decide(5, 0, "emergency_stop", "anna", "smoke"))
+    loop = RobotLoop(stage.core, link, body_of(stage, [], arm))
+    loop._period(0.0)
+    loop._period(0.0)
+    assert asked == [("emergency_stop", "anna", "smoke")]
+    [answer] = link.answers
+    assert (answer.number, answer.accepted, answer.cause) == (
+        5,
+        refusal is None,
+        "" if refusal is None else refusal.cause,
+    )

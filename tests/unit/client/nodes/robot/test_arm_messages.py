@@ -1,0 +1,47 @@
+"""Arm commands and joint states of a robot with a gripper, and of one without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Time
+from rosa_interfaces.msg import ActionChunk, ArmCommand
+
+from rosa_client.drivers.arms import ArmState
+from rosa_client.motion.arm_orders import Play, Unreadable
+from rosa_client.nodes.robot.arm_messages import joint_state, to_order
+from rosa_contract.config.robot import WITHOUT_GRIPPER, load_robot
+
+PANDA = load_robot(Path(__file__).parents[5] / "configs" / "robots" / "panda.yaml")
+BARE = replace(PANDA, gripper=WITHOUT_GRIPPER)
+
+
+def play(names: tuple[str, ...], rows: list[list[float]]) -> ArmCommand:
+    chunk = ActionChunk(step_s=0.1, horizon=len(rows), names=list(names), data=np.ravel(rows).tolist())
+    return ArmCommand(kind=ArmCommand.PLAY, chunk=chunk)
+
+
+def test_an_arm_without_a_gripper_takes_chunks_of_joints_only() -> None:
+    order = to_order(play(BARE.action_names, [[0.5] * 7, [0.25] * 7]), BARE)
+    assert isinstance(order, Play)
+    assert np.asarray(order.actions).tolist() == [[*[0.5] * 7, 0.0], [*[0.25] * 7, 0.0]]
+    refused = to_order(play(PANDA.action_names, [[0.5] * 8]), BARE)
+    assert isinstance(refused, Unreadable) and "'gripper'" in refused.why
+
+
+def test_an_arm_with_a_gripper_takes_no_chunk_that_leaves_it_out() -> None:
+    assert isinstance(to_order(play(PANDA.action_names, [[0.5] * 8]), PANDA), Play)
+    refused = to_order(play(BARE.action_names, [[0.5] * 7]), PANDA)
+    assert isinstance(refused, Unreadable) and "expected columns" in refused.why
+
+
+@pytest.mark.parametrize(("spec", "fingers"), [(PANDA, [0.02, 0.02]), (BARE, [])])
+def test_finger_joints_are_published_only_where_there_are_fingers(spec, fingers: list[float]) -> None:
+    state = ArmState(np.arange(7.0), np.zeros(7), sum(fingers), effort_nm=np.ones(7))
+    message = joint_state([*spec.joints, *spec.finger_joints], state, Time(sec=1))
+    assert list(message.name) == [*spec.joints, *spec.finger_joints]
+    assert list(message.position) == [*range(7), *fingers]
+    assert len(message.velocity) == len(message.effort) == len(message.name)
