@@ -26,8 +26,8 @@ from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config.tasks import AHEAD, IN_TURN
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.actions import Reply
+from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.scenario import STARTS, Joined, LostServer, Scenario, load_scenario
 from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, fleet_of, system_of, without_limits
 

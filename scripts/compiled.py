@@ -37,12 +37,10 @@ CORES = (
     "rosa_client/runtime/*.py",
     "rosa_client/runtime/machines/*.py",
     "rosa_server/serving/core/*.py",
-    "rosa_sim/fleet/cluster.py",
+    "rosa_server/simulator/*.py",
     "rosa_sim/fleet/measure.py",
-    "rosa_sim/fleet/network.py",
     "rosa_sim/fleet/robot.py",
     "rosa_sim/fleet/simulation.py",
-    "rosa_sim/fleet/workers.py",
     "rosa_sim/chaos/*.py",
 )
 # What a compiled class cannot do: have its fields' defaults read, or travel between processes when it is frozen.

@@ -12,12 +12,12 @@ from typing import Any
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.tasks import Task
 from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.simulator.network import Network
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.cells import Cell
 from rosa_sim.closed_loop.fleet import Tally
 from rosa_sim.closed_loop.physics import PhysicalCell
 from rosa_sim.closed_loop.table import Table
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.scenario import Body, load_scenario
 from rosa_sim.fleet.systems import system_of, without_limits
 from rosa_sim.training.collect import POLICY_CAMERAS

@@ -11,13 +11,13 @@ from typing import Any
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import Task
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.simulator.network import Network
 from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.closed_loop.cells import Cell, DrawnCell
 from rosa_sim.closed_loop.fleet import ClosedLoop, Tally
 from rosa_sim.closed_loop.table import Table
 from rosa_sim.fleet.compare import Estimate
 from rosa_sim.fleet.execute import execute
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.scenario import Body, LostServer, Scenario, load_scenario
 from rosa_sim.fleet.systems import (
     BASELINES,

@@ -21,16 +21,16 @@ from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.actions import Dispatch, Kill
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import Replica, replica_name
+from rosa_server.simulator.network import Network
+from rosa_server.simulator.servers import LARGEST_BATCH, Serving
+from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.server_watch import ServerWatch
-from rosa_sim.fleet.cluster import LARGEST_BATCH, Serving
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.simulation import Simulation
 from rosa_sim.fleet.systems import ROSA, carrying_out, fleet_of
-from rosa_sim.fleet.workers import SimulatedWorker
 
 LIBRARY = ProfileLibrary()
 NONSENSE = ("unknown_batch", "other_tickets", "twice", "wrong_shape", "out_of_range", "model_error")

@@ -12,11 +12,11 @@ from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import Alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import MONITOR, Task
+from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot
 from rosa_sim.chaos.robot_watch import Broken, RobotWatch
 from rosa_sim.chaos.servers import FaultyServers
-from rosa_sim.fleet.cluster import TO_GATEWAY, TO_ROBOT
 from rosa_sim.fleet.simulation import ROBOT, Joining
 
 OPERATOR_S = 1.0  # a person answers so soon, when nothing is wrong with them

@@ -29,7 +29,7 @@ from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.worker_spec import WorkerSpec
-from rosa_sim.fleet.cluster import CHUNK, LARGEST_BATCH, Serving
+from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.fleet.far import FarLink
 
 MESSAGE_MB = 1.0

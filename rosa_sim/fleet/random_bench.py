@@ -13,10 +13,10 @@ from typing import Any
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PLANNED
 from rosa_contract.config.tasks import SYSTEM1
+from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.measure import Outcome
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
 from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, System, system_of, without_limits

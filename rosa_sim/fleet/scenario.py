@@ -12,7 +12,7 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.setting import setting
 from rosa_contract.shipped import shipped
 from rosa_contract.wording import nearest, shown
-from rosa_sim.fleet.network import Network
+from rosa_server.simulator.network import Network
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.systems import SYSTEMS
 

@@ -1,12 +1,7 @@
-"""The fleet under one simulated clock: robots and links, and the server side (`cluster.py`). Deterministic by seed.
-
-Messages are the contract's, as the gateway sees them before and after the codec; nothing is encoded. After each instant
-with events for the gateway, and whenever its core says so, the core is ticked, as the gateway's loop does.
-"""
+"""The simulated fleet (`rosa_server/simulator/`) with robots that decide with production's core, and their links."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -21,8 +16,9 @@ from rosa_contract.config.robot import JointLimits, RobotSpec
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import Cancel, Hello, Ready, TaskEnds, ToRobot
 from rosa_contract.wire.progress import packed_progress
-from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, TO_GATEWAY, TO_ROBOT, WAKE, Cluster, Serving
-from rosa_sim.fleet.network import IDEAL, Network, Way
+from rosa_server.simulator.fleet import Seat, SimulatedFleet
+from rosa_server.simulator.network import IDEAL, Network
+from rosa_server.simulator.servers import CALL, Serving
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
 
 ROBOT = RobotSpec(
@@ -33,8 +29,6 @@ ROBOT = RobotSpec(
     home_rad=(0.0,),
     safe_rad=(0.0,),
 )
-NO_FRAMES = (b"",)
-SAID_TO_GATEWAY = (TO_GATEWAY, BATCH_ENDS)
 
 
 @dataclass(frozen=True)
@@ -47,20 +41,16 @@ class Joining:
     hello_s: float | None = None
 
 
-@dataclass
-class _Seat:
-    """A robot with its two ways and the time of its next wake-up in the heap."""
+class RobotSeat(Seat):
+    """The place of a robot with a link."""
 
-    robot: VirtualRobot
-    link: Greeting
-    connection: bytes
-    up: Way
-    down: Way
-    wake_s: float = inf
+    def __init__(self, robot: VirtualRobot, link: Greeting, network: Network, rng: Random) -> None:
+        super().__init__(robot.name.encode(), network, rng)
+        self.robot, self.link = robot, link
 
 
-class Simulation(Cluster):
-    """Runs until told to stop. `events` counts what the clock stopped at."""
+class Simulation(SimulatedFleet[RobotSeat]):
+    """Robots with production's core and greeting around production's gateway."""
 
     def __init__(
         self,
@@ -74,11 +64,9 @@ class Simulation(Cluster):
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        super().__init__(serving, seed, window, watch)
-        self.events = 0
+        super().__init__(serving, network, seed, window, watch)
         self.robots: dict[str, VirtualRobot] = {}
-        self._observer, self._network, self._habits = observer, network, habits
-        self._seats: dict[bytes, _Seat] = {}
+        self._observer, self._habits = observer, habits
         for robot in robots:
             self.join(robot)
 
@@ -93,72 +81,29 @@ class Simulation(Cluster):
             self._habits.control_period_s, self._habits.camera_period_s
         )
         robot = self._new_robot(name, task, link, phase_s)
-        seat = _Seat(robot, link, name.encode(), Way(self._network, rng), Way(self._network, rng))
+        seat = RobotSeat(robot, link, self._network, rng)
         self._seats[seat.connection] = seat
         self.robots[name] = robot
         if joining.hello_s is not None and joining.hello_s < joining.start_s:
             self._at(joining.hello_s, CALL, self._wake_link, seat)
         self._at(joining.start_s, CALL, self._begin, seat)
 
-    def network_becomes(self, network: Network) -> None:
-        """The way between every robot and the gateway is another one from now on."""
-        self._network = network
-        for seat in self._seats.values():
-            seat.up.becomes(network)
-            seat.down.becomes(network)
-
     def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> VirtualRobot:
         return VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
 
-    def run(self, until_s: float) -> None:
-        """Let time pass until `until_s`."""
-        heap = self._heap
-        pop = heapq.heappop
-        self._tick_core()
-        told = False  # the core has heard something since its last tick
-        while heap and heap[0][0] <= until_s:
-            now_s, _, kind, subject, what = pop(heap)
-            self.now_s = now_s
-            self.events += 1
-            if kind == WAKE:
-                self._wake(now_s, subject)
-            elif kind == TO_ROBOT:
-                self._to_robot(now_s, subject, what)
-            elif kind == CALL:
-                subject(now_s, what)
-                self._tick_core()
-            else:
-                if kind == TO_GATEWAY:
-                    self._to_gateway(now_s, subject, what)
-                    told = True
-                elif kind == BATCH_ENDS:
-                    # Of several calls that run together, each that begins or ends moves the others' ends.
-                    if what is not None or now_s == subject.shared.next_s:
-                        self._batch_ends(now_s, subject, what)
-                        told = True
-                elif now_s == self._core_wake_s:  # else it has been ticked since
-                    told = True
-                if told and not (heap and heap[0][0] == now_s and heap[0][2] in SAID_TO_GATEWAY):
-                    told = False
-                    self._tick_core()
-        self.now_s = until_s
-
     # -- robots --------------------------------------------------------------------------------------------------------
 
-    def _wake_link(self, now_s: float, seat: _Seat) -> None:
+    def _wake_link(self, now_s: float, seat: RobotSeat) -> None:
         if seat.link.hello_is_due(now_s):
             self._send(now_s, seat, seat.link.hello)
         self._requests(now_s, seat, ())
 
-    def _begin(self, now_s: float, seat: _Seat) -> None:
+    def _begin(self, now_s: float, seat: RobotSeat) -> None:
         if seat.link.hello_is_due(now_s):
             self._send(now_s, seat, seat.link.hello)
         self._requests(now_s, seat, seat.robot.start(now_s))
 
-    def _wake(self, now_s: float, seat: _Seat) -> None:
-        if now_s != seat.wake_s:
-            return  # another one counts
-        seat.wake_s = inf
+    def _wake(self, now_s: float, seat: RobotSeat) -> None:
         link, robot = seat.link, seat.robot
         sends: list[ToSend] = []
         if now_s >= link.next_due_s():
@@ -171,7 +116,7 @@ class Simulation(Cluster):
             sends = sends + robot.tick(now_s)
         self._requests(now_s, seat, sends)
 
-    def _to_robot(self, now_s: float, seat: _Seat, message: ToRobot) -> None:
+    def _to_robot(self, now_s: float, seat: RobotSeat, message: ToRobot) -> None:
         link = seat.link
         link.heard(now_s)
         response = link.take(message)
@@ -180,7 +125,7 @@ class Simulation(Cluster):
         else:
             self._requests(now_s, seat, seat.robot.receive(response, now_s))
 
-    def _requests(self, now_s: float, seat: _Seat, sends: Sequence[ToSend]) -> None:
+    def _requests(self, now_s: float, seat: RobotSeat, sends: Sequence[ToSend]) -> None:
         for send in sends:
             if isinstance(send, Ask):
                 self._send(now_s, seat, Ready(send.component))
@@ -197,31 +142,11 @@ class Simulation(Cluster):
             if send.progress is not None and seat.link.tasks:
                 header["k"] = packed_progress(send.progress)
             self._send(now_s, seat, header)
-        wake_s = max(now_s, min(seat.robot.due_s, seat.link.next_due_s()))
-        if wake_s != seat.wake_s:  # the former one is passed over when its time comes
-            seat.wake_s = wake_s
-            if wake_s < inf:
-                self._at(wake_s, WAKE, seat, None)
+        self._wake_at(now_s, seat, min(seat.robot.due_s, seat.link.next_due_s()))
 
-    def _send(self, now_s: float, seat: _Seat, message: Any) -> None:
+    def _send(self, now_s: float, seat: RobotSeat, message: Any) -> None:
         seat.link.sent(now_s)
-        arrives_s = seat.up.arrives_s(now_s)
-        if arrives_s is not None:
-            self._at(arrives_s, TO_GATEWAY, seat, message)
-
-    # -- messages ------------------------------------------------------------------------------------------------------
-
-    def _to_gateway(self, now_s: float, seat: _Seat, message: Any) -> None:
-        if type(message) is dict:
-            self.core.on_request(now_s, seat.connection, message, NO_FRAMES)
-        else:
-            self.core.on_robot(now_s, seat.connection, message)
-
-    def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:
-        seat = self._seats[connection]
-        arrives_s = seat.down.arrives_s(now_s)
-        if arrives_s is not None:
-            self._at(arrives_s, TO_ROBOT, seat, message)
+        super()._send(now_s, seat, message)
 
 
 def tasks_of(factory: Factory, robots: Iterable[Joining]) -> dict[str, Task]:

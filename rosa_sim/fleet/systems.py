@@ -24,8 +24,8 @@ from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.simulator.servers import Serving
 from rosa_sim.fleet import baselines
-from rosa_sim.fleet.cluster import Serving
 
 ROSA, PUBLISHED = "rosa", "rosa_published"
 # The paper does not say how a robot keeps to its rate: never sooner than a period after its last call, or on average.

@@ -1,5 +1,5 @@
 """Replays tasks against the server's own core under a simulated clock: sessions, queue, policy, batches and tiers are
-production's (`rosa_sim/fleet/cluster.py`), and robots say of their tasks what production's robots say, as messages.
+production's (`rosa_server/simulator/`), and robots say of their tasks what production's robots say, as messages.
 
 As in the paper, robots call asynchronously, before they have finished what they do, wherever the call is answered.
 There are no deadlines: budgets are the longest that the contract knows, and a task's end-to-end latency counts.
@@ -7,9 +7,9 @@ There are no deadlines: budgets are the longest that the contract knows, and a t
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 
 from rosa_contract.config.factory import Factory, parse_factory
@@ -19,7 +19,7 @@ from rosa_server.serving.core.actions import Dispatch
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.order import Order
 from rosa_server.serving.core.placement import Placement, Replica, cloud_name
-from rosa_sim.fleet.cluster import BATCH_ENDS, CALL, Cluster, Serving
+from rosa_server.simulator.servers import HEARD, Serving, SimulatedServers
 from rosa_sim.kairos.traces import Task
 
 BUDGET_MS = 600_000.0
@@ -87,7 +87,7 @@ def poisson(tasks: Sequence[Task], rate_hz: float, seed: int) -> list[tuple[floa
     return arrivals
 
 
-class Replay(Cluster):
+class Replay(SimulatedServers):
     """Robots around one server, or two. A replay is played once."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Replay(Cluster):
         """Every task has a robot of its own, from its arrival on."""
         self._to_come = len(arrivals)
         for when_s, task in arrivals:
-            self._at(when_s, CALL, self._comes, task)
+            self._at(when_s, HEARD, self._comes, task)
         return self._play()
 
     def back_to_back(self, tasks: Sequence[Task], robots: int) -> Outcome:
@@ -126,7 +126,7 @@ class Replay(Cluster):
         self._waiting = list(reversed(tasks))
         self._to_come = min(robots, len(tasks))
         for robot in range(self._to_come):
-            self._at(robot / robots, CALL, self._comes, self._waiting.pop())
+            self._at(robot / robots, HEARD, self._comes, self._waiting.pop())
         return self._play()
 
     def runs(self) -> Mapping[bytes, Run]:
@@ -134,18 +134,8 @@ class Replay(Cluster):
         return self._runs
 
     def _play(self) -> Outcome:
-        self._tick_core()
-        while self._heap and (self._to_come or self._runs):
-            now_s, _, kind, subject, what = heapq.heappop(self._heap)
-            self.now_s = now_s
-            if kind == CALL:
-                subject(now_s, what)
-            elif kind == BATCH_ENDS:
-                self._batch_ends(now_s, subject, what)
-            elif now_s != self._core_wake_s:
-                continue  # it has been ticked since
-            if not (self._heap and self._heap[0][0] == now_s and self._heap[0][2] in (CALL, BATCH_ENDS)):
-                self._tick_core()
+        self.over = not self._to_come
+        self.run(inf)
         self._found.end_s = self.now_s
         return self._found
 
@@ -157,13 +147,13 @@ class Replay(Cluster):
         robot = f"r{self._robots}"
         self.core.on_robot(now_s, robot.encode(), Hello(robot, "work", {}, {}))
         self._begins(now_s, Run(task, robot, 1, now_s))
-        self._at(now_s + HELLO_S, CALL, self._still_there, robot.encode())
+        self._at(now_s + HELLO_S, HEARD, self._still_there, robot.encode())
 
     def _still_there(self, now_s: float, connection: bytes) -> None:
         run = self._runs.get(connection)
         if run is not None:
             self.core.on_robot(now_s, connection, Hello(run.robot, "work", {}, {}))
-            self._at(now_s + HELLO_S, CALL, self._still_there, connection)
+            self._at(now_s + HELLO_S, HEARD, self._still_there, connection)
 
     def _begins(self, now_s: float, run: Run) -> None:
         self._runs[run.connection] = run
@@ -192,9 +182,9 @@ class Replay(Cluster):
         run.acts_until_s = acts_from_s + run.task.executions_s[run.round]
         run.round += 1
         if run.round == len(run.task.executions_s):
-            self._at(run.acts_until_s, CALL, self._ends, run)
+            self._at(run.acts_until_s, HEARD, self._ends, run)
         else:
-            self._at(max(now_s, run.acts_until_s - self._ahead_s), CALL, self._send, run)
+            self._at(max(now_s, run.acts_until_s - self._ahead_s), HEARD, self._send, run)
 
     def _ends(self, now_s: float, run: Run) -> None:
         self.core.on_robot(now_s, run.connection, TaskEnds(run.number, DONE))
@@ -206,6 +196,7 @@ class Replay(Cluster):
             self._begins(now_s, Run(self._waiting.pop(), run.robot, run.number + 1, now_s))
         else:
             self.core.on_robot(now_s, run.connection, Bye())
+            self.over = not (self._to_come or self._runs)
 
     def _dispatch(self, now_s: float, batch: Dispatch) -> None:
         if batch.worker_id.startswith(CLOUD):

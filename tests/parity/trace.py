@@ -25,11 +25,11 @@ from rosa_contract.process import die_with
 from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_sim.fleet.cluster import Serving
+from rosa_server.simulator.network import Network
+from rosa_server.simulator.servers import Serving
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
 from rosa_sim.fleet.measure import Meter
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import VirtualRobot
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 

@@ -12,9 +12,9 @@ import pytest
 
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.actions import Reply
+from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, LostServer, load_scenario
 from rosa_sim.fleet.systems import System, fleet_of, system_of, without_limits
 

@@ -18,9 +18,9 @@ from rosa_contract.config.policies import PLANNED
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.permits import MAX_ANSWERS, MAX_LEAD_S, Permit
 from rosa_server.serving.core.rates import MAX_PACE, MAX_RUNS, MAX_SPARE
+from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import joinings
 from rosa_sim.fleet.measure import Meter
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 from rosa_sim.fleet.systems import System, system_of, without_limits

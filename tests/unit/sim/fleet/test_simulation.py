@@ -14,9 +14,9 @@ from rosa_contract.config.factory import parse_factory
 from rosa_server.serving.core.actions import Dispatch, Reply
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_sim.fleet.cluster import Serving
+from rosa_server.simulator.network import Network
+from rosa_server.simulator.servers import Serving
 from rosa_sim.fleet.measure import Meter
-from rosa_sim.fleet.network import Network
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 

@@ -21,11 +21,13 @@ from rosa_server.serving.core.admission import AdmissionControl
 from rosa_server.serving.core.batch_profile import BatchProfile
 from rosa_server.serving.core.core import ServingCore
 from rosa_server.serving.core.placement import Placement, Replica
-from rosa_sim.fleet.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
+from rosa_server.simulator.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
 
 CHUNK = Output({"actions": np.zeros((1, 2), np.float32)})  # (horizon, joint and gripper)
 LARGEST_BATCH = 64
-WAKE, TO_GATEWAY, TO_ROBOT, BATCH_ENDS, GATEWAY_WAKES, CALL = range(6)
+# Kinds of events. A CALL is something done to the simulation, HEARD something that the gateway hears without a network.
+WAKE, TO_GATEWAY, TO_ROBOT, BATCH_ENDS, GATEWAY_WAKES, CALL, HEARD = range(7)
+FOR_THE_GATEWAY = (TO_GATEWAY, BATCH_ENDS, HEARD)
 
 
 @dataclass
@@ -39,8 +41,8 @@ class Serving:
     variation: float = 0.0  # of one run, see `SimulatedWorker`
 
 
-class Cluster(ABC):
-    """The events to come, and the server's part in them. A subclass carries the messages to the robots (`_say`)."""
+class SimulatedServers(ABC):
+    """The clock, the events to come, and the servers' part in them. A subclass carries messages to robots (`_say`)."""
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class Cluster(ABC):
         # A run of its own: whom an earlier one has admitted is not here.
         self.core = ServingCore(serving.factory, serving.placement, copy(serving.admission), lambda: "")
         self.now_s = 0.0
+        self.events = 0  # what the clock stopped at
+        self.over = False  # nothing of interest is to come: `run` returns
         self.gpus: dict[str, Gpu] = {}
         self.notes: list[tuple[float, Note]] = []
         self._serving, self._seed, self._window, self._watch = serving, seed, window, watch
@@ -89,6 +93,44 @@ class Cluster(ABC):
             if replica.server == server:
                 for number in range(replica.workers):
                     self._start_worker(replica, number)
+
+    def run(self, until_s: float) -> None:
+        """Let time pass until `until_s`, or until it is over. After each instant in which the gateway has heard
+        something, and whenever its core says so, the core is ticked, as the gateway's loop does."""
+        heap, pop = self._heap, heapq.heappop
+        self._tick_core()
+        told = False  # the core has heard something since its last tick
+        while heap and heap[0][0] <= until_s and not self.over:
+            now_s, _, kind, subject, what = pop(heap)
+            self.now_s = now_s
+            self.events += 1
+            if kind == CALL:
+                subject(now_s, what)
+                self._tick_core()
+                continue
+            if kind == BATCH_ENDS:
+                # Of several calls that run together, each that begins or ends moves the others' ends.
+                if what is not None or now_s == subject.shared.next_s:
+                    self._batch_ends(now_s, subject, what)
+                    told = True
+            elif kind == GATEWAY_WAKES:
+                told = told or now_s == self._core_wake_s  # else it has been ticked since
+            elif kind == HEARD:
+                subject(now_s, what)
+                told = True
+            elif self._happens(now_s, kind, subject, what):
+                told = True
+            else:
+                continue
+            if told and not (heap and heap[0][0] == now_s and heap[0][2] in FOR_THE_GATEWAY):
+                told = False
+                self._tick_core()
+        if not self.over:
+            self.now_s = until_s
+
+    def _happens(self, now_s: float, kind: int, subject: Any, what: Any) -> bool:
+        """An event of a kind that a subclass knows. Returns whether the gateway has heard something."""
+        raise ValueError(f"no kind of event is {kind}")
 
     # -- the gateway ---------------------------------------------------------------------------------------------------
 

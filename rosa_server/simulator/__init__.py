@@ -1,0 +1,1 @@
+"""The fleet simulator: the real serving core, simulated GPUs, and robots that work in a closed loop."""
