@@ -37,6 +37,7 @@ PURE = (
     "rosa_server/engines/kv_sharing/turns.py",
     "rosa_server/engines/pipelined_decode/pipe.py",
     "rosa_server/scheduler",
+    "rosa_server/simulator",
 )
 IMPURE = {"zmq", "rclpy", "socket", "threading", "asyncio", "torch", "mujoco"}
 # Lower rooms first. A room may import the rooms of lower rows and itself; rooms of one row do not know each other.
