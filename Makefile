@@ -15,6 +15,7 @@ SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scrip
 # Quick ones first; figures draws what claims and paper_schedules wrote.
 BENCHMARKS = batching cancelled_frames paper_schedules gpus shared_prefixes pictures robot_side arm_interface exact transport kv_sharing pipelined_decode scale \
   claims figures asynchronous horizon kairos scheduler fleet fleet_policies random_factories closed_loop
+MODULE = echo benchmarks/*/$$name.py | sed 's|/|.|g; s|.py$$||'  # of the benchmark $$name
 ONLY ?=
 ARGS ?=
 FAULT ?=
@@ -83,11 +84,11 @@ evaluate: setup  ## success on 100 unseen seeds, with real and with blanked imag
 bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="transport kairos": these; writes benchmarks/results/. Chaos, faults and soak have commands of their own (docs/results.md)
 	@missed=; for name in $(or $(ONLY),$(BENCHMARKS)); do \
 	  echo "[bench] $$name"; \
-	  $(WITH)python benchmarks/$$name.py $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
+	  $(WITH)python -m $$($(MODULE)) $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
-	@for name in batching cancelled_frames paper_schedules gpus claims figures; do $(WITH)python benchmarks/$$name.py; done
+	@for name in batching cancelled_frames paper_schedules gpus claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them (20 minutes)
@@ -95,7 +96,7 @@ ifeq ($(CLUSTER),ray)
 	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines --no-panda --repeat 20 $(ARGS)
 else
-	@$(WITH)python benchmarks/faults.py $(ARGS)
+	@$(WITH)python -m benchmarks.faults.faults $(ARGS)
 endif
 
 fuzz: setup  ## inputs that reach new code for every parser, SECONDS=30 for each; then a million hostile messages against a live server, with an honest robot beside them (minutes)
@@ -109,7 +110,7 @@ chaos: setup  ## random faults against simulated fleets, every promise checked: 
 	@$(WITH)python scripts/compiled.py -m rosa_sim.chaos $(ARGS)
 
 soak: setup  ## virtual robots that come, leave and crash, for HOURS=1: descriptors, memory and latency stay flat
-	@$(WITH)python benchmarks/soak.py --hours $(HOURS) $(ARGS)
+	@$(WITH)python -m benchmarks.faults.soak --hours $(HOURS) $(ARGS)
 
 colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace would, into .cache/colcon
 	@$(WITH)python scripts/colcon_build.py

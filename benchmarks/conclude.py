@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import command_of
+
 SIMULATED, ON_ONE_CORE = "; times are simulated", ", one used; times are simulated"
 Row = dict[str, Any]
 
@@ -43,7 +45,7 @@ def write(
     """
     result = {
         "name": path.stem,
-        "command": f"python benchmarks/{path.stem}.py {options}".rstrip(),
+        "command": f"{command_of(path.stem)} {options}".rstrip(),
         "machine": f"{platform.machine()}, {os.cpu_count()} shared cores{how}",
         "date": datetime.now(UTC).date().isoformat(),
         "aims": list(aims),

@@ -6,10 +6,10 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import ROOT
+
 CODE = ("rosa_client", "rosa_contract", "rosa_server", "rosa_sim", "configs")
 NAMES = ("part", "what", "scenario", "system", "robots", "start")  # that tell rows apart
 UNKNOWN = "an earlier one"

@@ -1,7 +1,7 @@
 """A server for hours, and a fleet of virtual robots that come, leave and crash; nothing may grow.
 
 Robots work in groups, a process each. A group leaves with a bye or is killed, and comes back a few seconds later under
-the same names; now and then a worker is killed. `benchmarks/soak.py` judges the samples and draws them.
+the same names; now and then a worker is killed. `benchmarks/faults/soak.py` judges the samples and draws them.
 """
 
 from __future__ import annotations

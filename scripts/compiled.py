@@ -2,7 +2,7 @@
 
     python scripts/compiled.py -m rosa_sim.chaos                        # a night of chaos
     python scripts/compiled.py -m rosa_server.cli bench fleet p4 --robots 1000
-    python scripts/compiled.py benchmarks/fleet.py --only p4/1000/speed
+    python scripts/compiled.py -m benchmarks.fleet.fleet --only p4/1000/speed
 
 The packages are copied to .cache/compiled/ and compiled there, once for each state of the sources (two minutes); the
 checkout stays as it is. Production runs the plain sources: nothing there waits for the cores, and Python can subclass
@@ -99,13 +99,16 @@ def _build(folder: Path, modules: Sequence[str]) -> None:
 
 def become(command: Sequence[str], folder: Path) -> NoReturn:
     """Go on as Python with this command, which finds the compiled packages before the installed ones."""
-    others = os.environ.get("PYTHONPATH")
-    found_first = f"{folder}{os.pathsep}{others}" if others else str(folder)
+    places = [
+        str(folder),
+        str(ROOT),
+        os.environ.get("PYTHONPATH", ""),
+    ]  # what is no package is in the checkout
     not_from_here = (
         ["-P"] if command[0].startswith("-") else []
     )  # -m and -c would look in the present folder first
     python = [sys.executable, *not_from_here, *command]
-    os.execve(sys.executable, python, os.environ | {"PYTHONPATH": found_first})
+    os.execve(sys.executable, python, os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

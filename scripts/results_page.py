@@ -21,7 +21,7 @@ QUICK = {
 SLOW = {
     "arm_interface": "1 minute",
     "asynchronous": "8 minutes",
-    "chaos": "two hours with `python scripts/compiled.py benchmarks/chaos.py`, goes on where it was interrupted",
+    "chaos": "two hours with `python scripts/compiled.py -m benchmarks.faults.chaos`, goes on where it was interrupted",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "demo": "2 minutes",
@@ -203,12 +203,12 @@ def _short(value: Any) -> str:
 
 
 def paper_figures() -> list[str]:
-    """The pictures of benchmarks/figures.py."""
+    """The pictures of benchmarks/paper/figures.py."""
     lines = [
         "## The paper's figures",
         "",
-        "`python benchmarks/figures.py` draws them from the rows of claims and paper_schedules, in the paper's shape.",
-        "Bars are means over seeds, whiskers their 95 % interval.",
+        "`python -m benchmarks.paper.figures` draws them from the rows of claims and paper_schedules, in the paper's",
+        "shape. Bars are means over seeds, whiskers their 95 % interval.",
     ]
     for name, words in FIGURES.items():
         if (RESULTS / "figures" / f"{name}.png").exists():

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paper.predictions import STATISTICS, Choice
-from paper.published import DEDICATED_HZ, FIGURE_11, P4_HZ, PERIODS_MS, TABLE_3, WITHIN, Row, workload
+from benchmarks.paper.predictions import STATISTICS, Choice
+from benchmarks.paper.published import (
+    DEDICATED_HZ,
+    FIGURE_11,
+    P4_HZ,
+    PERIODS_MS,
+    TABLE_3,
+    WITHIN,
+    Row,
+    workload,
+)
 
 NOTES = {"mean": "equation (4), mean latency", "p99": "4.2's P99-safe prediction"}
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.paper.partitions import STATIC, static_schedule
+from benchmarks.paper.published import LIBRARY, Row
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.fleet.compare import SIMULATED, row_of
@@ -25,9 +27,6 @@ from rosa_sim.fleet.systems import (
     system_of,
     without_limits,
 )
-
-from paper.partitions import STATIC, static_schedule
-from paper.published import LIBRARY, Row
 
 WORKLOADS = ("p1", "p2", "p3", "p4", "mix2", "mix4")
 SIZES = (8, 16, 32, 64)

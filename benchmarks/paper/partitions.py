@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from benchmarks.paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
 from rosa_server.scheduler.placement.servers import (
@@ -22,8 +23,6 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_sim.fleet.baselines import WEIGHTS, partition_counts
-
-from paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 
 MAX_SERVERS = 400
 STATIC = ((2, 2, 2, 2), (1, 3, 1, 3))  # Table 3: equal and weighted partition of P4

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
-from rosa_server.scheduler.search.relaxation import upper_bound
-from rosa_server.scheduler.search.solve import solve
-from rosa_sim.fleet.baselines import solve_baseline
-from rosa_sim.fleet.uncapped import uncapped
-
-from paper.published import (
+from benchmarks.paper.published import (
     BASELINES,
     FLEETS,
     LIBRARY,
@@ -26,6 +18,13 @@ from paper.published import (
     allocation,
     workload,
 )
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.schedule import Schedule
+from rosa_server.scheduler.search.relaxation import upper_bound
+from rosa_server.scheduler.search.solve import solve
+from rosa_sim.fleet.baselines import solve_baseline
+from rosa_sim.fleet.uncapped import uncapped
 
 STATISTICS = ("mean", "p99")  # of the latency in equation (4)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from benchmarks import ROOT
 from rosa_contract.config.factory import load_factory
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.schedule import Schedule
 
-ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ProfileLibrary()
 Row = dict[str, object]
 

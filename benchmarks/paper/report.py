@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from paper.published import INFERRED, P4_HZ, Row
+from benchmarks.paper.published import INFERRED, P4_HZ, Row
 
 COMMENTS = (
     "Profiles: `configs/profiles/h200/`, derived and fitted to latencies and throughputs of sections 4.2 and 4.3,"

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-
-@pytest.fixture
-def judge(benchmark: Callable[[str], ModuleType]) -> ModuleType:
-    return benchmark("closing.judge")
-
-
-@pytest.fixture
-def agreement(benchmark: Callable[[str], ModuleType]) -> ModuleType:
-    return benchmark("closing.agreement")
+from benchmarks.fleet.closing import agreement, judge, trials
 
 
 def rows(**per_hour: float) -> list[dict[str, Any]]:
@@ -28,13 +18,13 @@ def rows(**per_hour: float) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_gain_is_over_the_best_of_the_baselines(judge: ModuleType) -> None:
+def test_a_gain_is_over_the_best_of_the_baselines() -> None:
     best, published = judge.aims_of(rows(gpu_per_model=80.0), [])
     assert (best["value"], best["holds"]) == ("least, 8 robots: 1.25x, most, 8 robots: 1.25x", True)
     assert published["value"].startswith("least, 8 robots: 2.00x")
 
 
-def test_who_finishes_fewer_tasks_misses_the_aim(judge: ModuleType) -> None:
+def test_who_finishes_fewer_tasks_misses_the_aim() -> None:
     best, _ = judge.aims_of(rows(equal_partition=110.0), [])
     assert not best["holds"] and "0.91x" in best["value"]
 
@@ -48,22 +38,19 @@ def compared(agrees: bool) -> dict[str, Any]:
     }
 
 
-def test_a_fleet_that_does_not_agree_is_told(judge: ModuleType) -> None:
+def test_a_fleet_that_does_not_agree_is_told() -> None:
     aims = judge.aims_of([], [compared(True), compared(False)])
     assert [aim["holds"] for aim in aims] == [False, False]
     assert aims[0]["value"] == "1 of 2: +9 %, +9 %"
     assert all(aim["holds"] for aim in judge.aims_of([], [compared(True)]))
 
 
-def test_means_come_with_their_standard_error(agreement: ModuleType) -> None:
+def test_means_come_with_their_standard_error() -> None:
     mean, error = agreement._mean([1.0, 2.0, 3.0, 4.0])
     assert (mean, error) == (2.5, pytest.approx((5 / 3) ** 0.5 / 2))
 
 
-def test_what_was_measured_is_not_measured_again(
-    benchmark: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    trials = benchmark("closing.trials")
+def test_what_was_measured_is_not_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trials, "CACHE", tmp_path)
     made: list[int] = []
 

@@ -6,29 +6,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks.engines.gpu_report import Report
+
 ROOT = Path(__file__).parents[3]
 # Found first, so that nothing else of a full environment can be imported: torch, numpy, and what these need themselves.
 BARE = """
-import importlib.abc, pathlib, runpy, sys
+import importlib.abc, runpy, sys
 NEEDED = {"torch", "torchgen", "functorch", "numpy", "typing_extensions", "sympy", "mpmath", "networkx", "filelock"}
-NEEDED |= {"jinja2", "markupsafe", "fsspec", "setuptools", "rosa_contract", "rosa_server"}
-NEEDED |= {path.stem for path in pathlib.Path("benchmarks").glob("*.py")} | sys.stdlib_module_names
+NEEDED |= {"jinja2", "markupsafe", "fsspec", "setuptools", "benchmarks", "rosa_contract", "rosa_server"}
+NEEDED |= set(sys.stdlib_module_names)
 class OnlyThese(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] not in NEEDED:
             raise ModuleNotFoundError(f"No module named {name!r}: a bare machine does not have it", name=name)
 sys.meta_path.insert(0, OnlyThese())
 sys.argv = sys.argv[1:]
-sys.path[:0] = ["benchmarks", "."]
-runpy.run_path(sys.argv[0], run_name="__main__")
+sys.path.insert(0, ".")
+runpy.run_module(sys.argv[0], run_name="__main__")
 """
 
 
@@ -42,7 +42,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_it_runs_to_its_end_where_only_torch_is_installed(
     name: str, smallest: list[str], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", BARE, f"benchmarks/{name}.py", *smallest, "--seconds", "0.01"]
+    command = [sys.executable, "-c", BARE, f"benchmarks.engines.{name}", *smallest, "--seconds", "0.01"]
     done = subprocess.run(
         [*command, "--rounds", "1", "--out", str(tmp_path)],
         cwd=ROOT,
@@ -58,8 +58,8 @@ def test_it_runs_to_its_end_where_only_torch_is_installed(
 
 
 @pytest.fixture
-def report(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> Any:
-    return benchmark("gpu_report").Report("speed", "python speed.py", torch.device("cpu"), tmp_path, 10.0)
+def report(tmp_path: Path) -> Any:
+    return Report("speed", "python speed.py", torch.device("cpu"), tmp_path, 10.0)
 
 
 def test_each_row_is_on_disk_before_the_next_is_measured(report: Any, tmp_path: Path) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import torch
 
+from benchmarks.engines import kv_sharing
 from rosa_server.models.token_policy.vision_transformer import VisionConfig
 from rosa_server.models.vla.config import PI05
 
 
-def test_the_short_mode_measures_every_way_and_says_what_it_found(
-    benchmark: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
-    benchmark("kv_sharing").main(["--short", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)])
+def test_the_short_mode_measures_every_way_and_says_what_it_found(tmp_path: Path) -> None:
+    kv_sharing.main(["--short", "--seconds", "0", "--rounds", "1", "--out", str(tmp_path)])
     report = json.loads((tmp_path / "kv_sharing.json").read_text())
     measured = [row for row in report["rows"] if isinstance(row["actions_hz"], float)]
     assert [row["way"] for row in measured] == ["isolated", "shared", "batched"]
@@ -28,10 +25,7 @@ def test_the_short_mode_measures_every_way_and_says_what_it_found(
     assert [path.name for path in tmp_path.iterdir()] == ["kv_sharing.json"]
 
 
-def test_the_kind_of_model_that_a_gpu_measures_runs_in_16_bits(
-    benchmark: Callable[[str], ModuleType],
-) -> None:
-    kv_sharing = benchmark("kv_sharing")
+def test_the_kind_of_model_that_a_gpu_measures_runs_in_16_bits() -> None:
     small = replace(
         PI05,
         width=32,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from benchmarks import command_of
+
 ROOT = Path(__file__).resolve().parents[3]
 OF_THEIR_OWN = {
     "chaos",
@@ -15,7 +17,7 @@ OF_THEIR_OWN = {
 
 def scripts() -> set[str]:
     """What can be run in `benchmarks/`."""
-    return {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    return {path.stem for path in (ROOT / "benchmarks").glob("*/*.py") if "__main__" in path.read_text()}
 
 
 def test_make_bench_runs_every_benchmark() -> None:
@@ -30,7 +32,5 @@ def test_make_bench_runs_every_benchmark() -> None:
 
 def test_every_benchmark_is_named_with_its_command() -> None:
     pages = (ROOT / "docs" / "results.md").read_text() + (ROOT / "Makefile").read_text()
-    assert not [
-        name for name in scripts() if f"python benchmarks/{name}.py" not in pages and name != "figures"
-    ]
+    assert not [name for name in scripts() if command_of(name) not in pages and name != "figures"]
     assert "figures" in pages

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-Load = Callable[[str], ModuleType]
+from benchmarks import provenance
+from benchmarks.fleet import fleet, fleet_policies
 
 
 def head(robots: int) -> dict[str, Any]:
     return {"scenario": "p4", "system": "rosa", "robots": robots, "start": "random"}
 
 
-@pytest.fixture
-def provenance(benchmark: Load, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    module = benchmark("provenance")
-    monkeypatch.setattr(module, "code", lambda: "new")
-    return module
+@pytest.fixture(autouse=True)
+def _code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "code", lambda: "new")
 
 
-def test_rows_stay_until_they_are_measured_again(provenance: ModuleType) -> None:
+def test_rows_stay_until_they_are_measured_again() -> None:
     before = [{**head(8), "hz": 1.0, "commit": "old"}, {**head(16), "hz": 2.0, "commit": "new"}]
     plan = [(head(robots), lambda robots=robots: {"hz": float(robots)}) for robots in (8, 16, 32)]
     steps = list(provenance.measured(plan, before, lambda row: row["commit"] != "new"))
@@ -30,13 +27,13 @@ def test_rows_stay_until_they_are_measured_again(provenance: ModuleType) -> None
     assert steps[0][0] == {**head(8), "hz": 8.0, "commit": "new"}
 
 
-def test_rows_that_are_no_longer_planned_go(provenance: ModuleType) -> None:
+def test_rows_that_are_no_longer_planned_go() -> None:
     before = [{**head(64), "hz": 1.0}]
     ((_, rows),) = provenance.measured([(head(8), dict)], before, lambda row: True)
     assert [row["robots"] for row in rows] == [8]
 
 
-def test_it_says_how_many_rows_are_of_another_commit(provenance: ModuleType) -> None:
+def test_it_says_how_many_rows_are_of_another_commit() -> None:
     rows = [{"commit": "a"}, {"commit": "a"}, {"commit": "b"}, {}]
     assert provenance.measured_at(rows) == "Rows by commit: 2 at a, 1 at b, 1 at an earlier one."
 
@@ -56,16 +53,13 @@ def test_it_says_how_many_rows_are_of_another_commit(provenance: ModuleType) -> 
         ),
     ],
 )
-def test_a_promise_is_broken_from_below_only(
-    benchmark: Load, offs: dict[str, float], value: str, holds: bool
-) -> None:
-    aim = benchmark("fleet")._not_below("aim", offs, 0.03)
+def test_a_promise_is_broken_from_below_only(offs: dict[str, float], value: str, holds: bool) -> None:
+    aim = fleet._not_below("aim", offs, 0.03)
     assert (aim["value"], aim["holds"]) == (value, holds)
 
 
 @pytest.mark.parametrize("name", ["fleet", "fleet_policies"])
-def test_no_two_rows_are_taken_for_one(benchmark: Load, provenance: ModuleType, name: str) -> None:
-    module = benchmark(name)
-    plan = list(module.plan_of(2, 60.0) if name == "fleet" else module.plan_of(None))
+def test_no_two_rows_are_taken_for_one(name: str) -> None:
+    plan = list(fleet.plan_of(2, 60.0) if name == "fleet" else fleet_policies.plan_of(None))
     keys = [provenance.key_of(row) for row, _ in plan]
     assert len(keys) == len(set(keys)) > 100

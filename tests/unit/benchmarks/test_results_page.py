@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from benchmarks.paper import gpus
 from scripts import results_page
 
 ROOT = Path(__file__).parents[3]
@@ -82,15 +81,10 @@ def test_every_figure_is_drawn_and_shown() -> None:
     assert drawn == set(results_page.FIGURES)
 
 
-@pytest.fixture
-def gpus(benchmark: Callable[[str], ModuleType]) -> ModuleType:
-    return benchmark("gpus")
-
-
 @pytest.mark.parametrize("enough", [4, 5, 16, 17, 128])
-def test_the_fewest_servers_are_found(gpus: ModuleType, enough: int) -> None:
+def test_the_fewest_servers_are_found(enough: int) -> None:
     assert gpus.fewest(lambda servers: servers >= enough) == enough
 
 
-def test_more_servers_than_there_are_do_not_suffice(gpus: ModuleType) -> None:
+def test_more_servers_than_there_are_do_not_suffice() -> None:
     assert gpus.fewest(lambda servers: False) is None

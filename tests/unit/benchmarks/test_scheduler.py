@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
+from benchmarks.paper import predictions
+from benchmarks.scheduling import scheduler as bench
 from rosa_server.scheduler.profiles.options import Options
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("scheduler_benchmark", BENCHMARKS / "scheduler.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def row(scheduler: str, gap: float) -> dict[str, object]:
     return {"scheduler": scheduler, "servers": 8, "robots": 64, "classes": 1, "solve_s": 0.1, "gap": gap}
 
 
-def test_the_defaults_are_measured_and_no_miss_is_hidden_behind_another_row(bench: ModuleType) -> None:
+def test_the_defaults_are_measured_and_no_miss_is_hidden_behind_another_row() -> None:
     assert bench.VARIANTS["rosa"][0] == Options(), "what `rosa plan` does without options"
     assert all(options == Options() for name, (options, _) in bench.VARIANTS.items() if name in bench.OURS)
     rows = [row("rosa", 0.02), row("rosa, no minimum rates", 0.06) | {"fair_gap": 0.04}, row("paper", 0.5)]
@@ -44,9 +29,8 @@ def test_the_defaults_are_measured_and_no_miss_is_hidden_behind_another_row(benc
 
 
 def test_a_rate_that_the_paper_does_not_publish_says_how_it_was_inferred(
-    benchmark: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    predictions = benchmark("paper.predictions")
     monkeypatch.setattr(predictions, "P4_HZ", {8: 23.9, 16: predictions.P4_HZ[16]})
     monkeypatch.setattr(predictions, "OTHER_HZ", {})
     published, inferred = predictions.rate_rows()

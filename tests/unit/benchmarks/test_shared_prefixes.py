@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
-
+from benchmarks.engines import shared_prefixes as bench
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 
 
-def test_with_the_shipped_profiles_a_fleet_is_planned_in_all_four_ways(
-    benchmark: Callable[[str], ModuleType],
-) -> None:
-    bench = benchmark("shared_prefixes")
+def test_with_the_shipped_profiles_a_fleet_is_planned_in_all_four_ways() -> None:
     rows = bench.rows_of(4, ProfileLibrary())
     assert [row["way"] for row in rows] == [
         "isolated",
@@ -24,10 +19,7 @@ def test_with_the_shipped_profiles_a_fleet_is_planned_in_all_four_ways(
     assert all(row["servers for 1.2 Hz"] >= 1 for row in rows)
 
 
-def test_a_way_that_is_slower_with_what_it_knows_misses_the_aims(
-    benchmark: Callable[[str], ModuleType],
-) -> None:
-    bench = benchmark("shared_prefixes")
+def test_a_way_that_is_slower_with_what_it_knows_misses_the_aims() -> None:
 
     def row(robots: int, way: str, hz: float, servers: int) -> dict[str, object]:
         columns = {bench.SERVERS.format(rate_hz): servers for rate_hz in bench.RATES_HZ}

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from benchmarks.faults import fault_table
+from benchmarks.faults import faults as bench
 from rosa_sim.faults.judge import Happened
 from rosa_sim.faults.table import FAULTS
 
-SCRIPT = Path(__file__).parents[4] / "benchmarks" / "faults.py"
 
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    # As Python does for a script, which finds its other half there.
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("faults_benchmark", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "STORE", tmp_path)
-    monkeypatch.setattr("fault_table.RESULTS", tmp_path / "results")
-    monkeypatch.setattr("fault_table.ROOT", tmp_path)
-    return module
+@pytest.fixture(autouse=True)
+def _written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "STORE", tmp_path)
+    monkeypatch.setattr(fault_table, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(fault_table, "ROOT", tmp_path)
 
 
 def entry(name: str, repetition: int, problems: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
@@ -64,9 +54,7 @@ def store(folder: Path, *entries: dict[str, Any], cell: int = 0) -> None:
     (folder / f"cell{cell}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
 
 
-def test_what_two_cells_measured_is_found_and_only_what_is_wanted_anew_is_forgotten(
-    bench: ModuleType, tmp_path: Path
-) -> None:
+def test_what_two_cells_measured_is_found_and_only_what_is_wanted_anew_is_forgotten(tmp_path: Path) -> None:
     store(tmp_path, entry("link_drop", 1), entry("link_delay", 1))
     store(tmp_path, entry("link_drop", 2), cell=1)
     assert set(bench.stored()) == {("link_drop", 1), ("link_delay", 1), ("link_drop", 2)}
@@ -74,15 +62,13 @@ def test_what_two_cells_measured_is_found_and_only_what_is_wanted_anew_is_forgot
     assert set(bench.stored()) == {("link_delay", 1)}
 
 
-def test_every_fault_belongs_to_one_group_of_a_bring_up(bench: ModuleType) -> None:
+def test_every_fault_belongs_to_one_group_of_a_bring_up() -> None:
     places = [place for group in bench.GROUPS for place in group]
     assert len(places) == len(set(places))
     assert {fault.place for fault in FAULTS.values()} == set(places)
 
 
-def test_aims_hold_only_when_every_fault_was_tried_often_enough_and_kept_its_promise(
-    bench: ModuleType,
-) -> None:
+def test_aims_hold_only_when_every_fault_was_tried_often_enough_and_kept_its_promise() -> None:
     entries = [entry(name, number) for name in FAULTS for number in (1, 2)]
     rows = bench.rows_of(entries)
     assert [row["fault"] for row in rows] == list(FAULTS)
@@ -103,7 +89,7 @@ def test_aims_hold_only_when_every_fault_was_tried_often_enough_and_kept_its_pro
     assert not any(aim["holds"] for aim in (bench.aims_of(bench.rows_of(entries), 2)[i] for i in (0, 2)))
 
 
-def test_the_result_is_written_with_its_plot_and_without_nan(bench: ModuleType, tmp_path: Path) -> None:
+def test_the_result_is_written_with_its_plot_and_without_nan(tmp_path: Path) -> None:
     nothing = {"detected_s": float("nan"), "stop_s": float("nan"), "holding_s": float("nan"), "cause": ""}
     entries = [entry(name, 1, **(nothing if name == "link_duplicate" else {})) for name in FAULTS]
     rows = bench.rows_of(entries)
@@ -114,7 +100,7 @@ def test_the_result_is_written_with_its_plot_and_without_nan(bench: ModuleType, 
     assert (tmp_path / "results" / "faults.png").stat().st_size > 1000
 
 
-def test_some_faults_measured_again_replace_their_rows_only(bench: ModuleType, tmp_path: Path) -> None:
+def test_some_faults_measured_again_replace_their_rows_only(tmp_path: Path) -> None:
     rows = bench.rows_of([entry(name, 1) for name in FAULTS if name != "joint_jump"])
     bench.write(rows, bench.aims_of(rows, 1), ["the first time"])
     again = bench.rows_of([entry("joint_jump", 1, alerts=1), entry("link_drop", 1, ("too late",))])

@@ -1,0 +1,1 @@
+"""Shared key and value caches, pipelined decoding, and what they gain."""

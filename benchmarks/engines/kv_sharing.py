@@ -1,0 +1,318 @@
+"""Isolated execution against shared prefixes and batched language, shaped like OxyGen's Figures 4 to 6.
+
+    python -m benchmarks.engines.kv_sharing [--device cpu] [--seconds 0.6]
+    python -m benchmarks.engines.kv_sharing --device cuda  # pi0.5's shape in bf16, random weights, under ten minutes
+
+Only torch has to be installed: run it from the repository's root.
+
+Saturated frames, one after another. The ways are measured in turn, several rounds, and the best round of each is
+reported: what else runs on a machine only slows. Writes benchmarks/results/kv_sharing.json and .png (kv_sharing_cuda).
+
+isolated   each call by itself, as without an engine: its own prefill, its answer to the end
+shared     one prefill for all calls about an observation; answers one after another, to their ends
+batched    also: of every answer in words k tokens a frame, of all frames and robots together (Algorithm 1)
+
+`components`: each robot asks all four components about its frame: an action chunk, a plan of N tokens and two verdicts
+of one. `paper`: an action chunk and N tokens about each frame, k of them in each. Weights are random, nothing ends an
+answer early, and the same calls get the same answers in every way, which is checked first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import RESULTS
+from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
+from benchmarks.engines.kv_sharing_report import draw, judged, not_measured
+from rosa_server.engines.kv_sharing.engine import KvSharingEngine
+from rosa_server.engines.kv_sharing.passes import Call, Words, isolated
+from rosa_server.engines.kv_sharing.turns import Limits, Speak
+from rosa_server.models.vla.config import PI05, SHIPPED, VlaConfig
+from rosa_server.models.vla.network import VlaNetwork
+
+# About 110 MB of float32 weights in the backbone: a token is bound by memory, as those of large models on a GPU.
+MIDDLE = replace(
+    SHIPPED, width=512, layers=8, heads=8, head_dim=64, mlp=2048, expert_width=256, expert_mlp=1024, points=32
+)
+ROUNDS = 3
+NEVER = -1  # no token ends an answer
+PROMPT = 12  # tokens
+LOOKS = 4  # different observations, over and over
+PLAN = 10  # tokens of a plan, among four components
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each frame asks, of each robot."""
+
+    name: str  # components or paper
+    robots: int = 1
+    steps: int = 10  # S, of the flow
+    tokens: int = PLAN  # N
+    slices: tuple[int, ...] = (5,)  # k, each measured
+
+
+@dataclass
+class Run:
+    """What one way did in one round."""
+
+    frames: int
+    tokens: int
+    seconds: float
+    batch: float = 1.0  # mean sequences of a slice
+    kv_bytes: int = 0  # the most in use at a time
+
+    @property
+    def frames_s(self) -> float:
+        return self.frames / self.seconds
+
+
+class Bench:
+    """One network, and the frames of one kind of work."""
+
+    def __init__(self, network: VlaNetwork, work: Work) -> None:
+        self.network, self.work = network, work
+        weight = network.embedding.weight
+        self.device, self.dtype = weight.device, weight.dtype
+        config, generator = network.config, torch.Generator().manual_seed(3)
+        side = 96 if config.vision is None else config.vision.image
+
+        def numbers(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator).clamp(-1, 1).to(self.device, self.dtype)
+
+        cameras = range(config.cameras)
+        self.pictures = [[numbers(1, 3, side, side) for _ in cameras] for _ in range(LOOKS)]
+        self.told = [numbers(1, config.proprioception) for _ in range(LOOKS)]
+        self.noise = numbers(1, config.horizon, config.action_dim)
+        self.prompts = torch.randint(0, config.vocabulary, (4, PROMPT), generator=generator).tolist()
+
+    def calls(self, frame: int) -> list[Call]:
+        """All calls of one frame, of all robots."""
+        return [call for robot in range(self.work.robots) for call in self.calls_of(robot, frame)]
+
+    def calls_of(self, robot: int, frame: int) -> Iterator[Call]:
+        """An action, an answer of N tokens, and for `components` two of one token."""
+        look, name = (frame + robot) % LOOKS, f"{robot}:{frame}"
+        seen = (self.pictures[look], self.told[look])
+        yield Call("action", *seen, tuple(self.prompts[0]), 1, self.noise, self.work.steps, name)
+        longest = (self.work.tokens, 1, 1) if self.work.name == "components" else (self.work.tokens,)
+        for number, most in enumerate(longest, start=1):
+            yield Call("language", *seen, tuple(self.prompts[number]), most, observation=name)
+
+    def wait(self) -> None:
+        """For the device."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def ways(self) -> dict[str, Callable[[float], Run]]:
+        """The ways to measure, the baseline first."""
+        ways = {
+            "isolated": self.isolated,
+            "shared": self.engine(Limits(slice_tokens=self.work.tokens, sequences=1), to_the_end=True),
+        }
+        for k in self.work.slices:
+            ways[f"batched {k}"] = self.engine(Limits(slice_tokens=k, sequences=256), to_the_end=False)
+        return ways
+
+    def isolated(self, seconds: float) -> Run:
+        """Call by call."""
+        frames = tokens = longest = 0
+        began_s = time.perf_counter()
+        while frames == 0 or time.perf_counter() - began_s < seconds:
+            for call in self.calls(frames):
+                with torch.inference_mode():
+                    answer = isolated(self.network, call, NEVER)
+                said = len(answer.tokens) if isinstance(answer, Words) else 0
+                tokens, longest = tokens + said, max(longest, said)
+            frames += 1
+            self.wait()
+        at_a_time = self.network.config.observation + PROMPT + longest
+        return Run(frames, tokens, time.perf_counter() - began_s, kv_bytes=self.cache_bytes(at_a_time))
+
+    def engine(self, limits: Limits, to_the_end: bool) -> Callable[[float], Run]:
+        """Through the engine. `to_the_end`: all answers of a frame in it; otherwise one slice of all answers."""
+        memory_mb = (
+            4 * self.cache_bytes(self.network.config.longest) * self.work.robots * self.work.tokens / 1e6
+        )
+
+        def run(seconds: float) -> Run:
+            engine = KvSharingEngine(
+                self.network, NEVER, memory_mb, limits, longest_prompt=PROMPT, longest_answer=self.work.tokens
+            )
+            # Until as many answers are on their way as there ever are, nothing is counted.
+            fill = 0 if to_the_end else -(-self.work.tokens // limits.slice_tokens)
+            frame = tokens = 0
+            began_s = before = 0.0
+            open_answers: list[Any] = []
+            counts: dict[str, int] = {}
+            while True:
+                if frame == fill:
+                    began_s, tokens, counts = time.perf_counter(), 0, engine.counts()
+                open_answers += [engine.submit(call)[1] for call in self.calls(frame)]
+                while (turn := engine.step(0.0)) is not None:
+                    if isinstance(turn, Speak) and not to_the_end:
+                        break
+                self.wait()
+                tokens += sum(_said(answer) for answer in open_answers if answer.done())
+                open_answers = [answer for answer in open_answers if not answer.done()]
+                frame += 1
+                before = time.perf_counter() - began_s
+                if frame > fill and before >= seconds:
+                    break
+            after = engine.counts()
+            new = {name: after[name] - counts[name] for name in ("slices", "sequences_in_slices")}
+            batch = new["sequences_in_slices"] / max(1, new["slices"])
+            return Run(frame - fill, tokens, before, batch, after["peak_in_use_bytes"])
+
+        return run
+
+    def cache_bytes(self, tokens: int) -> int:
+        return self.network.config.cache_bytes(tokens, self.dtype.itemsize)
+
+    def equal(self) -> tuple[bool, float]:
+        """Whether the batched engine says what isolated execution says, and how far its chunks are off at most."""
+        calls = [call for frame in range(2) for call in self.calls(frame)]
+        limits = Limits(slice_tokens=2, sequences=256)
+        memory_mb = 8 * self.cache_bytes(self.network.config.longest) * len(calls) / 1e6
+        engine = KvSharingEngine(
+            self.network, NEVER, memory_mb, limits, longest_prompt=PROMPT, longest_answer=self.work.tokens
+        )
+        answers = [engine.submit(call)[1] for call in calls]
+        while engine.step(0.0) is not None:
+            pass
+        same, off = True, 0.0
+        for call, answer in zip(calls, answers, strict=True):
+            with torch.inference_mode():
+                alone = isolated(self.network, call, NEVER)
+            got = answer.result(0)
+            if isinstance(alone, Words):
+                same &= isinstance(got, Words) and got.tokens == alone.tokens
+            else:
+                assert isinstance(alone, Tensor) and isinstance(got, Tensor)
+                off = max(off, float((alone - got).abs().max()))
+        return same, off
+
+
+def _said(answer: Any) -> int:
+    words = answer.result(0)
+    return len(words.tokens) if isinstance(words, Words) else 0
+
+
+def measure(bench: Bench, model: str, seconds: float, rounds: int) -> Iterator[Row]:
+    """A row for each way, measured in turn."""
+    work, ways = bench.work, bench.ways()
+    same, off = bench.equal()
+    runs: dict[str, list[Run]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            runs[name].append(way(seconds))
+    best = {name: max(done, key=lambda run: run.frames_s) for name, done in runs.items()}
+    weights = sum(one.numel() for one in bench.network.parameters()) * bench.dtype.itemsize
+    for name, run in best.items():
+        way, _, k = name.partition(" ")
+        yield {
+            "model": model,
+            "work": work.name,
+            "robots": work.robots,
+            "S": work.steps,
+            "N": work.tokens,
+            "k": int(k or work.tokens),
+            "way": way,
+            "actions_hz": round(run.frames_s * work.robots * bench.network.config.horizon, 1),
+            "tokens_s": round(run.tokens / run.seconds, 1),
+            "frame_ms": round(1000 / run.frames_s, 2),
+            "speedup": round(run.frames_s / best["isolated"].frames_s, 2),
+            "mean_batch": round(run.batch, 1),
+            "memory_mb": round((weights + run.kv_bytes) / 1e6, 2),
+            "equal": same,
+            "off": off,
+        }
+
+
+COLUMNS = (
+    "model",
+    "work",
+    "robots",
+    "S",
+    "N",
+    "k",
+    "way",
+    "actions_hz",
+    "tokens_s",
+    "frame_ms",
+    "speedup",
+    "mean_batch",
+    "memory_mb",
+)
+
+
+def works(device: str, short: bool) -> list[tuple[str, VlaConfig, list[Work]]]:
+    """Which models do what, in the order of the table."""
+    if short:
+        return [("shipped", SHIPPED, [Work("components", steps=2, tokens=4, slices=(2,))])]
+    components = [Work("components", robots, steps=8) for robots in (1, 2, 4)]
+    sweep = [
+        Work("paper", 1, steps, tokens, tuple(k for k in (5, 10) if k < tokens))
+        for steps in (5, 10)
+        for tokens in (10, 20, 30)
+    ]
+    if device == "cuda":
+        return [("pi0.5's shape, bf16", PI05, [*components, *sweep])]
+    return [("shipped", SHIPPED, components), ("middle, 32 M", MIDDLE, sweep)]
+
+
+def all_rows(device: torch.device, dtype: torch.dtype, args: argparse.Namespace, report: Report) -> None:
+    """Every model and work; prints and saves as it goes."""
+    print("  ".join(f"{name:>12}" for name in COLUMNS))
+    for model, config, todo in works(args.device, args.short):
+        network = random_network(config, device, dtype)
+        for work in todo:
+            if not report.has_time():
+                words = f"{work.name}, {work.robots} robots, S={work.steps}, N={work.tokens}"
+                print(f"{model}: {words}: not measured: no time is left", flush=True)
+                continue
+            for row in measure(Bench(network, work), model, args.seconds, args.rounds):
+                report.add(row)
+                print("  ".join(f"{row[name]!s:>12.12}" for name in COLUMNS), flush=True)
+
+
+def random_network(config: VlaConfig, device: torch.device, dtype: torch.dtype) -> VlaNetwork:
+    """A network with random weights, made on the device."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(dtype)  # else twice the memory is needed first
+    with torch.device(device):
+        network = VlaNetwork(config).eval().requires_grad_(False)
+    torch.set_default_dtype(torch.float32)
+    for name, weight in network.named_parameters():
+        if "modulate" in name:  # zeros at first: the flow would stand still
+            weight.normal_(0.0, 0.02)
+    return network
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add_arguments(parser, RESULTS)
+    parser.add_argument("--seconds", type=float, default=0.6, help="of one way in one round")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--short", action="store_true", help="one small row, to see that it works")
+    args = parser.parse_args(arguments)
+    device = device_of(parser, args)
+    command = f"python -m benchmarks.engines.kv_sharing --device {args.device} --seconds {args.seconds:g}"
+    report = Report("kv_sharing", command, device, args.out, args.limit)
+    all_rows(device, torch.bfloat16 if device.type == "cuda" else torch.float32, args, report)
+    rows = report.rows
+    shown = [{column: row[column] for column in COLUMNS} for row in rows]
+    shown += not_measured() if device.type == "cpu" else []
+    picture = None if args.short else lambda path: draw(rows, path, report.machine)
+    return 0 if report.finish(shown, judged(rows, args.device), picture) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

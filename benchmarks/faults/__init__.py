@@ -1,0 +1,1 @@
+"""Faults, chaos and long runs: what is promised against what happens."""

@@ -1,0 +1,1 @@
+"""The robot's side: its processor, its arm interface, and how it executes chunks."""

@@ -1,0 +1,1 @@
+"""The scheduler, the exact search, the batcher and the queue's orders."""

@@ -1,0 +1,1 @@
+"""One round trip, beside the transports of other servers."""

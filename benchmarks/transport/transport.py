@@ -1,0 +1,287 @@
+"""What serving costs beside the model: round trips of an observation through ROSA and four other servers, in one run.
+
+    python -m benchmarks.transport.transport [--rounds 4] [--seconds 2.5]
+
+Up: two 224x224 RGB images and a state of 8 values; down: 50x8 float32. Every server has a null policy and every client
+is a process of its own. The peers take turns within a round, so that noise of the machine falls on all of them. A time
+is from arrays to arrays: encoding and decoding count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import multiprocessing
+import os
+import platform
+import signal
+import sys
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import RESULTS, command_of
+from rosa_sim.ports import free_port
+
+PEERS = {  # row -> (module of peers, class of client)
+    "rosa": ("rosa", "Client"),
+    "rosa, JPEG": ("rosa", "JpegClient"),
+    "openpi websocket": ("openpi_websocket", "Client"),
+    "zmq req/rep msgpack": ("zmq_msgpack", "Client"),
+    "grpc pickle": ("grpc_pickle", "Client"),
+    "zmq multipart floor": ("zmq_floor", "Client"),
+}
+RIVALS = ("openpi websocket", "zmq req/rep msgpack", "grpc pickle")
+SCENARIOS = {  # name -> (clients, requests per second of each; 0 = closed loop)
+    "1 client": (1, 0.0),
+    "16 clients closed loop": (16, 0.0),
+    "16 clients at 10 Hz": (16, 10.0),
+}
+CLIENTS = 16
+START_DELAY_S = 0.1
+
+
+def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> None:
+    """Obey (row, rate, seconds, start) until None: measure and send back the round trips in ms."""
+    from benchmarks.transport.peers import observation
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    seen = observation()
+    clients: dict[str, Any] = {}
+    pipe.send("up")
+    for row, rate_hz, seconds, start_s in iter(pipe.recv, None):
+        module, kind = PEERS[row]
+        if row not in clients:
+            clients[row] = getattr(importlib.import_module(f"benchmarks.transport.peers.{module}"), kind)(
+                addresses[module], f"robot{index}"
+            )
+        elif hasattr(clients[row], "ready"):
+            clients[row].ready()
+        clients[row].call(seen)
+        pipe.send("ready")
+        if start_s is None:
+            continue
+        times_ms = []
+        start_s = pipe.recv()
+        due_s = start_s + (index / CLIENTS / rate_hz if rate_hz else 0.0)
+        while due_s < start_s + seconds:
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            began_s = time.monotonic()
+            clients[row].call(seen)
+            ended_s = time.monotonic()
+            # At a fixed rate the time counts from when the request was due: a slow answer delays the next one's start.
+            times_ms.append((ended_s - (due_s if rate_hz else began_s)) * 1000)
+            due_s = due_s + 1 / rate_hz if rate_hz else ended_s
+        pipe.send(times_ms)
+    for client in clients.values():
+        client.close()
+
+
+def server_process(module: str, address: str) -> None:
+    importlib.import_module(f"benchmarks.transport.peers.{module}").serve(address)
+
+
+class Crowd:
+    """The client processes."""
+
+    def __init__(self, context: Any, addresses: dict[str, str]) -> None:
+        self._pipes, self._processes = [], []
+        for index in range(CLIENTS):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=client_process, args=(index, addresses, theirs), daemon=True)
+            process.start()
+            self._pipes.append(ours)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            _receive(pipe, 120)
+
+    def measure(self, row: str, count: int, rate_hz: float, seconds: float) -> list[float]:
+        pipes = self._pipes[:count]
+        for pipe in pipes:
+            pipe.send((row, rate_hz, seconds, 0.0))
+        for pipe in pipes:
+            _receive(pipe, 60)
+        start_s = time.monotonic() + START_DELAY_S
+        for pipe in pipes:
+            pipe.send(start_s)
+        return [ms for pipe in pipes for ms in _receive(pipe, seconds + 60)]
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+
+
+def _receive(pipe: Connection, timeout_s: float) -> Any:
+    if not pipe.poll(timeout_s):
+        raise TimeoutError(f"a client did not answer within {timeout_s:g} s")
+    return pipe.recv()
+
+
+def measure(rounds: int, seconds: float, rows: list[str]) -> dict[tuple[str, str], list[list[float]]]:
+    """(scenario, row) -> round trips in ms, per round."""
+    context = multiprocessing.get_context("spawn")
+    modules = {PEERS[row][0] for row in rows}
+    addresses = {module: f"tcp://127.0.0.1:{free_port()}" for module in modules}
+    servers = [context.Process(target=server_process, args=item) for item in addresses.items()]
+    for server in servers:
+        server.start()
+    times: dict[tuple[str, str], list[list[float]]] = {}
+    try:
+        time.sleep(3)
+        crowd = Crowd(context, addresses)
+        for number in range(rounds):
+            for scenario, (count, rate_hz) in SCENARIOS.items():
+                turn = rows[number % len(rows) :] + rows[: number % len(rows)]
+                for row in turn:
+                    times.setdefault((scenario, row), []).append(crowd.measure(row, count, rate_hz, seconds))
+            print(f"round {number + 1} of {rounds} done", file=sys.stderr, flush=True)
+        crowd.close()
+    finally:
+        for server in servers:
+            server.terminate()
+        for server in servers:
+            server.join(10)
+            if server.is_alive():
+                server.kill()
+    return times
+
+
+def summarise(times: dict[tuple[str, str], list[list[float]]]) -> list[dict[str, Any]]:
+    """One row per scenario and peer; p50 and p99 over all rounds together."""
+    rows = []
+    for (scenario, row), per_round in times.items():
+        pooled = np.concatenate([np.asarray(one) for one in per_round])
+        p50, p99 = np.percentile(pooled, [50, 99])
+        spread = [float(np.percentile(one, 50)) for one in per_round]
+        rows.append(
+            {
+                "scenario": scenario,
+                "peer": row,
+                "p50_ms": round(float(p50), 3),
+                "p99_ms": round(float(p99), 3),
+                "p50_ms_per_round": [round(one, 3) for one in spread],
+                "round_trips": len(pooled),
+            }
+        )
+    return rows
+
+
+def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The aims, and whether they hold."""
+    at = {(row["scenario"], row["peer"]): row for row in rows}
+    aims = []
+
+    def aim(text: str, value: float, limit: float) -> None:
+        aims.append({"aim": f"{text} < {limit:g}", "value": round(value, 3), "holds": bool(value < limit)})
+
+    one = "1 client"
+    aim(
+        "1 client: rosa p50 / openpi p50",
+        at[one, "rosa"]["p50_ms"] / at[one, "openpi websocket"]["p50_ms"],
+        0.7,
+    )
+    many = "16 clients closed loop"
+    for key in ("p50_ms", "p99_ms"):
+        best = min(at[many, rival][key] for rival in RIVALS)
+        aim(f"16 clients: rosa {key[:3]} / best peer's {key[:3]}", at[many, "rosa"][key] / best, 0.6)
+    return aims
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(SCENARIOS), figsize=(13, 3.6), layout="constrained")
+    for axis, scenario in zip(axes, SCENARIOS, strict=True):
+        here = [row for row in rows if row["scenario"] == scenario][::-1]
+        places = np.arange(len(here))
+        colours = ["tab:orange" if row["peer"].startswith("rosa") else "tab:gray" for row in here]
+        axis.barh(places, [row["p99_ms"] for row in here], color=colours, alpha=0.35)
+        axis.barh(places, [row["p50_ms"] for row in here], color=colours)
+        axis.set_yticks(places, [row["peer"] for row in here] if axis is axes[0] else [""] * len(here))
+        axis.set_title(scenario)
+        axis.set_xlabel("round trip, ms: p50 dark, p99 light")
+    figure.savefig(path, dpi=110)
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    load = os.getloadavg()[0]
+    return (
+        f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f} before the run"
+    )
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for scenario in SCENARIOS:
+        here = [row for row in rows if row["scenario"] == scenario]
+        base = next((row for row in here if row["peer"] == "rosa"), None)
+        lines.append(
+            f"\n{scenario:24} {'p50 ms':>9} {'p99 ms':>9} {'rosa/p50':>9} {'rosa/p99':>9} {'trips':>8}"
+        )
+        for row in here:
+            ratio = [base[key] / row[key] if base else float("nan") for key in ("p50_ms", "p99_ms")]
+            lines.append(
+                f"  {row['peer']:22} {row['p50_ms']:9.2f} {row['p99_ms']:9.2f} {ratio[0]:9.2f} {ratio[1]:9.2f}"
+                f" {row['round_trips']:8}"
+            )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2.5, help="of each peer in each scenario and round")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PEERS,
+        default=list(PEERS),
+        help="rows to measure; nothing is then written",
+    )
+    arguments = parser.parse_args()
+    where = machine()
+    rows = summarise(measure(arguments.rounds, arguments.seconds, arguments.only))
+    print(table(rows))
+    if set(arguments.only) != set(PEERS):
+        return 0
+    aims = judge(rows)
+    for one in aims:
+        print(f"{'holds ' if one['holds'] else 'MISSED'} {one['aim']}: {one['value']:.2f}")
+    result = {
+        "name": "transport",
+        "command": " ".join([command_of("transport"), *sys.argv[1:]]),
+        "machine": where,
+        "date": datetime.date.today().isoformat(),
+        "rows": rows,
+        "aims": aims,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "transport.json").write_text(json.dumps(result, indent=2) + "\n")
+    plot(rows, RESULTS / "transport.png")
+    print(f"written: {RESULTS / 'transport.json'}, {RESULTS / 'transport.png'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
