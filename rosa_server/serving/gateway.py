@@ -36,6 +36,9 @@ CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ende
 GIVEN_UP = "it was away, or overdue with a batch, for too long"
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
+POST_EVERY_S = (
+    0.02  # how often watchers are read and told: each ZeroMQ socket that is polled costs every request
+)
 STRANGERS_S = 0.003  # in one step for what strangers say
 MAX_WAITING = 4096  # messages of strangers
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
@@ -67,7 +70,7 @@ class Gateway:
             keys,
         )
         self._max_bytes = int(max_message_mb * 1e6)
-        self._next_poll_s = self._next_report_s = self._next_keys_s = 0.0
+        self._next_poll_s = self._next_report_s = self._next_keys_s = self._next_post_s = 0.0
         self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
             None  # the last one, and as it is sent
         )
@@ -99,8 +102,9 @@ class Gateway:
         except zmq.ZMQError:
             self.close()
             raise
-        for socket in (self._robots, self._zap):
-            self._poller.register(socket, zmq.POLLIN)
+        self._poller.register(self._robots, zmq.POLLIN)
+        if keys is not None or worker_keys is not None:
+            self._poller.register(self._zap, zmq.POLLIN)
         if keys is not None:
             self._poller.register(self._doorman.monitor, zmq.POLLIN)
 
@@ -117,8 +121,6 @@ class Gateway:
     def watched_through(self, post: WatchPost) -> None:
         """Tell `post` what happens here from now on, and close it with the gateway."""
         self._post = post
-        if post.socket is not None:
-            self._poller.register(post.socket, zmq.POLLIN)
 
     def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
         """Decide, send, wait for messages, read them."""
@@ -132,7 +134,8 @@ class Gateway:
             self._next_keys_s = now_s + KEYS_EVERY_S
             self._revoke(now_s, self._keys.revoked())
         self._send()  # answers first: a robot waits for each of them
-        if self._post is not None:
+        if self._post is not None and now_s >= self._next_post_s:
+            self._next_post_s = now_s + POST_EVERY_S
             for connection, message in self._post.step(now_s, self._core):
                 self._say(connection, message)
         next_s = self._core.tick(now_s)

@@ -40,10 +40,6 @@ class WatchPost:
         self.orders: list[Order] = []  # for whoever runs the server
         self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
 
-    @property
-    def socket(self) -> zmq.Socket[bytes] | None:
-        return None if self._watchers is None else self._watchers.socket
-
     def step(self, now_s: float, core: ServingCore) -> Iterator[tuple[bytes, Decide]]:
         """Send what is due. Yields what has to be said to robots."""
         while core.visits:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=f"no ne
 ROBOT = """
 import sys, time
 from rosa_client.connection.link import GatewayLink
-from rosa_contract.messages import Hello
+from rosa_contract.wire.messages import Hello
 endpoint, keys, name = sys.argv[1:]
 link, last = GatewayLink(endpoint, Hello(name, "pick_and_place", {}, {}), keys), ""
 while True:
