@@ -7,6 +7,7 @@ PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || ec
 VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
 RAY_VENV ?= .venv-ray
+SITE_VENV ?= .venv-site
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
 export PYTHONDONTWRITEBYTECODE :=
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
@@ -27,7 +28,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs clean clean-all
+.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -118,9 +119,16 @@ colcon: setup  ## build both ROS 2 packages with colcon, as a robot's workspace 
 docs: setup  ## write the generated pages of docs/ again
 	@$(WITH)python scripts/generate_docs.py
 
+site: setup  ## the documentation as a site, .cache/site/index.html; a dead link, or a command or option that does not exist, fails
+	@$(WITH)python scripts/page_commands.py
+	@$(WITH)python scripts/generate_docs.py --check
+	@"$(PYTHON)" scripts/site_env.py --venv $(SITE_VENV)
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
+	@echo "open .cache/site/index.html"
+
 clean:  ## remove caches and build folders; keep the virtual environment and recorded runs
 	rm -rf .cache build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV)
+	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV) $(SITE_VENV)

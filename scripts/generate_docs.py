@@ -1,4 +1,4 @@
-"""Generates pages of docs/: configuration, state machine, faults, limits, results.
+"""Generates pages of docs/: configuration, state machine, faults, limits, results, reference/.
 
 `python scripts/generate_docs.py --check` exits with 1 when a page is out of date; the test suite calls it.
 """
@@ -14,6 +14,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import reference_pages
 import results_page
 
 from rosa_client.motion import following
@@ -330,6 +331,7 @@ PAGES = {
     "faults.md": faults,
     "limits.md": limits,
     "results.md": results_page.page,
+    **reference_pages.PAGES,
 }
 
 
@@ -341,6 +343,7 @@ def main() -> int:
             continue
         stale.append(name)
         if "--check" not in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
             print(f"wrote {path.resolve().relative_to(DOCS.parent)}")
     if stale and "--check" in sys.argv:

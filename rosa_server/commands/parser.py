@@ -32,18 +32,9 @@ MODULES = {
 def run(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0, or 2 for wrong input, which is explained on standard error."""
     words = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(
-        prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
-    )
-    parser.add_argument("--version", action="version", version=f"rosa {installed_version()}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = words[0] if words else ""
     try:
-        for module in _modules(command):
-            made = module.add_parser(commands)
-            if made is not None:
-                made.set_defaults(run=module.main)
-        arguments = parser.parse_args(argv)
+        arguments = parser_for(command).parse_args(argv)
         return int(arguments.run(arguments))
     except ContractError as error:
         print(f"rosa {command}: {error}", file=sys.stderr)
@@ -54,6 +45,20 @@ def run(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `rosa plan ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def parser_for(command: str = "") -> argparse.ArgumentParser:
+    """The parser of one command, or of all of them. Raises `ImportError` where the one asked for cannot be imported."""
+    parser = argparse.ArgumentParser(
+        prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
+    )
+    parser.add_argument("--version", action="version", version=f"rosa {installed_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in _modules(command):
+        made = module.add_parser(commands)
+        if made is not None:
+            made.set_defaults(run=module.main)
+    return parser
 
 
 def _modules(command: str) -> list[Any]:

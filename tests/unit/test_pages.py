@@ -19,7 +19,12 @@ from rosa_server.serving.metrics import Metrics
 from rosa_sim.faults.table import FAULTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 LADDER = (ROOT / "docs" / "failure_ladder.md").read_text()
 LOCAL_SAFETY = (ROOT / "docs" / "local_safety.md").read_text()
 # Which argument of which call of the robot's core is a cause.
@@ -217,3 +222,10 @@ def test_the_glossary_has_each_word_once() -> None:
     words = [word.strip() for row in rows for word in row.split(",")]
     assert len(words) > 40
     assert sorted({word for word in words if words.count(word) > 1}) == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """mkdocs refuses a page that is not; this says so without mkdocs."""
+    named = re.findall(r"(?:- |: )([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    there = [str(page.relative_to(ROOT / "docs")) for page in sorted((ROOT / "docs").rglob("*.md"))]
+    assert sorted(named) == there
