@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The public Python API: what a minor release does not break. Module -> names. Everything else may change at any time.
 PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "rosa_client": ("Robot", "AsyncRobot", "ActionQueue", "Answer", "RobotError", "DeadlineMissed"),
-    "rosa_contract.images": ("EncodedImage",),
+    "rosa_contract.wire.images": ("EncodedImage",),
     "rosa_contract.errors": ("ContractError", "CausedError", "ConfigError", "ConfigProblem"),
     "rosa_server.models.backend": ("Backend", "InputSpec", "ModelInput", "ModelOutput", "check_batch"),
     "rosa_client.drivers.arms": ("ArmDriver", "ArmState"),
@@ -31,8 +31,8 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
 CAUSES = (
     ("Why a file is refused", "rosa_contract.errors", "CONFIG_CAUSES"),
     ("Why bytes are refused", "rosa_contract.errors", "CODEC_CAUSES"),
-    ("Why a robot is refused", "rosa_contract.messages", "REFUSALS"),
-    ("Why a request did not end with `ok`: its status", "rosa_contract.messages", "CAUSES"),
+    ("Why a robot is refused", "rosa_contract.wire.messages", "REFUSALS"),
+    ("Why a request did not end with `ok`: its status", "rosa_contract.wire.messages", "CAUSES"),
     ("Why a call of the Python client failed", "rosa_client.robot.errors", "RobotError.CAUSES"),
     ("Why something is missing in a schedule", "rosa_server.scheduler.schedule", "CAUSES"),
     ("Why a connection is cut off", "rosa_server.serving.core.limits", "CAUSES"),
@@ -118,7 +118,7 @@ def _cell(text: str, table: bool = True) -> str:
 
 def messages() -> str:
     """Every message between robot, gateway and worker, with its fields."""
-    module = importlib.import_module("rosa_contract.messages")
+    module = importlib.import_module("rosa_contract.wire.messages")
     classes = [
         one for one in vars(module).values() if dataclasses.is_dataclass(one) and isinstance(one, type)
     ]
