@@ -17,6 +17,7 @@ DISTRIBUTION = "rosa_client"
 MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
+    "try": "rosa_server.commands.try_model",
     "env": "rosa_server.commands.env",
     "keys": "rosa_server.commands.keys",
     "robots": "rosa_server.commands.robots",

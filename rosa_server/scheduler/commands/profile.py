@@ -13,13 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from rosa_contract.config.factory import load_factory
-from rosa_contract.config.models import Model
-from rosa_contract.config.yaml_loader import Loader
 from rosa_contract.errors import ConfigError
-from rosa_contract.wording import nearest
+from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
@@ -49,12 +44,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
         " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine was busy.",
     )
-    parser.add_argument("model", help="model name as in factory files")
-    parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
-    parser.add_argument("--backend", help="backend name, instead of --factory")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="backend option (YAML value)"
-    )
+    add_choice(parser)
     parser.add_argument("--component", default="system1", help="component that the requests name")
     parser.add_argument(
         "--only",
@@ -217,29 +207,7 @@ def _continuous(
 
 
 def _backend(args: argparse.Namespace) -> Backend:
-    options: dict[str, Any] = {}
-    model = Model(args.backend or "")
-    if args.factory is not None:
-        models = load_factory(args.factory).models
-        if args.model not in models:
-            hint = nearest(args.model, models)
-            raise ConfigError(
-                str(args.factory), [f"models: no entry for {args.model!r}{hint}; it has {', '.join(models)}"]
-            )
-        model = models[args.model]
-        model = replace(model, backend=args.backend or model.backend)
-    if not model.backend:
-        raise ConfigError(
-            "--backend", ["the model's backend is missing: give --factory FILE or --backend NAME"]
-        )
-    for text in args.option:
-        key, separator, value = text.partition("=")
-        if not separator or not key.isidentifier():
-            raise ConfigError("--option", [f"expected NAME=VALUE, got {text!r}"])
-        try:
-            options[key] = yaml.load(value, Loader)  # as in a factory file
-        except yaml.YAMLError:
-            raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
+    model, options, _ = chosen(args)
     return backend_of(args.model, model, **options)
 
 

@@ -1,0 +1,290 @@
+"""What a robot saw and did, from an MCAP recording: ROSA's own, or of any robot with JointState and pictures.
+
+Of ROSA's own recordings a step is a chunk that the arm was told to play, and what the robot saw when it asked for it.
+Of any other a step is a moment in which the arm moved, and what it did then is what it should do.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+
+from rosa_contract.errors import CausedError
+from rosa_server.trying.cdr import CdrError, decode
+from rosa_server.trying.steps import GRIPPER, JOINTS, Array, Path, Step
+from rosa_server.trying.what_ifs import spread
+
+COMPRESSED, RAW = "sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image"
+JOINT_STATE, COMMAND, CALL = (
+    "sensor_msgs/msg/JointState",
+    "rosa_interfaces/msg/ArmCommand",
+    "rosa_interfaces/msg/Call",
+)
+PROMPT = "diagnostic_msgs/msg/KeyValue"
+PLAY = 1  # ArmCommand.kind
+FINGER = "finger_joint"
+MEASURED_STEP_S, MEASURED_ROWS = 0.05, 16  # of what a robot did, where no chunk was recorded
+MOVED_RAD = 0.02  # within that time; less is standing still
+BEFORE_S = 0.02  # a request leaves so long before its call counts as sent
+
+
+class RecordingError(CausedError):
+    """A recording cannot be used."""
+
+    CAUSES: ClassVar = {
+        "not_a_recording": "the file is no MCAP recording, or cannot be read",
+        "needs_package": "a package that reads it is not installed",
+        "nothing_recorded": "it has no joint states, no pictures, or no motion",
+        "several_robots": "it has several robots, and none was named",
+        "unknown_camera": "it has no pictures of that name",
+    }
+
+
+@dataclass
+class _Tracks:
+    """Everything but the pictures."""
+
+    joints: list[tuple[float, list[str], Array]] = field(default_factory=list)
+    chunks: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[float, float]] = field(
+        default_factory=list
+    )  # of system1: when it ended, how long it took, s
+    prompts: list[tuple[float, str]] = field(default_factory=list)
+    pictures: dict[str, list[float]] = field(default_factory=dict)  # topic -> times
+
+
+def read_steps(
+    path: File,
+    cameras: Sequence[str],
+    joints: Sequence[str] = (),
+    robot: str = "",
+    most: int = 30,
+    component: str = "system1",
+) -> list[Step]:
+    """At most `most` steps, evenly over the recording. Raises `RecordingError`.
+
+    `cameras`: which pictures are needed, by name; `joints`: the robot's, in its order; empty: as recorded, without
+    fingers; `robot`: its namespace, where there are several; `component`: whose prompt is taken.
+    """
+    tracks, namespace = _Tracks(), _namespace(path, robot)
+    for kind, topic, at_s, message in _messages(path, namespace, pictures=False):
+        _note(tracks, kind, topic, at_s, message, component)
+    if not tracks.joints:
+        raise RecordingError("nothing_recorded", f"{path}: no {JOINT_STATE} on any topic below {namespace}/")
+    names = list(joints) or _own_joints(tracks)
+    times, rows = _measured(tracks, names, path)
+    moments = _chunk_moments(tracks, names) or _moving_moments(times, rows)
+    if not moments:
+        raise RecordingError(
+            "nothing_recorded", f"{path}: the arm did not move, so there is nothing to compare with"
+        )
+    chosen = [moments[index] for index in spread(len(moments), most)]
+    topics = {camera: _topic_of(camera, tracks.pictures, path) for camera in cameras}
+    seen = _pictures(path, namespace, topics, [at_s for at_s, _ in chosen])
+    steps = []
+    for (at_s, recorded), images in zip(chosen, seen, strict=True):
+        if images.keys() == topics.keys() and at_s >= times[0]:
+            row = rows[bisect_right(times, at_s) - 1].astype(np.float32)
+            state = {JOINTS: row[: len(names)]} | (
+                {GRIPPER: row[len(names) :]} if len(row) > len(names) else {}
+            )
+            steps.append(Step(at_s, images, state, _latest(tracks.prompts, at_s), recorded))
+    if not steps:
+        raise RecordingError("nothing_recorded", f"{path}: no picture came before any motion")
+    return steps
+
+
+def _own_joints(tracks: _Tracks) -> list[str]:
+    for _, chunk in tracks.chunks:
+        return [name for name in chunk["names"] if name != "gripper"]
+    return [name for name in tracks.joints[0][1] if FINGER not in name and "gripper" not in name]
+
+
+def _measured(tracks: _Tracks, names: Sequence[str], path: File) -> tuple[list[float], Array]:
+    """Times and rows `(n, joints)`, and one column more where fingers are measured: their distance, m."""
+    times, rows = [], []
+    for at_s, known, positions in tracks.joints:
+        if missing := [name for name in names if name not in known]:
+            words = f"no joint {missing[0]!r}; it has {', '.join(known)}"
+            if len(tracks.joints) == 1 or not rows:
+                raise RecordingError("nothing_recorded", f"{path}: {words}")
+            continue
+        row = [float(positions[known.index(name)]) for name in names]
+        fingers = [
+            float(position) for name, position in zip(known, positions, strict=False) if FINGER in name
+        ]
+        times.append(at_s)
+        rows.append(row + ([sum(fingers)] if fingers else []))
+    return times, np.array(rows)
+
+
+def _chunk_moments(tracks: _Tracks, names: Sequence[str]) -> list[tuple[float, Path]]:
+    """Of each chunk, when its observation was taken, and its rows."""
+    found = []
+    for at_s, chunk in tracks.chunks:
+        columns = list(chunk["names"])
+        rows = np.asarray(chunk["data"], np.float64)
+        if not columns or rows.size % len(columns) or not set(names) <= set(columns) or chunk["step_s"] <= 0:
+            continue
+        wanted = [*names, "gripper"] if "gripper" in columns else list(names)
+        rows = rows.reshape(-1, len(columns))[:, [columns.index(name) for name in wanted]]
+        nearest = min(tracks.calls, key=lambda call: abs(call[0] - at_s), default=(at_s, 0.0))
+        asked_s = nearest[0] - nearest[1] if abs(nearest[0] - at_s) < 0.1 else at_s
+        found.append((asked_s - BEFORE_S, Path(rows, float(chunk["step_s"]))))
+    return found
+
+
+def _moving_moments(times: Sequence[float], rows: Array) -> list[tuple[float, Path]]:
+    """Moments after which the arm moved, and how."""
+    grid = np.arange(MEASURED_ROWS) * MEASURED_STEP_S
+    every_s = grid[-1] / 4
+    found = []
+    columns = rows.shape[1]
+    for at_s in np.arange(times[0], times[-1] - grid[-1], every_s):
+        path = np.stack([np.interp(at_s + grid, times, rows[:, index]) for index in range(columns)], axis=1)
+        begins, goes = np.abs(path[MEASURED_ROWS // 4] - path[0]).max(), np.abs(path[-1] - path[0]).max()
+        if goes > MOVED_RAD and begins > MOVED_RAD / 4:  # what begins later, nothing shows yet
+            found.append((float(at_s), Path(path, MEASURED_STEP_S)))
+    return found
+
+
+def _latest(prompts: Sequence[tuple[float, str]], at_s: float) -> str:
+    said = [text for when_s, text in prompts if when_s <= at_s]
+    return said[-1] if said else ""
+
+
+def _topic_of(camera: str, pictures: Mapping[str, Any], path: File) -> str:
+    """The topic of a camera: itself, or one with the camera's name between its slashes, compressed pictures first."""
+    fitting = [topic for topic in pictures if topic == camera or camera in topic.split("/")]
+    if not fitting:
+        got = ", ".join(sorted(pictures)) or "no pictures at all"
+        raise RecordingError("unknown_camera", f"{path}: no pictures of camera {camera!r}; it has {got}")
+    return min(fitting, key=lambda topic: ("compressed" not in topic, len(topic)))
+
+
+def _pictures(
+    path: File, namespace: str, topics: Mapping[str, str], moments: Sequence[float]
+) -> list[dict[str, np.ndarray[Any, Any]]]:
+    """The newest picture of each camera at each of the moments, which are in order."""
+    wanted = {topic: camera for camera, topic in topics.items()}
+    newest: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    found: list[dict[str, np.ndarray[Any, Any]]] = []
+    waiting = list(moments)
+    order = sorted(range(len(moments)), key=moments.__getitem__)
+    waiting = [moments[index] for index in order]
+    if topics:
+        for kind, topic, at_s, message in _messages(path, namespace, pictures=True):
+            while waiting and at_s > waiting[0]:
+                waiting.pop(0)
+                found.append({camera: decoded(*newest[camera]) for camera in topics if camera in newest})
+            if not waiting:
+                break
+            if topic in wanted:
+                newest[wanted[topic]] = kind, message
+    found += [{camera: decoded(*newest[camera]) for camera in topics if camera in newest} for _ in waiting]
+    by_moment = dict(zip(order, found, strict=True))
+    return [by_moment[index] for index in range(len(moments))]
+
+
+def decoded(kind: str, message: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """RGB `(height, width, 3)` uint8 of an Image or a CompressedImage. Raises `RecordingError`."""
+    if kind == COMPRESSED:
+        bgr = cv2.imdecode(np.frombuffer(message["data"], np.uint8), cv2.IMREAD_COLOR)
+        if bgr is None:
+            raise RecordingError(
+                "not_a_recording", f"a picture of format {message['format']!r} cannot be decoded"
+            )
+        return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+    encoding, height, width = message["encoding"], message["height"], message["width"]
+    if encoding not in ("rgb8", "bgr8"):
+        raise RecordingError("not_a_recording", f"pictures of encoding {encoding!r}; expected rgb8 or bgr8")
+    rows = np.frombuffer(message["data"], np.uint8).reshape(height, message["step"])
+    picture = rows[:, : width * 3].reshape(height, width, 3)
+    return np.ascontiguousarray(picture[..., ::-1] if encoding == "bgr8" else picture)
+
+
+def _note(tracks: _Tracks, kind: str, topic: str, at_s: float, message: Any, component: str) -> None:
+    if kind in (COMPRESSED, RAW):
+        tracks.pictures.setdefault(topic, []).append(at_s)
+    elif kind == JOINT_STATE:
+        tracks.joints.append((at_s, list(message["name"]), np.asarray(message["position"], np.float64)))
+    elif kind == COMMAND and message["kind"] == PLAY:
+        tracks.chunks.append((at_s, message["chunk"]))
+    elif kind == CALL and message["component"] == "system1" and message["ending"] == "in_time":
+        tracks.calls.append((at_s, message["duration_ms"] / 1000))
+    elif kind == PROMPT and topic.endswith("/prompts") and message["key"] == component:
+        tracks.prompts.append((at_s, message["value"]))
+
+
+def _namespace(path: File, robot: str) -> str:
+    """Below which the robot's topics are. Raises `RecordingError` where that is not clear."""
+    found = sorted({topic.rsplit("/", 1)[0] for kind, topic, _, _ in _records(path) if kind == JOINT_STATE})
+    if robot:
+        fitting = [one for one in found if robot in one.split("/")]
+        if fitting:
+            return min(fitting, key=len)
+        raise RecordingError(
+            "several_robots", f"{path}: no robot {robot!r}; there are {', '.join(found) or 'none'}"
+        )
+    own = [one for one in found if not any(one.startswith(f"{other}/") for other in found)]
+    if len(own) > 1:
+        words = ", ".join(one.strip("/") for one in own)
+        raise RecordingError("several_robots", f"{path}: several robots, {words}; name one with --namespace")
+    return own[0] if own else ""
+
+
+NEEDED = {COMPRESSED, RAW, JOINT_STATE, COMMAND, CALL, PROMPT}
+
+
+def _messages(path: File, namespace: str, pictures: bool) -> Iterator[tuple[str, str, float, Any]]:
+    """(type, topic, s since 1970, message) of one robot; of pictures either all, or only that they came."""
+    for kind, topic, at_s, (text, data) in _records(path):
+        inside = topic.startswith(f"{namespace}/") or (kind in (COMPRESSED, RAW) and not namespace)
+        if kind not in NEEDED or not inside:
+            continue
+        shown = kind in (COMPRESSED, RAW)
+        if shown != pictures:
+            if shown:
+                yield kind, topic, at_s, None
+            continue
+        try:
+            yield kind, topic, at_s, decode(kind, text, data)
+        except CdrError as error:
+            raise RecordingError("not_a_recording", f"{path}: {topic}: {error}") from None
+
+
+def _records(path: File) -> Iterator[tuple[str, str, float, tuple[str, bytes]]]:
+    """(type, topic, s since 1970, (definition, bytes)) of every complete message."""
+    try:
+        from mcap.exceptions import EndOfFile, McapError
+        from mcap.records import Channel, Message, Schema
+        from mcap.stream_reader import StreamReader
+    except ImportError:
+        raise RecordingError(
+            "needs_package", f"{path}: recordings need the package mcap: pip install mcap"
+        ) from None
+    schemas: dict[int, Schema] = {}
+    channels: dict[int, Channel] = {}
+    try:
+        with path.open("rb") as file, suppress(EndOfFile, struct.error):  # it may be cut off
+            for record in StreamReader(file).records:
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel):
+                    channels[record.id] = record
+                elif isinstance(record, Message):
+                    channel = channels[record.channel_id]
+                    schema = schemas.get(channel.schema_id)
+                    if schema is not None and schema.encoding == "ros2msg":
+                        content = schema.data.decode(), record.data
+                        yield schema.name, channel.topic, record.log_time / 1e9, content
+    except (OSError, McapError, KeyError) as error:
+        raise RecordingError("not_a_recording", f"{path}: {error}") from None

@@ -1,0 +1,133 @@
+"""What a model is asked in a trial, what it should have answered, and what it answered. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rosa_server.models.backend import ModelInput, ModelOutput
+
+Array = NDArray[np.floating]
+JOINTS, GRIPPER = "joint_position", "gripper_width"
+
+
+@dataclass(frozen=True)
+class Path:
+    """Actions over time: joints in rad and, where there is a gripper, its width in m."""
+
+    rows: Array  # (n, joints) or (n, joints + 1)
+    step_s: float  # time of one row
+
+    @property
+    def times_s(self) -> Array:
+        return np.arange(len(self.rows)) * self.step_s
+
+    def at(self, times_s: Array, slower: float = 1.0) -> Array:
+        """Rows `(len(times_s), columns)` at these times, between rows in a line; played `slower` times as slow."""
+        own = self.times_s * slower
+        return np.stack([np.interp(times_s, own, column) for column in self.rows.T], axis=1)
+
+    def joints(self, count: int) -> Path:
+        """Without the gripper."""
+        return replace(self, rows=self.rows[:, :count])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One moment: what the robot saw, and what was done then. `recorded` None: nobody knows."""
+
+    at_s: float
+    images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # camera -> (height, width, 3) RGB
+    state: Mapping[str, Array] = field(default_factory=dict)
+    prompt: str = ""
+    recorded: Path | None = None
+
+    def asked(self, component: str) -> ModelInput:
+        """As a worker hands it to a model."""
+        return ModelInput(component, self.prompt, dict(self.images), dict(self.state), robot="try")
+
+    @property
+    def here(self) -> Array | None:
+        """Where the robot is, as a row of a path; None where it does not say."""
+        if JOINTS not in self.state:
+            return None
+        parts = [
+            np.asarray(self.state[name], np.float64).ravel()
+            for name in (JOINTS, GRIPPER)
+            if name in self.state
+        ]
+        return np.concatenate(parts)
+
+    @property
+    def joint_count(self) -> int:
+        return len(self.state[JOINTS]) if JOINTS in self.state else 0
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A step and what the model answered."""
+
+    step: Step
+    output: ModelOutput
+    ms: float
+    path: Path | None  # of an action model
+
+
+def path_of(output: ModelOutput, period_s: float | None, usual_s: float) -> Path | None:
+    """The actions of an answer. Where it does not say how long a row is, all of them fill `period_s`; where that is
+    not known either, a row is `usual_s`."""
+    rows: Any = output.arrays.get("actions")
+    if rows is None:
+        return None
+    rows = np.asarray(rows, np.float64)
+    if rows.ndim != 2 or not len(rows):
+        return None
+    told = output.arrays.get("step_s")
+    filled_s = period_s / len(rows) if period_s is not None else usual_s
+    own = float(np.asarray(told).ravel()[0]) if told is not None else filled_s
+    return Path(rows, own) if own > 0 else None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that the judges look at."""
+
+    component: str
+    answered: Sequence[Answered]
+    # What was changed in what the model is given -> the error of its answers then, as `unlike` says.
+    what_ifs: Mapping[str, float] = field(default_factory=dict)
+    # Inputs without which the model answered the very same, each taken away in turn: "camera front", "prompt"
+    without_effect: Sequence[str] = ()
+    changed: Sequence[str] = ()  # what was changed to find that out
+    step_known: bool = True  # whether the time of a row is known
+    limits_rad: tuple[Array, Array] | None = None  # the robot's lowest and highest joint positions
+    gripper_m: tuple[float, float] | None = None  # closed, open
+
+
+POINTS = 8  # of a path, at which it is compared
+
+
+def unlike(answered: Sequence[Answered], slower: float = 1.0, scale: float = 1.0) -> float | None:
+    """How far predicted joints are from the recorded ones, as a share of how far these move: 0 the same, 1 no better
+    than to stand still. None: nothing to compare, or nothing moved.
+
+    `slower`: as if the prediction were played so many times as slow; `scale`: as if it moved so many times as far.
+    """
+    off = moved = 0.0
+    for one in answered:
+        recorded, here, path = one.step.recorded, one.step.here, one.path
+        if recorded is None or here is None or path is None:
+            continue
+        count = min(one.step.joint_count, recorded.rows.shape[1], path.rows.shape[1])
+        start = here[:count]
+        until_s = min(recorded.times_s[-1], path.times_s[-1] * slower)
+        times_s = np.linspace(0, until_s, POINTS + 1)[1:]
+        done = recorded.joints(count).at(times_s)
+        told = start + (path.joints(count).at(times_s, slower) - start) * scale
+        off += float(np.abs(told - done).mean())
+        moved += float(np.abs(done - start).mean())
+    return off / moved if moved > 1e-6 else None

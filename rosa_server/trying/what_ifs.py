@@ -1,0 +1,76 @@
+"""The same observation under another convention: what a judge compares with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from rosa_server.trying.judges import CAMERAS, COLOURS, DEG, STATE_DEG, STATE_GRIPPER, STATE_RAD
+from rosa_server.trying.steps import GRIPPER, JOINTS, Step
+
+Change = Callable[[Step], Step]
+
+
+def conventions(step: Step, gripper_m: tuple[float, float] | None) -> dict[str, Change]:
+    """Name of a what-if -> how it changes a step; only those that `step` has the inputs for."""
+    found: dict[str, Change] = {}
+    if step.images:
+        found[COLOURS] = _colours
+    for one, other in combinations(step.images, 2):
+        if step.images[one].shape == step.images[other].shape:
+            found[f"{CAMERAS}{one} {other}"] = _exchanged(one, other)
+    if JOINTS in step.state:
+        found[STATE_DEG] = _scaled(DEG)
+        found[STATE_RAD] = _scaled(1 / DEG)
+    if GRIPPER in step.state and gripper_m is not None:
+        found[STATE_GRIPPER] = _turned(*gripper_m)
+    return found
+
+
+def without(step: Step) -> Iterator[tuple[str, Step]]:
+    """(what is taken away, the step without it), each in turn."""
+    for camera, picture in step.images.items():
+        yield f"camera {camera}", replace(step, images={**step.images, camera: np.zeros_like(picture)})
+    for name, values in step.state.items():
+        moved = np.asarray(values) + (0.01 if name == GRIPPER else 0.1)
+        yield (
+            f"state {name}",
+            replace(step, state={**step.state, name: moved.astype(np.asarray(values).dtype)}),
+        )
+    yield "prompt", replace(step, prompt="" if step.prompt else "open the door")
+
+
+def _colours(step: Step) -> Step:
+    turned = {name: np.ascontiguousarray(picture[..., ::-1]) for name, picture in step.images.items()}
+    return replace(step, images=turned)
+
+
+def _exchanged(one: str, other: str) -> Change:
+    def change(step: Step) -> Step:
+        return replace(step, images={**step.images, one: step.images[other], other: step.images[one]})
+
+    return change
+
+
+def _scaled(factor: float) -> Change:
+    def change(step: Step) -> Step:
+        joints = (np.asarray(step.state[JOINTS]) * factor).astype(np.float32)
+        return replace(step, state={**step.state, JOINTS: joints})
+
+    return change
+
+
+def _turned(closed_m: float, open_m: float) -> Change:
+    def change(step: Step) -> Step:
+        width = (closed_m + open_m - np.asarray(step.state[GRIPPER])).astype(np.float32)
+        return replace(step, state={**step.state, GRIPPER: width})
+
+    return change
+
+
+def spread(count: int, most: int) -> Sequence[int]:
+    """Numbers of at most `most` of `count` steps, evenly over them."""
+    return sorted({round(one) for one in np.linspace(0, count - 1, min(count, most))}) if count else ()

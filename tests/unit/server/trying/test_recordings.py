@@ -1,0 +1,93 @@
+"""Recordings are read without ROS: messages equal rclpy's, and steps are what the robot saw and did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.serialization import serialize_message
+from rosa_interfaces.msg import ArmCommand
+from sensor_msgs.msg import CameraInfo, JointState
+from std_msgs.msg import Empty, Header
+
+from rosa_client.recording.bag import schema_text
+from rosa_server.trying.cdr import CdrError, decode
+from rosa_server.trying.recordings import RecordingError, read_steps
+from tests.unit.server.trying.toy import world, write_bag
+
+
+def test_messages_are_read_as_rclpy_writes_them() -> None:
+    joints = JointState(header=Header(frame_id="a"), name=["j1", "äö"], position=[1.5, -2.0], effort=[])
+    told = decode(
+        "sensor_msgs/msg/JointState", schema_text("sensor_msgs/msg/JointState"), serialize_message(joints)
+    )
+    assert told["header"]["frame_id"] == "a"
+    assert told["name"] == ["j1", "äö"]
+    np.testing.assert_array_equal(told["position"], [1.5, -2.0])
+    info = CameraInfo(height=3, width=4, k=np.arange(9.0), distortion_model="x")
+    told = decode(
+        "sensor_msgs/msg/CameraInfo", schema_text("sensor_msgs/msg/CameraInfo"), serialize_message(info)
+    )
+    np.testing.assert_array_equal(told["k"], np.arange(9.0))
+    assert (told["height"], told["roi"]["do_rectify"]) == (3, False)
+    status = DiagnosticStatus(level=b"\x01", name="n", values=[KeyValue(key="k", value="v")] * 2)
+    kind = "diagnostic_msgs/msg/DiagnosticArray"
+    told = decode(kind, schema_text(kind), serialize_message(DiagnosticArray(status=[status] * 3)))
+    assert [one["values"][1]["value"] for one in told["status"]] == ["v"] * 3
+    command = ArmCommand(kind=2, skip_s=0.25, joint_target_rad=[1.0], gripper_width_m=0.5, reason="why")
+    kind = "rosa_interfaces/msg/ArmCommand"
+    told = decode(kind, schema_text(kind), serialize_message(command))
+    assert (told["kind"], told["skip_s"], told["gripper_width_m"], told["reason"]) == (2, 0.25, 0.5, "why")
+    assert decode("std_msgs/msg/Empty", schema_text("std_msgs/msg/Empty"), serialize_message(Empty())) == {}
+
+
+def test_cut_bytes_are_refused() -> None:
+    kind = "sensor_msgs/msg/JointState"
+    data = serialize_message(JointState(name=["j1"], position=[1.0]))
+    whole = 52  # rclpy pads behind it
+    assert decode(kind, schema_text(kind), data[:whole])["name"] == ["j1"]
+    for length in range(whole):
+        with pytest.raises(CdrError):
+            decode(kind, schema_text(kind), data[:length])
+
+
+@pytest.mark.parametrize("chunks", [True, False], ids=["rosa", "any robot"])
+def test_steps_are_what_the_robot_saw_and_did(tmp_path: Path, chunks: bool) -> None:
+    write_bag(world(joined=not chunks), tmp_path / "run.mcap", chunks)
+    steps = read_steps(tmp_path / "run.mcap", ["front", "wrist"], most=8)
+    assert len(steps) >= 7, "of the first moment there may be no picture yet"
+    if chunks:
+        assert len(steps) == 8
+        for found, meant in zip(steps, world(), strict=True):
+            for camera, picture in meant.images.items():
+                np.testing.assert_array_equal(found.images[camera], picture)
+            np.testing.assert_allclose(
+                found.state["joint_position"], meant.state["joint_position"], atol=1e-6
+            )
+            assert found.recorded is not None and meant.recorded is not None
+            np.testing.assert_allclose(found.recorded.rows, meant.recorded.rows, atol=1e-5)
+            assert found.recorded.step_s == pytest.approx(0.05)
+
+
+def test_a_recording_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    write_bag(world(), tmp_path / "run.mcap")
+    whole = (tmp_path / "run.mcap").read_bytes()
+    (tmp_path / "cut.mcap").write_bytes(whole[: len(whole) - 200])
+    assert len(read_steps(tmp_path / "cut.mcap", ["front"], most=8)) == 8
+
+
+def test_what_cannot_be_used_is_refused_by_cause(tmp_path: Path) -> None:
+    write_bag(world(2), tmp_path / "run.mcap")
+    (tmp_path / "no.mcap").write_bytes(b"no recording")
+    for name, cameras, joints, robot, cause in (
+        ("no.mcap", [], (), "", "not_a_recording"),
+        ("none.mcap", [], (), "", "not_a_recording"),
+        ("run.mcap", ["top"], (), "", "unknown_camera"),
+        ("run.mcap", [], ("j9",), "", "nothing_recorded"),
+        ("run.mcap", [], (), "other", "several_robots"),
+    ):
+        with pytest.raises(RecordingError) as caught:
+            read_steps(tmp_path / name, cameras, joints, robot)
+        assert caught.value.cause == cause
