@@ -28,7 +28,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site clean clean-all
+.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -125,6 +125,9 @@ site: setup  ## the documentation as a site, .cache/site/index.html; a dead link
 	@"$(PYTHON)" scripts/site_env.py --venv $(SITE_VENV)
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
 	@echo "open .cache/site/index.html"
+
+sbom: setup  ## a software bill of materials (CycloneDX), .cache/sbom.cdx.json
+	@$(WITH)python scripts/sbom.py $(ARGS)
 
 clean:  ## remove caches and build folders; keep the virtual environment and recorded runs
 	rm -rf .cache build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -29,7 +29,16 @@ class Mistake(Exception):
 def pages() -> list[Path]:
     """Every page for readers."""
     return [
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *(
+            ROOT / name
+            for name in (
+                "README.md",
+                "CONTRIBUTING.md",
+                "CHANGELOG.md",
+                "SECURITY.md",
+                "QUALITY_DECLARATION.md",
+            )
+        ),
         *sorted(ROOT.glob("*/README.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
     ]
