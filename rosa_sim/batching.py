@@ -13,10 +13,10 @@ from random import Random
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_server.serving.core.actions import Dispatch, Reply
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.queueing.actions import Dispatch, Reply
+from rosa_server.timing.batch_profile import BatchProfile
 
 ACTION_S, JITTER = 0.2, 0.03
 SLOS_MS = (200.0, 400.0)

@@ -25,7 +25,7 @@ from rosa_contract.config.policies import FREE, PLANNED, ROUTED, Policies
 from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config.tasks import AHEAD, IN_TURN
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.serving.core.actions import Reply
+from rosa_server.serving.core.queueing.actions import Reply
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import STARTS, Joined, LostServer, Scenario, load_scenario

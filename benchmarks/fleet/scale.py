@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import RESULTS
 from rosa_client.runtime.commands import Send
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.serving.core.actions import Dispatch, Reply
+from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_sim.fleet.gateways import Gateways, factories_of
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.robot import VirtualRobot

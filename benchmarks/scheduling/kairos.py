@@ -41,8 +41,8 @@ from benchmarks.scheduling.kairos_report import (
 from rosa_contract.config.gateway import KAIROS, REMAINING_WORK, Gateway
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.serving.core.actions import Reply
-from rosa_server.serving.core.order import Kairos
+from rosa_server.serving.core.queueing.actions import Reply
+from rosa_server.serving.core.queueing.order import Kairos
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, fleet_of, system_of, without_limits

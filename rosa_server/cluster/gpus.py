@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
-from rosa_server.serving.core.placement import Placement
+from rosa_server.plan.placement import Placement
 
 MEMORY = Path("/proc/meminfo")
 FREE_QUERY = ("nvidia-smi", "--query-gpu=index,name,memory.free", "--format=csv,noheader,nounits")

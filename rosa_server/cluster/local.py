@@ -19,8 +19,8 @@ from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Lives, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
+from rosa_server.plan.placement import Placement
 from rosa_server.serving import log
-from rosa_server.serving.core.placement import Placement
 from rosa_server.serving.release import release
 from rosa_server.serving.shared_memory import ShmWriter
 from rosa_server.serving.worker_keys import WorkerKeys

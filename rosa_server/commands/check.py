@@ -184,7 +184,7 @@ def _fits(first: Content, second: Content) -> list[str]:
         )
     if not one.models:
         raise ConfigError(path, [f"{PLAN_ONLY}, so it does not say what a robot needs"])
-    from rosa_server.serving.core.fit import unfit
+    from rosa_server.serving.core.sessions.fit import unfit
     from rosa_server.serving.elsewhere import backend_of
 
     needs = {}

@@ -23,7 +23,7 @@ from rosa_server.dashboard.feed import Feed
 from rosa_server.dashboard.guard import HEADERS, Guard, Refused
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.serving import log
-from rosa_server.serving.core.limits import Bucket
+from rosa_server.serving.core.guard.limits import Bucket
 
 PAGE = Path(__file__).parent / "page"
 TELL_EVERY_S = 0.25

@@ -19,7 +19,7 @@ from rosa_contract.wire.images import MAX_SIDE_PX
 from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_server.frontends.arrays import Array
 from rosa_server.models.adapters.pictures import fitted
-from rosa_server.serving.core.fit import Needs
+from rosa_server.serving.core.sessions.fit import Needs
 
 Rgb = npt.NDArray[np.uint8]
 MAX_PROMPT_CHARS = 4096

@@ -14,8 +14,8 @@ import numpy as np
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.continuous import Shared
+from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.continuous import Shared
 
 
 class EmulatedBackend:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rosa_contract.config.factory import Factory
-from rosa_server.serving.core.placement import Placement
+from rosa_server.plan.placement import Placement
 from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_links import SharesMemory
 from rosa_server.serving.worker_spec import WorkerSpec

@@ -25,9 +25,9 @@ from itertools import islice
 import zmq
 
 from rosa_server.serving import log
-from rosa_server.serving.core.connections import Connections
-from rosa_server.serving.core.limits import UNREAD, Bucket, Limits
-from rosa_server.serving.core.peers import Close
+from rosa_server.serving.core.guard.connections import Connections
+from rosa_server.serving.core.guard.limits import UNREAD, Bucket, Limits
+from rosa_server.serving.core.guard.peers import Close
 
 LOOK_EVERY_S = 0.02
 DROP_UNSENT = struct.pack(

@@ -17,11 +17,11 @@ from rosa_contract.wire.reports import open_alert
 from rosa_server.serving import log
 from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit
 from rosa_server.serving.cluster import Cluster
-from rosa_server.serving.core.absence import Absences
-from rosa_server.serving.core.actions import Cancel, Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.limits import Bucket, Limits
-from rosa_server.serving.core.overdue import overdue
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.limits import Bucket, Limits
+from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.workers.absence import Absences
+from rosa_server.serving.core.workers.overdue import overdue
 from rosa_server.serving.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.intake import MAX_FRAMES, Intake, Message
 from rosa_server.serving.malloc import Peaks

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rosa_server.serving import log
-from rosa_server.serving.core.lengths import TaskLengths
+from rosa_server.serving.core.queueing.lengths import TaskLengths
 
 SAVE_EVERY_S = 60.0
 MAX_FILE_BYTES = 16 << 20

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from rosa_contract.config.gateway import Gateway
 from rosa_contract.wire import codec, status
 from rosa_server.serving import intake, log, metrics, robots_socket
-from rosa_server.serving.core import check, core, session
-from rosa_server.serving.core.limits import Limits, rows, shown
+from rosa_server.serving.core.dispatch import core
+from rosa_server.serving.core.guard.limits import Limits, rows, shown
+from rosa_server.serving.core.sessions import check, session
 from rosa_server.serving.watching import hub, post, watchers
 
 KB = 1 << 10

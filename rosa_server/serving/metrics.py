@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from rosa_contract.wire.messages import OK, HealthReport
-from rosa_server.serving.core.actions import Reply
+from rosa_server.serving.core.queueing.actions import Reply
 
 MAX_READERS = 8  # of the metrics page at once
 READ_S = 2.0  # for a request of it

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rosa_contract.errors import CausedError
+from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving import log
 from rosa_server.serving.cluster import Cluster
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Placement, replica_name
+from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.watching.watchers import Order
 from rosa_server.serving.worker_spec import WorkerSpec
 

@@ -15,7 +15,7 @@ import zmq
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_server.serving import log
-from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.doorman import Doorman
 from rosa_server.serving.robots_socket import HANDSHAKE_MS
 from rosa_server.serving.watched_link import keep_beating

@@ -16,13 +16,13 @@ from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.frontends.supervisor import Frontends, frontend_specs
+from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.placement import Placement
 from rosa_server.serving import log
 from rosa_server.serving.access import KeyRing
 from rosa_server.serving.cluster import ClusterMaker
-from rosa_server.serving.core.admission import AdmissionControl, NoAdmission
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.limits import limits_for
-from rosa_server.serving.core.placement import Placement
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.limits import limits_for
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.lengths_file import LengthsFile

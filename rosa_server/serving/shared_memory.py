@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 
 from rosa_contract.errors import CodecError
-from rosa_server.serving.core.worker_state import CREDITS
+from rosa_server.serving.core.workers.worker_state import CREDITS
 
 SHM_BYTES = 64 << 20  # address space; a page costs memory when it is first written
 MESSAGE_BYTES = 128 << 10  # largest message on the socket pair, below Linux's default buffer

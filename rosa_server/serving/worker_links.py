@@ -8,7 +8,7 @@ from typing import Protocol
 import zmq
 
 from rosa_contract.wire import codec
-from rosa_server.serving.core.worker_state import CREDITS
+from rosa_server.serving.core.workers.worker_state import CREDITS
 from rosa_server.serving.shared_memory import ShmWriter
 
 NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine

@@ -15,13 +15,13 @@ import numpy as np
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire.messages import Executed, Output, Response, ToRobot, WorkerReady
-from rosa_server.serving.core import actions
-from rosa_server.serving.core.actions import Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.plan.admission import AdmissionControl
+from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.queueing import actions
+from rosa_server.serving.core.queueing.actions import Dispatch, Kill, Note, Reply, Say
 from rosa_server.simulator.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
+from rosa_server.timing.batch_profile import BatchProfile
 
 CHUNK = Output({"actions": np.zeros((1, 2), np.float32)})  # (horizon, joint and gripper)
 LARGEST_BATCH = 64

@@ -13,9 +13,9 @@ from random import Random
 
 from rosa_contract.config.tasks import SAFETY, SYSTEM1
 from rosa_contract.wire.messages import Executed, Output
-from rosa_server.serving.core.actions import Dispatch
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.continuous import Shared
+from rosa_server.serving.core.queueing.actions import Dispatch
+from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.continuous import Shared
 
 
 @dataclass

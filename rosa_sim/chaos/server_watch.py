@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire.messages import CAUSES, OK
-from rosa_server.serving.core.actions import Action, Dispatch, Reply
-from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
+from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_sim.chaos.robot_watch import Broken
 
 CREDITS = 2  # batches that a worker holds; a worker that runs several calls at a time holds as many calls

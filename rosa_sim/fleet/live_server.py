@@ -22,9 +22,9 @@ from rosa_contract.clock import MonotonicClock
 from rosa_contract.wire.messages import Executed
 from rosa_server.cluster.local import LocalCluster
 from rosa_server.serving import log
-from rosa_server.serving.core.actions import Action
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.limits import limits_for
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.limits import limits_for
+from rosa_server.serving.core.queueing.actions import Action
 from rosa_server.serving.descriptors import more_descriptors
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics

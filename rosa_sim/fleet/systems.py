@@ -11,6 +11,7 @@ from rosa_contract.config.factory import Factory, FleetEntry
 from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.errors import ConfigError
+from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -22,9 +23,8 @@ from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.schedule import Refusal, Schedule
 from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.placement import Placement, Replica
 from rosa_server.simulator.servers import Serving
+from rosa_server.timing.batch_profile import BatchProfile
 from rosa_sim.fleet import baselines
 
 ROSA, PUBLISHED = "rosa", "rosa_published"

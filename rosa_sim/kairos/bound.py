@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rosa_server.serving.core.ledger import Call
-from rosa_server.serving.core.order import Order, Rank, TaskSeen
+from rosa_server.serving.core.queueing.ledger import Call
+from rosa_server.serving.core.queueing.order import Order, Rank, TaskSeen
 from rosa_sim.kairos.replay import Replay
 
 

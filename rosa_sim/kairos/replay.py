@@ -15,11 +15,11 @@ from random import Random
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.wire.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
 from rosa_contract.wire.progress import DONE, Progress, packed_progress
-from rosa_server.serving.core.actions import Dispatch
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.order import Order
-from rosa_server.serving.core.placement import Placement, Replica, cloud_name
+from rosa_server.plan.placement import Placement, Replica, cloud_name
+from rosa_server.serving.core.queueing.actions import Dispatch
+from rosa_server.serving.core.queueing.order import Order
 from rosa_server.simulator.servers import HEARD, Serving, SimulatedServers
+from rosa_server.timing.batch_profile import BatchProfile
 from rosa_sim.kairos.traces import Task
 
 BUDGET_MS = 600_000.0

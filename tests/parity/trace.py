@@ -22,11 +22,11 @@ from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.process import die_with
-from rosa_server.serving.core.actions import Cancel, Dispatch, Reply
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
+from rosa_server.timing.batch_profile import BatchProfile
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
 from rosa_sim.fleet.measure import Meter

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ONE = "rosa_server/serving/core/batch_profile.py"
+ONE = "rosa_server/timing/batch_profile.py"
 WHERE = (
-    "from rosa_server.serving.core import batch_profile, queue\n"
+    "from rosa_server.serving.core.queueing import queue\nfrom rosa_server.timing import batch_profile\n"
     "print(batch_profile.__file__, queue.__file__, batch_profile.BatchProfile({1: 10.0}).service_s(1))"
 )
 
@@ -29,9 +29,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_cores_of_robot_gateway_and_simulator_are_compiled(compiled: ModuleType) -> None:
     found = compiled.cores()
-    assert {"rosa_client/runtime/runtime.py", "rosa_server/serving/core/core.py"} < set(found)
+    assert {"rosa_client/runtime/runtime.py", "rosa_server/serving/core/dispatch/core.py"} < set(found)
     assert {"rosa_client/motion/limits.py", "rosa_sim/fleet/simulation.py"} < set(found)
-    assert "rosa_server/serving/core/limits.py" not in found
+    assert "rosa_server/serving/core/guard/limits.py" not in found
     assert all((ROOT / path).is_file() for path in found)
 
 
@@ -50,7 +50,7 @@ def test_a_command_finds_the_compiled_module_first_and_runs_it(compiled: ModuleT
     module, plain, service_s = done.stdout.split()
     assert Path(module).parent.is_relative_to(folder)
     assert Path(module).suffix == ".so"
-    assert Path(plain) == folder / "rosa_server/serving/core/queue.py"
+    assert Path(plain) == folder / "rosa_server/serving/core/queueing/queue.py"
     assert float(service_s) == pytest.approx(0.01)
     assert compiled.built([ONE], tmp_path) == folder
     assert not list((ROOT / "rosa_server").rglob("*.so"))

@@ -9,8 +9,9 @@ from rosa_client.connection import session_token
 from rosa_contract.wire import jpeg
 from rosa_server.cluster import local, output
 from rosa_server.serving import gateway, log
-from rosa_server.serving.core import decoding, session
-from rosa_server.serving.core.limits import OFFENCES, Limits, limits_for
+from rosa_server.serving.core.guard import decoding
+from rosa_server.serving.core.guard.limits import OFFENCES, Limits, limits_for
+from rosa_server.serving.core.sessions import session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 LIMITS = Limits()

@@ -6,10 +6,10 @@ from typing import Any
 
 from rosa_contract.config.gateway import REMAINING_WORK
 from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_server.plan.placement import Replica
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.choice import Choice
-from rosa_server.serving.core.order import URGENT_S
-from rosa_server.serving.core.placement import Replica
+from rosa_server.serving.core.queueing.order import URGENT_S
 
 PERMITS, PLANNED = "permits", "planned"
 

@@ -2,7 +2,7 @@
 
 A batch cannot be interrupted, so a call may wait for the longest batch of the others. Sizes are chosen so that any two
 batches in a row keep both models' SLOs; what more of them in a row do is found by playing them through, with calls at
-their rates and random gaps, by the rule of the gateway (`serving/core/turns.py`).
+their rates and random gaps, by the rule of the gateway (`timing/turns.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
 from rosa_server.scheduler.profiles.profile import DYNAMIC
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.rates import in_time
-from rosa_server.serving.core.turns import Turn, whose_turn
+from rosa_server.serving.core.rates.control import in_time
+from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.turns import Turn, whose_turn
 
 VARIATION = 0.03  # of one run: standard deviation, as a share
 MAX_BUSY = 0.95  # of a GPU's time: beyond, calls wait for ever longer

@@ -1,7 +1,7 @@
 """Measuring a backend that batches continuously by itself: calls of one request each, several at a time.
 
 What a batch size is elsewhere is here the number of calls under way. `S(n)`, the time of a call while `n` callers each
-send the next as soon as they are answered, is what `serving/core/continuous.py` reckons with. Latency under load is
+send the next as soon as they are answered, is what `timing/continuous.py` reckons with. Latency under load is
 measured open-loop, as for batches; calls beyond `at_once` wait, as they do at the gateway.
 """
 

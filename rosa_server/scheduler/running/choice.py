@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rosa_contract.config.policies import Policies
+from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -23,7 +24,6 @@ from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.placement import Placement
 
 WORTH_IT = 1.01  # sharing servers has to bring so many times the objective
 

@@ -17,6 +17,8 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.wire.messages import Refused
 from rosa_contract.wording import nearest
 from rosa_server.models.registry import AUTO_ENGINE
+from rosa_server.plan.admission import AdmissionControl, Admitted, NoAdmission
+from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from
 from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, DEFAULT_ENGINES, Catalog
@@ -28,8 +30,6 @@ from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.policies import carried_out
 from rosa_server.scheduler.running.removal import remove
 from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
-from rosa_server.serving.core.admission import AdmissionControl, Admitted, NoAdmission
-from rosa_server.serving.core.placement import Placement, Replica
 
 AGAIN = "; make a new schedule with `rosa plan`"
 TOLERANCE = 1e-6  # of a rate or a latency that went through a file

@@ -18,15 +18,15 @@ from math import floor, inf
 from random import Random
 
 from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
+from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule, task_of
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.batcher import RETURN_MARGIN_S
-from rosa_server.serving.core.continuous import Shared
-from rosa_server.serving.core.placement import Placement, Replica
-from rosa_server.serving.core.rates import MIN_WAIT_S, largest, together
-from rosa_server.serving.core.turns import Turn, whose_turn
-from rosa_server.serving.core.worker_state import PREFETCH_S
+from rosa_server.serving.core.queueing.batcher import RETURN_MARGIN_S
+from rosa_server.serving.core.rates.control import MIN_WAIT_S, largest, together
+from rosa_server.serving.core.workers.worker_state import PREFETCH_S
+from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.continuous import Shared
+from rosa_server.timing.turns import Turn, whose_turn
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
 VARIATION = 0.03  # of one run: standard deviation, as a share

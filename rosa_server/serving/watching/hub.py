@@ -18,9 +18,9 @@ from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.wire.messages import OK
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.status import OpenAlert
-from rosa_server.serving.core.actions import Reply
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.worker_state import WorkerState
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.queueing.actions import Reply
+from rosa_server.serving.core.workers.worker_state import WorkerState
 
 VERSION = 1
 STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED = (

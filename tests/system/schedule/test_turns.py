@@ -14,7 +14,7 @@ from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.shared_gpus import solve_shared
-from rosa_server.serving.core.actions import Action, Dispatch
+from rosa_server.serving.core.queueing.actions import Action, Dispatch
 from rosa_sim.fleet.live_server import LiveServer, WatchedCore, shares_gpus
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, executable, without_limits

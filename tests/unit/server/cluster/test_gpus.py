@@ -11,7 +11,7 @@ import pytest
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_server.cluster import gpus, local
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.serving.core.placement import Placement, Replica, unplanned
+from rosa_server.plan.placement import Placement, Replica, unplanned
 
 FACTORY = """
 server_cluster: {num_servers: 3, gpu_type: TYPE}

@@ -14,7 +14,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_server.cli import main
 from rosa_server.cluster.local import worker_specs
 from rosa_server.models.adapters.resolving import from_data, resolve
-from rosa_server.serving.core.placement import unplanned
+from rosa_server.plan.placement import unplanned
 from rosa_server.serving.worker_spec import spec_from
 
 ROBOTS = Path("configs/robots").resolve()

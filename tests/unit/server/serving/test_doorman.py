@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rosa_server.serving.core.limits import Limits
+from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.doorman import Doorman, follows
 from rosa_sim.fuzz.wire import Peer, message
 

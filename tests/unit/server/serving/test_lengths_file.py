@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_server.serving.core.lengths import TaskLengths
+from rosa_server.serving.core.queueing.lengths import TaskLengths
 from rosa_server.serving.lengths_file import MAX_FILE_BYTES, SAVE_EVERY_S, LengthsFile
 
 

@@ -21,8 +21,8 @@ from rosa_contract.config.factory import factory_from
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.serving.core.actions import Action, Dispatch, Reply
-from rosa_server.serving.core.core import ServingCore
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
 from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.metrics import Metrics
 from rosa_server.serving.remote_links import MAX_STRANGERS

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.errors import CodecError
-from rosa_server.serving.core.worker_state import CREDITS
+from rosa_server.serving.core.workers.worker_state import CREDITS
 from rosa_server.serving.shared_memory import MESSAGE_BYTES, MIN_BYTES, ShmReader, ShmWriter
 
 

@@ -16,9 +16,9 @@ from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_client.runtime.commands import MoveTo
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_server.serving.core import worker_state
-from rosa_server.serving.core.dispatcher import Dispatcher
-from rosa_server.serving.core.queue import RequestQueue
+from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
+from rosa_server.serving.core.queueing.queue import RequestQueue
+from rosa_server.serving.core.workers import worker_state
 from rosa_sim.chaos.__main__ import main
 from rosa_sim.chaos.plan import KINDS, Fault, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.serving.core.actions import Reply
+from rosa_server.serving.core.queueing.actions import Reply
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome

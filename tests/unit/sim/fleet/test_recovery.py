@@ -15,9 +15,9 @@ import pytest
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PLANNED
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.permits import MAX_ANSWERS, MAX_LEAD_S, Permit
-from rosa_server.serving.core.rates import MAX_PACE, MAX_RUNS, MAX_SPARE
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.rates.control import MAX_PACE, MAX_RUNS, MAX_SPARE
+from rosa_server.serving.core.rates.permits import MAX_ANSWERS, MAX_LEAD_S, Permit
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import joinings
 from rosa_sim.fleet.measure import Meter

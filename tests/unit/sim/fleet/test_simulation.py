@@ -11,11 +11,11 @@ import pytest
 
 from rosa_client.runtime.commands import Alert, CallEnded, Send
 from rosa_contract.config.factory import parse_factory
-from rosa_server.serving.core.actions import Dispatch, Reply
-from rosa_server.serving.core.batch_profile import BatchProfile
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
+from rosa_server.timing.batch_profile import BatchProfile
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of

@@ -13,7 +13,7 @@ from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose
-from rosa_server.serving.core.actions import Dispatch, Reply
+from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, System, executable, fleet_of, without_limits

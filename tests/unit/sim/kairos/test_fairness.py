@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.config.gateway import REMAINING_WORK
-from rosa_server.serving.core.actions import Dispatch
-from rosa_server.serving.core.order import RemainingWork
+from rosa_server.serving.core.queueing.actions import Dispatch
+from rosa_server.serving.core.queueing.order import RemainingWork
 from rosa_sim.kairos.replay import Replay, Run, Tier
 from rosa_sim.kairos.traces import Task
 

@@ -17,7 +17,7 @@ from rosa_server.cluster import maker
 from rosa_server.cluster.on_ray import check_reachable, check_token, part_of, parts_of
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
-from rosa_server.serving.core.placement import Placement, Replica, unplanned
+from rosa_server.plan.placement import Placement, Replica, unplanned
 from rosa_server.serving.worker_keys import WorkerKeys
 from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
 

@@ -14,6 +14,7 @@ import pytest
 
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.errors import ConfigError
+from rosa_server.plan.admission import Admitted, NoAdmission
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -21,7 +22,6 @@ from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
 from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.admission import Admitted, NoAdmission
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
 ROOT = Path(__file__).resolve().parents[5]

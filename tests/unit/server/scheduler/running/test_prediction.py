@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rosa_contract.config.policies import PUBLISHED
+from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running import prediction as prediction_module
@@ -15,7 +16,6 @@ from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.prediction import MAX_ROBOTS, Prediction, slice_of
 from rosa_server.scheduler.running.prediction import predicted as predicted_of
-from rosa_server.serving.core.placement import Placement
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, placed, scheduled
 

@@ -9,13 +9,13 @@ import pytest
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.cluster.local import worker_specs
+from rosa_server.plan.placement import unplanned
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.engines import candidates, with_best_engines, with_fewest_servers
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.placement import unplanned
 from tests.unit.server.scheduler.engines import TOKENS
 from tests.unit.server.scheduler.factories import CONFIGS
 

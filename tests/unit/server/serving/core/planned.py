@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_contract.wire import messages as m
-from rosa_server.serving.core.admission import Admitted
-from rosa_server.serving.core.placement import Placement, Replica
+from rosa_server.plan.admission import Admitted
+from rosa_server.plan.placement import Placement, Replica
 from tests.unit.server.serving.core.stage import Stage
 
 FACTORY = """

@@ -12,10 +12,10 @@ from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
-from rosa_server.serving.core.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.core.admission import AdmissionControl
-from rosa_server.serving.core.core import ServingCore
-from rosa_server.serving.core.placement import Placement
+from rosa_server.plan.admission import AdmissionControl
+from rosa_server.plan.placement import Placement
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say
 
 FACTORY = """
 server_cluster: {num_servers: 8}

@@ -1,0 +1,278 @@
+"""The calls between being accepted and being answered: where each waits, which worker runs it, how it ends.
+
+Who may call, and which queue a call belongs to, is decided elsewhere (`core.py`) and stands on the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.progress import Progress
+from rosa_server.plan.placement import Replica
+from rosa_server.serving.core.dispatch.lanes import Turns
+from rosa_server.serving.core.dispatch.replica import Agenda, ReplicaState
+from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Reply, Say
+from rosa_server.serving.core.queueing.ledger import Call, Ledger
+from rosa_server.serving.core.queueing.order import EarliestDeadline
+from rosa_server.serving.core.queueing.ranking import Ranking
+from rosa_server.serving.core.rates.permits import Key, Permit
+from rosa_server.serving.core.workers.pool import WorkerPool
+from rosa_server.serving.core.workers.worker_state import Batch, Lane, WorkerState
+
+SAYS_HOW_FULL = (
+    "",
+    "budget_spent",
+    "queue_full",
+    "no_worker",
+)  # endings that tell of the servers, not of the request
+MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
+
+
+class Dispatcher:
+    """Every accepted call gets exactly one final answer."""
+
+    def __init__(self, replicas: Iterable[Replica], queue_limit: int, ranking: Ranking | None = None) -> None:
+        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline."""
+        self.pool = WorkerPool()
+        self.ledger = Ledger()
+        self.draining = False
+        self._agenda = Agenda()
+        self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
+        # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
+        self.replicas: dict[str, ReplicaState] = {}
+        self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
+        self._turns: dict[str, Turns] = {}  # by queue
+        for replica in replicas:
+            if replica.queue not in self.replicas:
+                profile = replica.times
+                self.replicas[replica.queue] = ReplicaState(
+                    replica, queue_limit, profile, self._agenda, self.ranking
+                )
+            if replica.takes_turns:
+                turns = self._turns[replica.queue] = self._gpus.setdefault(replica.server, Turns())
+                turns.states.append(self.replicas[replica.queue])
+            if replica.link_ms:
+                self.replicas[replica.queue].cloud_profile = replica.times
+        self._out: list[Action] = []
+
+    def actions(self) -> list[Action]:
+        """What has to be sent since the last call, in order."""
+        out, self._out = self._out, []
+        return out
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def arrive(self, now_s: float, call: Call, task: str = "", progress: Progress | None = None) -> None:
+        """A robot has sent this call, which is open and belongs to a queue. `task`: the robot's, by name."""
+        state = self._state_of(call)
+        self.ranking.arrived(now_s, call, task, progress)
+        self.accept(now_s, call)
+        if state is not None:
+            state.arrived(now_s)
+
+    def ask(self, now_s: float, queue: str, key: Key, rate_hz: float, slo_s: float) -> None:
+        """A robot waits for a permit of this queue."""
+        self.replicas[queue].asked(now_s, self.pool)
+        self.replicas[queue].rates.line.ask(now_s, key, rate_hz, slo_s)
+        self.replicas[queue].due_s = now_s
+
+    def permit_of(self, now_s: float, call: Call) -> Permit | None:
+        """The permit that a call has come with, which is used up."""
+        if call.queue is None:
+            return None
+        state = self.replicas[call.queue]
+        permit = state.rates.line.called(now_s, (call.connection, call.component))
+        call.network_s = state.rates.line.network_s(now_s, permit)
+        if permit is None and call.component in GOAL_COUPLED:
+            state.asked(now_s, self.pool)
+        call.rank_s = state.rates.rank_s(call, permit)
+        return permit
+
+    def accept(self, now_s: float, call: Call) -> None:
+        """Queue an open call where it belongs, or end it and say why."""
+        state = self._state_of(call)
+        if call.deadline_s <= now_s:
+            self.end(now_s, call, "budget_spent", "its budget was spent on arrival")
+        elif state is None:
+            self.end(now_s, call, "robot_left", "the robot has left")
+        elif state.queue.full_for(call.key):
+            waiting = f"{len(state.queue)} requests wait for {state.name}"
+            self.end(now_s, call, "queue_full", f"{waiting}, the limit of queue_per_model")
+        else:
+            replaced = state.queue.put(call)
+            if replaced is not None:
+                self.end(now_s, replaced, "fresher_request", f"request {call.request_id} is fresher")
+            state.due_s = now_s
+
+    def leave(self, now_s: float, connection: bytes, why: str) -> None:
+        """A robot has left: all its calls end."""
+        self.ranking.forget(connection)
+        for each in self.replicas.values():
+            each.rates.line.forget(connection)
+        for call in self.ledger.of(connection):
+            self._withdraw(now_s, call, "robot_left", why)
+
+    def cancel(self, now_s: float, connection: bytes, request_id: int) -> None:
+        """A robot waits for this call no more: it ends now, wherever it is.
+
+        Nothing happens where none is open: its answer may cross the robot's message. A call is looked for among those
+        of this connection only, so nobody cancels another robot's.
+        """
+        for call in self.ledger.of(connection):
+            if call.request_id == request_id:
+                self._withdraw(now_s, call, "cancelled", "its robot cancelled it")
+
+    def task_ends(self, now_s: float, connection: bytes, ends: m.TaskEnds) -> None:
+        """A robot's task is over."""
+        self.ranking.task_ends(now_s, connection, ends)
+
+    def requeue(self, now_s: float) -> None:
+        """Calls belong to other queues now: move those that wait."""
+        for state in self.replicas.values():
+            for call in list(state.queue):
+                if call.queue != state.name:
+                    state.queue.remove(call.key)
+                    self.accept(now_s, call)
+
+    def window(self, now_s: float, planned_hz: Mapping[str, float]) -> None:
+        """Once a second. `planned_hz`: queue -> calls per second of the robots that are here, as planned."""
+        for queue, state in self.replicas.items():
+            state.window(now_s, planned_hz.get(queue, 0.0), self.pool)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def feed(self, now_s: float) -> float:
+        """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
+        for state in self._agenda.due(now_s):
+            for worker, batch in self._fed(now_s, state):
+                where = (batch.buffer, worker.credits)
+                self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
+            for connection, component in state.permit(now_s, self.pool):
+                self._out.append(Say(connection, m.Permit(component)))
+        return self._agenda.next_s()
+
+    def _fed(self, now_s: float, state: ReplicaState) -> list[tuple[WorkerState, Batch]]:
+        """What the workers of a queue are given now."""
+        turns = self._turns.get(state.name)
+        for each in turns.states if turns is not None else (state,):
+            self._expire(now_s, each)
+        if turns is not None and turns.next(now_s, self.pool) is not state:
+            state.rest()
+            return []
+        return state.feed(now_s, self.pool)
+
+    def lane_of(self, replica: Replica) -> Lane | None:
+        """Of a replica that shares its GPU with other models."""
+        return self._gpus[replica.server].lane if replica.takes_turns else None
+
+    def _freed(self, now_s: float, queue: str) -> None:
+        """A worker of a queue may have room now; on a GPU of several models it may be another one's turn."""
+        turns = self._turns.get(queue)
+        for state in turns.states if turns is not None else (self.replicas[queue],):
+            state.due_s = now_s
+
+    def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
+        """A batch came back: answer each of its calls that is still open. False when this worker was not given it."""
+        worker = self.pool.get(worker_id)
+        batch = worker.batches.get(done.batch_id) if worker is not None else None
+        if worker is None or batch is None or [call.ticket for call in batch.calls] != list(done.tickets):
+            return False
+        self.pool.finish(worker, done.batch_id, now_s)
+        worker.counts = done.counts or worker.counts
+        size = batch.size
+        if any(
+            cause != "cancelled" for cause, _ in done.errors
+        ):  # else it ended early: its time says nothing
+            profile = self.replicas[batch.queue].profile_of(worker)
+            if not worker.link_s:
+                took_s = done.inference_ms / 1000
+                self.replicas[batch.queue].rates.ran(now_s, profile.service_s(size), took_s)
+            profile.learn(size, done.inference_ms)
+        self._freed(now_s, worker.queue)
+        for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
+            good = not cause and self.ledger.is_open(call.ticket)
+            self.ranking.executed(now_s, call, done.inference_ms / 1000, good, size)
+            self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
+        return True
+
+    def recover(self, now_s: float, worker: WorkerState, why: str) -> None:
+        """Queue the calls of a lost worker again, where budget remains and nothing fresher waits."""
+        for batch in worker.batches.values():
+            for call in batch.calls:
+                if self.ledger.is_open(call.ticket):
+                    self._again(now_s, call, why)
+        self._freed(now_s, worker.queue)
+
+    def hung(self, now_s: float) -> list[WorkerState]:
+        """The workers with a batch that has run far too long."""
+        return [w for w in self.pool if any(now_s > batch.hang_s for batch in w.batches.values())]
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def end(
+        self,
+        now_s: float,
+        call: Call,
+        cause: str,
+        reason: str,
+        inference_ms: float = 0.0,
+        batch_size: int = 0,
+        output: Any = None,
+    ) -> None:
+        """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
+        if self.ledger.close(call):
+            if call.queue is not None and cause in SAYS_HOW_FULL:
+                late = bool(cause) or now_s + call.network_s > call.deadline_s
+                self.replicas[call.queue].rates.ended(late)
+            status = m.CAUSES[cause] if cause else m.OK
+            self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
+
+    def give_up(self, now_s: float, why: str) -> None:
+        """Answer everything that is still open: the end of draining."""
+        for state in self.replicas.values():
+            state.queue.take(state.queue.in_order())
+        for call in self.ledger:
+            self.end(now_s, call, "shutting_down", why)
+
+    def _withdraw(self, now_s: float, call: Call, cause: str, reason: str) -> None:
+        """End a call that nobody waits for. The answer of its worker is dropped when it comes.
+
+        A worker that runs several calls at a time is told, and runs another one instead. Any other reads nothing while
+        it runs a batch.
+        """
+        state = self._state_of(call)
+        if state is not None and call in state.queue:
+            state.queue.remove(call.key)
+        elif (worker := self.pool.get(call.worker_id)) is not None and worker.at_once > 1:
+            self._out.append(Cancel(worker.worker_id, [call.ticket]))
+        self.end(now_s, call, cause, reason)
+
+    def _again(self, now_s: float, call: Call, why: str) -> None:
+        state = self._state_of(call)
+        if call.attempts >= MAX_ATTEMPTS:
+            self.end(
+                now_s, call, "workers_lost", f"{call.attempts} workers were lost with it; the last: {why}"
+            )
+        elif state is not None and state.queue.newer_waits(call.key):
+            self.end(
+                now_s, call, "fresher_request", f"its worker was lost ({why}) and a fresher request waits"
+            )
+        elif self.draining:
+            self.end(
+                now_s, call, "shutting_down", f"its worker was lost ({why}) and the server is shutting down"
+            )
+        else:
+            self.accept(now_s, call)
+
+    def _expire(self, now_s: float, state: ReplicaState) -> None:
+        for late in state.queue.expire(now_s):
+            if self.pool.of(state.name):
+                self.end(now_s, late, "budget_spent", "its budget was spent in the queue")
+            else:
+                self.end(now_s, late, "no_worker", f"no worker of {state.name} came within its budget")
+
+    def _state_of(self, call: Call) -> ReplicaState | None:
+        return None if call.queue is None else self.replicas[call.queue]

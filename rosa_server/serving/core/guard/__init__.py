@@ -1,0 +1,1 @@
+"""What a gateway defends itself with: what connections and pictures may take of it."""

@@ -1,0 +1,1 @@
+"""When robots may call, and whether they keep to it. The page: docs/rates.md."""

@@ -1,0 +1,223 @@
+"""The control law of one queue: when its robots may call, and how large its batches are. The page: docs/rates.md.
+
+The rates of the schedule are the floor: a robot that hears nothing keeps to them. Beyond it
+1. a robot that is ready asks, and is told to call when a server is about to be free for it (`grant`). It waits without
+   an observation, so a call spends its deadline on the server and not in the queue;
+2. batches are as large as the SLO allows with the service times and the robots' way as they were measured lately;
+3. while nearly everybody who asks finds an idle server, robots need not ask (`pace`).
+
+Nothing is integrated: each of these follows anew from what the last seconds have shown, so that no state is worse than
+a start, and none lasts longer than its cause and `MEMORY_S`. Pure: time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import ceil, inf
+
+from rosa_contract.config.tasks import GOAL_COUPLED
+from rosa_server.serving.core.queueing.ledger import Call
+from rosa_server.serving.core.queueing.queue import RequestQueue
+from rosa_server.serving.core.rates.permits import MEMORY_S, Key, Permit, Permits
+from rosa_server.serving.core.workers.worker_state import WorkerState
+from rosa_server.timing.batch_profile import BatchProfile
+
+WINDOW_S = 1.0  # `window` is called so often
+MAX_PACE = 20.0  # as good as no limit: who may call so often need not ask
+ROOM, ROOM_LEFT = (
+    0.95,
+    0.85,
+)  # of those who ask, this share finds an idle server: nobody need ask; until it is this
+MAX_LATE = 0.01  # share of late calls with which that holds
+
+SLACK = 0.98  # of an SLO: what a batch and its calls' wait for a server may take
+SPARE, MAX_SPARE = (
+    1.07,
+    1.3,
+)  # a slow batch takes so many times its usual time, as far as nothing was measured
+SLOWEST = 0.98  # of the batches of the last seconds: the slower ones are too few to matter
+MIN_RUNS, MAX_RUNS = 50, 1000  # batches, from which that follows
+MIN_WAIT_S = 0.005  # of a call with a permit, where robots answer at once
+LOOK_EVERY_S = 0.0005  # permits are looked at again because time has passed
+
+
+def in_time(batch_s: float, wait_s: float, slo_s: float, spare: float = SPARE) -> bool:
+    """Whether a batch whose calls have permits keeps the SLO with some slack. `wait_s`: see `Permits.wait_s`."""
+    return spare * batch_s + max(wait_s, MIN_WAIT_S) <= SLACK * slo_s
+
+
+def largest(
+    size: int, service_s: Callable[[int], float], wait_s: float, slo_s: float, spare: float = SPARE
+) -> int:
+    """The largest batch of at most `size` that is in time; where none is, a smaller one helps nobody: `size`."""
+    sizes = (each for each in range(size, 0, -1) if in_time(service_s(each), wait_s, slo_s, spare))
+    return next(sizes, size)
+
+
+class RateControl:
+    """Of one queue."""
+
+    def __init__(self, profile: BatchProfile) -> None:
+        """`profile`: times of its batches, as they are learned."""
+        self.line = Permits()
+        self.pace = 1.0  # so many times its planned rate a robot may call without asking
+        # What it is held to: it hears of its pace with an answer, so that of the window before counts.
+        self.tolerated = 1.0
+        self._profile = profile
+        self._asked = self._found_room = self._ended = self._late = 0  # in this window
+        # Batches: when they ended, and how many times their usual time they took.
+        self._runs: deque[tuple[float, float]] = deque(maxlen=MAX_RUNS)
+        self._spare = SPARE
+        self._limited, self._planned, self._smallest, self._reserved = False, 1, 1, 0  # see `fit`
+        self._blocked_s = 0.0
+        self._sizes: dict[float, int] = {}  # by SLO, since the last `fit`
+
+    # -- what it hears -------------------------------------------------------------------------------------------------
+
+    def asked(self, now_s: float, room: bool) -> None:
+        """A robot has asked, or called without asking, and would find an idle server or not."""
+        self._asked += 1
+        self._found_room += room
+
+    def ended(self, late: bool) -> None:
+        """A call has got its answer, and will be late at its robot or not."""
+        self._ended += 1
+        self._late += late
+
+    def ran(self, now_s: float, usual_s: float, took_s: float) -> None:
+        """A batch has run."""
+        if usual_s > 0:
+            self._runs.append((now_s, took_s / usual_s))
+
+    # -- what it decides -----------------------------------------------------------------------------------------------
+
+    def window(self, now_s: float) -> None:
+        """Once a second: forget what is old, and say whether robots need ask."""
+        self._profile.window()
+        self.line.window(now_s)
+        while self._runs and self._runs[0][0] < now_s - MEMORY_S:
+            self._runs.popleft()
+        self._spare = SPARE
+        if len(self._runs) >= MIN_RUNS:
+            slowest = sorted(times for _, times in self._runs)[int(SLOWEST * len(self._runs))]
+            self._spare = min(MAX_SPARE, max(SPARE, slowest))
+        enough = ROOM_LEFT if self.pace > 1 else ROOM
+        free = self._found_room >= max(1.0, enough * self._asked) and self._late <= MAX_LATE * self._ended
+        before, self.pace = self.pace, MAX_PACE if free else 1.0
+        self.tolerated = max(before, self.pace)
+        self._asked = self._found_room = self._ended = self._late = 0
+
+    def fit(
+        self,
+        limited: bool,
+        planned: int,
+        planned_hz: float,
+        servers: int,
+        reserved: int = 0,
+        blocked_s: float = 0.0,
+    ) -> None:
+        """Batches are as large as `planned`; `limited`: or smaller, so that calls with permits are in time, but never
+        so small that `servers` could not run the planned rates any more. `reserved`: places of a server whose calls are
+        answered one by one that are left to periodic calls. `blocked_s`: what a call may first wait for a batch of
+        another model on its GPU."""
+        self._reserved, self._blocked_s = reserved, blocked_s
+        self._limited, self._planned = limited and self._profile.known, planned
+        service_s = self._profile.service_s
+        sizes = range(1, planned + 1)
+        self._smallest = next((n for n in sizes if servers * n >= planned_hz * service_s(n)), planned)
+        self._sizes.clear()
+
+    def size(self, slo_s: float) -> int:
+        """The largest batch that a call with this SLO may be in."""
+        if not self._limited:
+            return self._planned
+        known = self._sizes.get(slo_s)
+        if known is None:
+            wait_s = self.line.wait_s + self._blocked_s
+            found = largest(self._planned, self._profile.service_s, wait_s, slo_s, self._spare)
+            known = self._sizes[slo_s] = max(self._smallest, found)
+        return known
+
+    def rank_s(self, call: Call, permit: Permit | None) -> float:
+        """Where a call stands. It has waited since its robot asked for it: otherwise periodic calls, which never ask,
+        would go first. Those that were asked for one batch stay together, whatever their SLOs are."""
+        if self._limited and self.pace <= 1:
+            return call.arrived_s + LOOK_EVERY_S if permit is None else permit.rank_s
+        return call.rank_s if permit is None else call.rank_s - permit.waited_s
+
+    def group(self, calls: list[Call]) -> list[Call]:
+        """Those of the waiting calls that run together with the first one."""
+        if not self._limited:
+            return calls
+        sizes = [self.size(call.slo_s) for call in calls]
+        return [calls[index] for index in together(sizes, self._profile)]
+
+    def _size_left(self, now_s: float, call: Call) -> int:
+        """The largest batch that a waiting call may still be in."""
+        size = self.size(call.slo_s)
+        if not self._limited:
+            return size
+        while size > 1 and now_s + self._profile.service_s(size) > call.due_s:
+            size -= 1
+        return size
+
+    def expected(self, now_s: float) -> int:
+        """Batches whose calls are on their way."""
+        return ceil(sum(1 / limit for limit in self.line.limits(now_s)) - 1e-9)
+
+    def grant(
+        self, now_s: float, queue: RequestQueue, workers: Sequence[WorkerState]
+    ) -> tuple[list[Key], float]:
+        """Whom to tell to call now, because one of `workers` is about to be free; and when to look again."""
+        line = self.line
+        if not line.asked:
+            return [], inf
+        if not workers:  # their calls wait here for a worker, within their deadlines
+            return line.give(now_s, inf, lambda _: 1), inf
+        # Counted in batches, and in calls where each is answered by itself.
+        one_by_one = any(worker.at_once > 1 for worker in workers)
+        size: Callable[[float], int] = (lambda _: 1) if one_by_one else self.size
+        # Periodic calls need no permit: they wait for their turn beside those that have one.
+        waiting = [call for call in queue.waiting() if call.component in GOAL_COUPLED]
+        calls = line.given(now_s) + len(waiting)
+        limits = line.limits(now_s)
+        limits += [1 if one_by_one else self._size_left(now_s, call) for call in waiting]
+        reserved = sum(1 / limit for limit in limits)
+        now, soon, next_s = 0, 0, inf
+        for worker in workers:
+            free_s = worker.free_at_s(now_s)
+            if worker.at_once > 1:
+                running = (each.calls[0].component for each in worker.batches.values())
+                goals = sum(component in GOAL_COUPLED for component in running)
+                soon += max(0, worker.at_once - self._reserved - goals)
+            elif free_s is None:
+                continue
+            elif free_s < now_s + line.slowest_s:
+                now += 1
+            elif free_s <= now_s + line.lead_s:
+                soon += 1
+            else:
+                next_s = min(next_s, free_s - line.lead_s)
+        # A worker that is free before a call could come takes what is there by then: only one without any waits for it.
+        batches = max(0, now - calls) + max(0.0, soon - max(0.0, reserved - now))
+        given = line.give(now_s, batches, size, min(limits, default=1))
+        again_s = min(max(next_s, now_s + LOOK_EVERY_S), line.next_free_s(now_s)) if line.asked else inf
+        return given, again_s
+
+
+def together(sizes: Sequence[int], profile: BatchProfile) -> list[int]:
+    """Of waiting calls, given by the largest batch that each may be in, the positions of those that run together with
+    the first one: of the batches that are no larger than any of its calls allows, the one with most calls per second.
+    """
+    first = sizes[0]
+    if min(sizes) >= first:
+        return list(range(profile.best_count(min(first, len(sizes)))))
+    best, best_hz = [0], 0.0
+    for limit in sorted({size for size in sizes if size <= first}):
+        found = [index for index, size in enumerate(sizes) if size >= limit][:limit]
+        count = profile.best_count(len(found))
+        hz = count / max(1e-9, profile.service_s(count))
+        if hz > best_hz:
+            best, best_hz = found[:count], hz
+    return best

@@ -1,0 +1,121 @@
+"""The slots that a schedule has for robots: taken at hello, free again when the robot has left."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from dataclasses import dataclass
+
+from rosa_contract.wire.messages import Refused
+from rosa_server.plan.admission import AdmissionControl, Admitted
+from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.sessions.failover import Failover
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A slot that a robot has now."""
+
+    slot: str
+    admitted: Admitted | None = None  # where the slot was added for this robot
+
+
+class Slots:
+    """Free slots by task. A robot beyond the planned ones gets a slot, or a refusal, from `admission`.
+
+    Each task keeps as many slots as were planned, whichever these are. While more robots than planned are here, a robot
+    that leaves takes its slot along, so that the others may be faster again: at once, or as soon as the replicas that
+    have failed are warm again.
+    """
+
+    def __init__(self, placement: Placement, admission: AdmissionControl, failover: Failover) -> None:
+        self.placement = placement
+        self._admission, self._failover = admission, failover
+        self._free: dict[str, list[tuple[int, str]]] = {}  # task -> (number, slot), lowest first
+        self._planned = Counter(task_of(slot) for slot in placement.routes or ())
+        self._refused: dict[str, Refused] = {}  # by task; valid until something changes
+        for slot in placement.routes or ():
+            self._put(slot)
+
+    def changed(self) -> None:
+        """Replicas or slots have changed: what was refused may be possible now."""
+        self._refused.clear()
+
+    def take(self, task: str) -> Taken | Refused:
+        """The lowest free slot whose replicas are warm, or one that admission adds."""
+        if task not in self._refused:
+            found = self._planned_slot(task) or self._added_slot(task)
+            if isinstance(found, Taken):
+                return found
+            self._refused[task] = found
+        return self._refused[task]
+
+    def release(self, slot: str) -> bool:
+        """The robot of a slot has left. True when that changed the placement."""
+        self.changed()
+        self._put(slot)
+        return self.trim()
+
+    def trim(self) -> bool:
+        """Remove free slots beyond the planned ones if their replicas are warm. True when there were any.
+
+        A slot of a failed replica stays: its removal may move another robot into its place, on the failed replica.
+        """
+        removed = False
+        left = Counter(task_of(slot) for slot in self.placement.routes or ())
+        for task, free in self._free.items():
+            for entry in reversed(list(free)):  # the latest first
+                if left[task] > self._planned[task] and self._cold(self.placement, entry[1]) is None:
+                    free.remove(entry)
+                    self.placement = self._admission.leave(entry[1])
+                    left[task] -= 1
+                    removed = True
+        if removed:
+            self.changed()
+        return removed
+
+    def _planned_slot(self, task: str) -> Taken | Refused | None:
+        """None when no slot is free."""
+        first_cold: Replica | None = None
+        free = self._free.get(task, [])
+        for index, (_, slot) in enumerate(free):
+            cold = self._cold(self.placement, slot)
+            if cold is None:
+                del free[index]
+                return Taken(slot)
+            first_cold = first_cold or cold
+        return None if first_cold is None else not_ready(first_cold)
+
+    def _added_slot(self, task: str) -> Taken | Refused:
+        answer = self._admission.admit(task)
+        if isinstance(answer, Refused):
+            count = self._planned[task]
+            taken = (
+                f"the {count} planned slots of task {task} are taken" if count else f"no slot for task {task}"
+            )
+            return Refused(answer.cause, f"admission: {taken}, and no other can be added: {answer.reason}")
+        cold = self._cold(answer.placement, answer.slot)
+        if cold is not None:
+            self._admission.leave(answer.slot)  # admission knows loads, not which replicas have failed
+            return not_ready(cold)
+        self.placement = answer.placement
+        self.changed()
+        return Taken(answer.slot, answer)
+
+    def _cold(self, placement: Placement, slot: str) -> Replica | None:
+        assert placement.routes is not None, "there are no slots without a schedule"
+        return self._failover.first_cold(placement.routes[slot].values())
+
+    def _put(self, slot: str) -> None:
+        insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))
+
+
+def not_ready(cold: Replica) -> Refused:
+    """The refusal of a robot that needs a replica without a warm worker."""
+    name = cold.id if cold.id == cold.model else f"{cold.id} ({cold.model})"
+    return Refused("not_ready", f"{name} has no warm worker yet; say hello again")
+
+
+def task_of(slot: str) -> str:
+    """`pick/3` -> `pick`."""
+    return slot.rpartition("/")[0]

@@ -1,0 +1,270 @@
+"""All warm workers of the gateway: who of them may take a batch first, and what each is given."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from rosa_contract.wire.messages import WorkerReady
+from rosa_server.serving.core.queueing.ledger import Call
+from rosa_server.serving.core.workers.gathering import Gathering
+from rosa_server.serving.core.workers.worker_state import Batch, Lane, WorkerState
+
+HANG_S = 30.0  # a batch that runs longer than this, and than three times every SLO in it, hangs
+Entry = tuple[float, int, WorkerState]
+
+
+@dataclass(slots=True)
+class _OfQueue:
+    """The workers of one queue, sorted by who may take a batch first: there may be hundreds, and every call asks.
+
+    An entry is (key, order, worker); no two workers have the same order.
+    """
+
+    workers: list[WorkerState] = field(default_factory=list)
+    # At the edge, of workers that run whole batches: without a batch (key 0), and with one, by when they take the next.
+    idle: list[Entry] = field(default_factory=list)
+    busy: list[Entry] = field(default_factory=list)
+    # At the edge, of workers that run several calls: by how many they run.
+    together: list[Entry] = field(default_factory=list)
+    held: int = 0  # calls
+    away: int = 0  # workers in the cloud
+
+    def put(self, worker: WorkerState) -> None:
+        """A worker holds other batches than before, or is new."""
+        self.held += worker.held
+        entries = self._entries(worker)
+        if entries is not None:
+            insort(entries, (worker.key, worker.order, worker))
+
+    def take(self, worker: WorkerState) -> None:
+        """A worker is about to hold other batches, or to leave."""
+        self.held -= worker.held
+        entries = self._entries(worker)
+        if entries is not None:
+            del entries[bisect_left(entries, (worker.key, worker.order))]
+
+    def _entries(self, worker: WorkerState) -> list[Entry] | None:
+        """Where it stands; nowhere, when it takes no batch before one of its own ends."""
+        if worker.link_s:
+            return None
+        if worker.at_once > 1:
+            return self.together
+        if not worker.batches:
+            return self.idle
+        return self.busy if len(worker.batches) < worker.credits else None
+
+    @property
+    def idle_count(self) -> int:
+        """Workers at the edge that hold nothing."""
+        return len(self.idle) + bisect_right(self.together, 0.0, key=_key)
+
+    def soonest(self, now_s: float) -> tuple[WorkerState | None, float | None]:
+        """Who at the edge may take a batch first, and when: the one with the fewest, then the first in order."""
+        if self.together:
+            count, _, worker = self.together[0]
+            if self.idle and count:
+                return self.idle[0][2], now_s
+            if count < worker.credits:
+                return worker, now_s
+        if self.idle:
+            return self.idle[0][2], now_s
+        if not self.busy:
+            return None, None
+        if self.busy[0][0] > now_s:
+            return self.busy[0][2], self.busy[0][0]
+        free = self.busy[: bisect_right(self.busy, now_s, key=_key)]
+        return min(free, key=_order)[2], now_s
+
+
+def _key(entry: Entry) -> float:
+    return entry[0]
+
+
+def _order(entry: Entry) -> int:
+    return entry[1]
+
+
+class WorkerPool:
+    """All warm workers of one gateway."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, WorkerState] = {}
+        self._of_queue: dict[str, _OfQueue] = {}
+        self._gathering = Gathering()
+        self._next_batch = self._next_order = 0
+
+    def __iter__(self) -> Iterator[WorkerState]:
+        return iter(self._workers.values())
+
+    def get(self, worker_id: str) -> WorkerState | None:
+        return self._workers.get(worker_id)
+
+    @property
+    def next_batch(self) -> int:
+        """The number of the batch that is given next, to whatever worker."""
+        return self._next_batch
+
+    def add(
+        self,
+        ready: WorkerReady,
+        replica: str,
+        queue: str,
+        max_batch: int,
+        at_once: int = 1,
+        link_s: float = 0.0,
+        lane: Lane | None = None,
+    ) -> WorkerState:
+        """`lane`: of the GPU that it shares with workers of other models."""
+        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, lane)
+        if lane is not None:
+            lane.workers.append(worker)
+        worker.shares = ready.shares
+        self._workers[ready.worker_id] = worker
+        self._join(worker, queue)
+        return worker
+
+    def _join(self, worker: WorkerState, queue: str) -> None:
+        self._next_order += 1
+        worker.queue, worker.order = queue, self._next_order
+        group = self._of_queue.setdefault(queue, _OfQueue())
+        group.workers.append(worker)
+        group.away += worker.link_s > 0
+        group.put(worker)
+
+    def _part(self, worker: WorkerState) -> None:
+        group = self._of_queue[worker.queue]
+        group.workers.remove(worker)
+        group.away -= worker.link_s > 0
+        group.take(worker)
+
+    def feed_from(self, worker: WorkerState, queue: str) -> None:
+        """A worker takes its calls from another queue from now on; what it runs it finishes."""
+        self._part(worker)
+        self._join(worker, queue)
+
+    def remove(self, worker_id: str) -> WorkerState | None:
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None and not worker.retired:
+            self._part(worker)
+        if worker is not None:
+            self._gathering.forget(worker_id)
+            if worker.lane is not None:
+                worker.lane.workers.remove(worker)
+        return worker
+
+    def retire(self, worker: WorkerState) -> None:
+        """It is given nothing more; what it runs it finishes."""
+        self._part(worker)
+        self._gathering.forget(worker.worker_id)
+        worker.retired = True
+
+    def of(self, queue: str) -> Sequence[WorkerState]:
+        group = self._of_queue.get(queue)
+        return group.workers if group is not None else ()
+
+    def serves(self, replica: str) -> bool:
+        """Whether a replica has a warm worker of its own."""
+        return any(one.replica == replica and not one.retired for one in self._workers.values())
+
+    def edge(self, queue: str) -> Sequence[WorkerState]:
+        """The workers of a queue that are no link away."""
+        return [worker for worker in self.of(queue) if not worker.link_s]
+
+    def held(self, queue: str) -> int:
+        """How many calls the workers of a queue hold."""
+        group = self._of_queue.get(queue)
+        return group.held if group is not None else 0
+
+    def idle(self, queue: str) -> int:
+        """How many workers of a queue at the edge hold nothing."""
+        group = self._of_queue.get(queue)
+        return group.idle_count if group is not None else 0
+
+    def soonest(
+        self, queue: str, now_s: float, cloud: bool = False
+    ) -> tuple[WorkerState | None, float | None]:
+        """The worker of this queue at the edge, or in the cloud, that may take a batch first, and when; (None, None)
+        when none has credit."""
+        group = self._of_queue.get(queue)
+        if group is None:
+            return None, None
+        if not cloud:
+            return group.soonest(now_s)
+        best: WorkerState | None = None
+        best_key: tuple[float, int] | None = None
+        for worker in group.workers if group.away else ():
+            free_s = worker.free_at_s(now_s) if worker.link_s else None
+            if free_s is None:
+                continue
+            key = (free_s, len(worker.batches))
+            if best_key is None or key < best_key:
+                best, best_key = worker, key
+        return best, None if best_key is None else best_key[0]
+
+    def gathered(self, worker: WorkerState, calls: list[Call], now_s: float) -> WorkerState:
+        """Who of the queue of `worker` runs these calls: the one that knows their observation, if it may take them now.
+
+        Otherwise `worker`, who was going to.
+        """
+        known = self._workers.get(self._gathering.worker_of(calls) or "")
+        if known is None or not known.shares or known.link_s or known.queue != worker.queue:
+            return worker
+        most = 1 if known.at_once > 1 else known.max_batch
+        return known if known.free_at_s(now_s) == now_s and len(calls) <= most else worker
+
+    def give(self, worker: WorkerState, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
+        """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
+
+        Raises `RuntimeError` beyond the worker's credits or for another model's calls.
+        """
+        most = 1 if worker.at_once > 1 else worker.max_batch
+        if len(worker.batches) >= worker.credits or len(calls) > most:
+            raise RuntimeError(
+                f"{worker.worker_id}: {len(calls)} calls beyond its credit of {worker.credits} batches of {most}"
+            )
+        if any(call.model != worker.model for call in calls):
+            raise RuntimeError(
+                f"{worker.worker_id} serves {worker.model}; it was given a call for another model"
+            )
+        together = worker.at_once > 1
+        running = () if together else worker.batches.values()
+        start_s = max([now_s, *(batch.expected_end_s for batch in running)])
+        longest_s = max(call.slo_s for call in calls)
+        run_s = math.inf if service_s is None else service_s
+        patience_s = max(HANG_S, 3 * longest_s) + len(running) * HANG_S
+        hang_s = now_s + (service_s or 0.0) + patience_s
+        size = len(worker.batches) + 1 if together else len(calls)
+        buffer = heappop(worker.free)
+        batch = Batch(self._next_batch, calls, worker.queue, size, run_s, start_s + run_s, hang_s, buffer)
+        self._next_batch += 1
+        group = self._of_queue[worker.queue]
+        group.take(worker)
+        worker.batches[batch.batch_id] = batch
+        worker.held += len(calls)
+        group.put(worker)
+        if worker.shares:
+            self._gathering.given(worker.worker_id, calls)
+        for call in calls:
+            call.dispatched_s, call.worker_id = now_s, worker.worker_id
+            call.attempts += 1
+        return batch
+
+    def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
+        """A batch has ended. The next one begins only now, so its expected end is corrected."""
+        if worker.retired:
+            worker.held -= len(worker.batches.pop(batch_id).calls)
+            return
+        group = self._of_queue[worker.queue]
+        group.take(worker)
+        batch = worker.batches.pop(batch_id)
+        worker.held -= len(batch.calls)
+        heappush(worker.free, batch.buffer)
+        if worker.at_once == 1 and not worker.link_s:  # one that is away has begun with the next one long ago
+            start_s = now_s
+            for batch in worker.batches.values():
+                batch.expected_end_s = start_s = start_s + batch.service_s
+        group.put(worker)

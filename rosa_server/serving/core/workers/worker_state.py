@@ -1,0 +1,96 @@
+"""What the gateway knows of one warm worker: what it serves, what it holds, and when it may take more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rosa_server.serving.core.queueing.ledger import Call
+from rosa_server.serving.core.queueing.tiers import AWAY
+
+CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
+# The next is sent this long before the first ends: a call that still waits can be replaced.
+PREFETCH_S = 0.002
+
+
+@dataclass(slots=True)
+class Batch:
+    """Calls that a worker holds."""
+
+    batch_id: int
+    calls: list[Call]
+    queue: str  # the one that they waited in
+    size: int  # requests that the worker runs together from here on
+    service_s: float  # how long it is expected to run; infinite when nothing is known
+    expected_end_s: float
+    hang_s: float
+    buffer: int  # which of the worker's buffers it uses, one for each credit
+
+
+@dataclass(eq=False, slots=True)
+class Lane:
+    """The workers of one GPU that several models share: it runs one batch at a time, and the next one is given when
+    that has ended, not before."""
+
+    workers: list[WorkerState] = field(default_factory=list)
+
+    @property
+    def busy(self) -> bool:
+        return any(worker.batches for worker in self.workers)
+
+    def free_at_s(self, now_s: float) -> float:
+        """When what runs there is expected to end."""
+        ends_s = (batch.expected_end_s for worker in self.workers for batch in worker.batches.values())
+        return max(now_s, max(ends_s, default=now_s))
+
+
+@dataclass(slots=True)
+class WorkerState:
+    """One warm worker process; it serves one model for its whole life."""
+
+    worker_id: str
+    model: str
+    replica: str  # the one that it belongs to
+    queue: str  # the one that it takes calls from now
+    max_batch: int
+    # Calls that it runs at a time, each answered by itself; 1: it runs whole batches, one after another.
+    at_once: int = 1
+    link_s: float = 0.0  # one way; 0: it is at the edge
+    lane: Lane | None = None  # where it shares its GPU with workers of other models
+    batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
+    order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
+    shares: bool = False  # calls about one observation cost it less than calls about several
+    counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
+    held: int = 0  # calls
+    retired: bool = False  # it is given nothing more; what it runs it finishes
+    # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
+    credits: int = field(init=False)
+    free: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
+        if self.lane is not None:
+            self.credits = 1  # what it would hold besides would run in another model's turn
+        self.free = list(range(self.credits))
+
+    @property
+    def key(self) -> float:
+        """By which the workers of a queue are sorted: how many calls it runs, or when it may take a second batch."""
+        if not self.batches:
+            return 0.0
+        if self.at_once > 1:
+            return float(len(self.batches))
+        return next(reversed(self.batches.values())).expected_end_s - PREFETCH_S
+
+    def free_at_s(self, now_s: float) -> float | None:
+        """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
+        if self.lane is not None:
+            return self.lane.free_at_s(now_s)
+        if not self.batches:
+            return now_s
+        if len(self.batches) >= self.credits:
+            return None
+        if self.at_once > 1:
+            return now_s
+        expected_s = next(reversed(self.batches.values())).expected_end_s
+        return max(now_s, expected_s - PREFETCH_S)
