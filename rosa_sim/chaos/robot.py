@@ -55,7 +55,7 @@ class ChaosRobot(VirtualRobot):
         self._person_s = inf
 
     def _carry(self, commands: list[Command], now_s: float) -> None:
-        self.watch.commands(commands, now_s)
+        self.watch.commands(self.core, commands, now_s)
         super()._carry(commands, now_s)
         for command in commands:
             if isinstance(command, Alert):

@@ -16,28 +16,17 @@ from rosa_client.runtime.commands import (
     Send,
     TaskEnded,
 )
-from rosa_client.runtime.machines.side_machines import MAY_INFER, RETURN_IS_OWED, Safety
+from rosa_client.runtime.invariants import Books, of_state, stands_when_unsafe
+from rosa_client.runtime.machines.side_machines import RETURN_IS_OWED
 from rosa_client.runtime.machines.task_machine import MOVES, State
 from rosa_client.runtime.mission import Mission
-from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SAFETY, SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_sim.explore.events import AFTER_DEADLINE
 from rosa_sim.explore.harmless import remembered
-from rosa_sim.explore.situation import Situation
+from rosa_sim.explore.situation import NOW_S, Situation
 
-QUIET = (State.IDLE, State.CONNECTING, State.WAITING_FOR_HUMAN)
 CALLED = (State.WAITING_FOR_HUMAN, State.CLEARING, State.IDLE)  # a human, or the task was given up
-AT_REST = (State.IDLE, State.CONNECTING, State.HOLDING, State.WAITING_FOR_HUMAN)
-LAST_ORDER = {
-    State.EXECUTING: (Play,),
-    State.HOLDING: (Hold, MoveTo),  # a move to the safe pose that has ended
-    State.WAITING_FOR_HUMAN: (Hold,),
-    State.CONNECTING: (Hold, MoveTo),  # the last leg of a reset
-    State.INFERRING: (Hold, MoveTo, Play),
-    State.RETURNING: (MoveTo,),
-    State.RESETTING: (MoveTo,),
-    State.CLEARING: (MoveTo,),
-}
 
 # A decision of the core -> the beginning of the only events that may cause it.
 MEANT = {
@@ -53,12 +42,8 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     core, was = after.core, before.core
     moved = [command for command in after.commands if isinstance(command, Play | MoveTo)]
     decided = event.startswith("operator: ") and not after.refusal
-    if was.alert is not None and moved and not decided:
-        yield f"moves ({moved}) after an escalation without a decision"
     if any(isinstance(c, Alert) for c in after.commands) and core.state is not State.WAITING_FOR_HUMAN:
         yield f"calls a human and then does not wait but is {core.state.value}"
-    if (core.state is State.WAITING_FOR_HUMAN) is not (core.alert is not None):
-        yield f"an alert is {'open' if core.alert else 'not open'} in state {core.state.value}"
     drives_away = core.state is State.CLEARING and was.state is not State.CLEARING and not decided
     if drives_away and core.unsafe_in_a_row and stands_when_unsafe(core):
         yield "drives to the safe pose in a danger that safety answers by standing still"
@@ -81,10 +66,26 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     yield from _stopped(after, moved)
     yield from _led_on(before, event, after)
     yield from _fell_back(before, after)
-    yield from _orders(core)
-    yield from _calls(before, after)
-    yield from _held(core, moved)
+    yield from _chain(before, after)
+    if core.held_by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
+        yield f"moves {moved}, but is held by {', '.join(core.held_by)}"
     yield from _progress(was, core)
+    yield from _promises(before, after, decided)
+
+
+def _promises(before: Situation, after: Situation, decided: bool) -> Iterator[str]:
+    """Those that everybody checks."""
+    books = Books.of(before.core, NOW_S)
+    if after.arrived is not None:
+        books.arrives(after.arrived)
+    if decided:
+        books.decided()
+    for rule, words in (
+        *books.commands(after.commands, NOW_S),
+        *books.differ(after.core),
+        *of_state(after.core),
+    ):
+        yield f"{rule}: {words}"
 
 
 def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
@@ -167,59 +168,16 @@ def _fell_back(before: Situation, after: Situation) -> Iterator[str]:
         yield f"keeps its plan in spite of {worst.key}"
 
 
-def _orders(core: Mission) -> Iterator[str]:
-    """The newest order fits the state."""
-    expected = LAST_ORDER.get(core.state)
-    if expected and not isinstance(core.last_order, expected):
-        yield f"is {core.state.value}, but the last order is {core.last_order}"
-    if core.state in MOVES and isinstance(core.last_order, MoveTo):
-        if (core.last_order.pose, core.last_order.gripper) != (core.leg.pose, core.leg.gripper):
-            yield f"goes to {core.leg}, but the last order is {core.last_order}"
-        if core.state is not State.RESETTING and core.last_order.pose != "safe":
-            yield f"is {core.state.value}, but the last order is {core.last_order}"
-    if core.lets_move and core.state in AT_REST:
-        yield f"gives the arm a sign of life while it is {core.state.value}"
-
-
-def _calls(before: Situation, after: Situation) -> Iterator[str]:
-    """Every call ends exactly once, and no call is open whose answer would not be used."""
-    open_before = {calls.request_id for calls in before.core.calls.values() if calls.in_flight}
-    sent = [command.request_id for command in after.commands if isinstance(command, Send)]
-    ended = [command.request_id for command in after.commands if isinstance(command, CallEnded)]
-    open_now = {calls.request_id for calls in after.core.calls.values() if calls.in_flight}
-    if len(set(ended)) != len(ended) or not set(ended) <= open_before | set(sent):
-        yield f"calls {ended} ended, but open were {open_before} and {sent}"
-    if (open_before | set(sent)) - set(ended) != open_now:
-        yield f"open were {open_before}, sent {sent}, ended {ended}, but open are {open_now}"
-    if after.core.state in QUIET and open_now:
-        yield f"is {after.core.state.value}, but waits for {open_now}"
-    others = [calls.name for calls in after.core.calls.values() if calls.in_flight and calls.name != SAFETY]
-    if after.core.state is State.CLEARING and others:
-        yield f"is on its way to a human, but waits for {others}"
-    yield from _chain(before, after, set(ended))
-
-
-def _chain(before: Situation, after: Situation, ended: set[int]) -> Iterator[str]:
-    """System 1 and 2 are asked about what the robot stands before, or, where its task says so, while a chunk plays; and
-    no answer to what was seen before a stop is ever used."""
-    core, pipeline = after.core, after.core.task.pipeline
-    chain = [core.calls[name] for name in GOAL_COUPLED if name in core.calls]
-    open_now = [calls.name for calls in chain if calls.in_flight]
-    plays = core.state is State.EXECUTING
-    allowed = {
-        *([SYSTEM1] if plays and pipeline.execution == ASYNCHRONOUS else []),
-        *([SYSTEM2] if plays and pipeline.planning == AHEAD else []),
-    }
-    if core.state is not State.INFERRING and set(open_now) - allowed:
-        yield f"is {core.state.value}, but waits for {open_now} about an old picture"
-    if len(open_now) > 1:
-        yield f"waits for {open_now} at once, although one needs the answer of the other"
+def _chain(before: Situation, after: Situation) -> Iterator[str]:
+    """No answer to what was seen before a stop is ever used."""
+    core = after.core
     if any(isinstance(command, Hold | MoveTo) for command in after.commands):
+        ended = [command.request_id for command in after.commands if isinstance(command, CallEnded)]
         for name in GOAL_COUPLED:
             asked = before.core.calls[name].request_id if name in before.core.calls else None
             if asked is not None and asked not in ended:
                 yield f"stops, and still waits for {name} about what it saw before"
-    if plays and after.joins and core.held_by:
+    if core.state is State.EXECUTING and after.joins and core.held_by:
         yield "asks for the next chunk while something holds it"
     yield from _observations(before, after)
 
@@ -239,49 +197,14 @@ def _observations(before: Situation, after: Situation) -> Iterator[str]:
                 yield f"asks {sent.component} about the same picture again"
 
 
-def _held(core: Mission, moved: list[Play | MoveTo]) -> Iterator[str]:
-    """While a cause holds the robot, it does not move except to the safe pose."""
-    if core.held_by and core.state not in (State.HOLDING, State.RETURNING):
-        yield f"is {core.state.value}, but held by {', '.join(core.held_by)}"
-    if core.held_by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
-        yield f"moves {moved}, but is held by {', '.join(core.held_by)}"
-    if core.unsafe_in_a_row and stands_when_unsafe(core) and core.state not in (State.HOLDING, *QUIET):
-        yield f"is {core.state.value} although safety says unsafe, which its fallback answers by standing still"
-    if core.unfinished in RETURN_IS_OWED and core.state is not State.HOLDING:
-        yield f"is {core.state.value} although its move to the safe pose was interrupted"
-    limit = core.task.safety_and_slo_violation
-    if core.state is State.EXECUTING and core.safety not in MAY_INFER:
-        yield "carries out a chunk before safety has said safe"
-    if (core.safety is Safety.UNSAFE) is not (core.unsafe_in_a_row > 0):
-        yield f"safety is {core.safety.value}, but {core.unsafe_in_a_row} unsafe verdicts in a row are counted"
-    if (
-        core.unsafe_in_a_row
-        and SAFETY not in core.held_by
-        and core.state in (State.EXECUTING, State.RESETTING)
-    ):
-        yield "moves although the last safety verdict is unsafe"
-    for calls in core.calls.values():
-        counts = core.state not in (*QUIET, State.CLEARING)  # which ends with a human in any case
-        if counts and calls.consecutive_missed >= limit.max_consecutive_slo_violation:
-            yield f"goes on after {calls.consecutive_missed} misses of {calls.name} in a row"
-
-
 def _progress(was: Mission, core: Mission) -> Iterator[str]:
-    """What keeps stopping the robot counts until an action is carried out, and calls a human in the end."""
+    """What keeps stopping the robot counts until an action is carried out."""
     if core.state not in (State.HOLDING, State.RETURNING):
         return
-    limit = core.task.safety_and_slo_violation.max_stops_without_action
-    if core.stops_in_a_row >= limit:
-        yield f"goes on after {core.stops_in_a_row} stops with no action carried out between"
     stopped_by = set(core.held_by) - set(was.held_by) - set(GOAL_COUPLED)
     before = was.stops_in_a_row if was.state is not State.EXECUTING else 0  # whose chunk may have ended
     if stopped_by and not was.held_by and core.stops_in_a_row <= before:
         yield f"was stopped by {', '.join(stopped_by)} and does not count it"
-
-
-def stands_when_unsafe(core: Mission) -> bool:
-    """Whether the fallback of safety is anything but the move to the safe pose."""
-    return fallback(core.calls[SAFETY].component.fallback) is not FallbackAction.RETURN_TO_SAFE_STATE
 
 
 def finished(situation: Situation) -> bool:

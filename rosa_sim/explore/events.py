@@ -246,7 +246,8 @@ def _answer(name: str, output: Output | None) -> Callable[[Situation], None]:
     def happen(situation: Situation) -> None:
         request_id = situation.core.calls[name].request_id
         assert request_id is not None
-        situation.hear(situation.core.answer(NOW_S, response(request_id, output)))
+        situation.arrived = response(request_id, output)
+        situation.hear(situation.core.answer(NOW_S, situation.arrived))
 
     return happen
 

@@ -33,6 +33,7 @@ from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Held, Observed
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.wire.messages import Response
 
 NOW_S = 1000.0
 NEVER_S = NOW_S + 1e6
@@ -63,13 +64,14 @@ class Situation:
     faulty: bool = False  # and in it the arm, which had taken every order, reported a fault
     returns: bool = False  # and in it the arm was led on after a fault
     excused: bool = False  # a person knew of the arm's fault, and it has not been well since
+    arrived: Response | None = None  # the response that was the last event
     refusal: Refusal | None = None  # of the last event, when it was an operator's decision
 
     def copy(self) -> Situation:
         """Independent of this one; shares only what never changes."""
         other: Situation = _twin(self)
         other.core = _copied(self.core)
-        other.commands, other.refusal = [], None
+        other.commands, other.refusal, other.arrived = [], None, None
         other.ticked = other.blind = other.faulty = other.returns = False
         return other
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from rosa_client.runtime.invariants import unanswered, while_waiting
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.faults.table import CONTROLLER, Fault
 from rosa_sim.faults.watch import Alerted, Events
@@ -87,9 +87,7 @@ def happened(
         moved_rad=max(
             (_motion(events, since_s + COMES_TO_REST_S, until_s) for since_s, until_s in waits), default=0.0
         ),
-        played_while_waiting=sum(
-            since_s < play.seen_s < until_s for play in events.plays for since_s, until_s in waits
-        ),
+        played_while_waiting=while_waiting((play.seen_s for play in events.plays), waits),
         outcome=outcome,
         truth=truth,
         calls_seen=len(events.calls),
@@ -169,22 +167,15 @@ def _harm(seen: Happened) -> list[str]:
 def late_commands(events: Events) -> int:
     """Chunks that were ordered to be played without a System 1 call that ended in time just then.
 
-    Found from the two topics alone: each order takes the one call in time that ended within SAME_MOMENT_S of it and
-    lasted no longer than its deadline; an order without such a call came from a result that was late, or from none.
+    Found from the two topics alone: an order without such a call came from a result that was late, or from none.
     """
-    stamps = sorted(
+    in_time_s = (
         call.stamp_s
         for call in events.calls
         if call.component == SYSTEM1 and call.ending == IN_TIME and call.duration_ms <= call.slo_ms
     )
-    late = 0
-    for play in sorted(events.plays, key=lambda play: play.order):
-        at = bisect.bisect_left(stamps, play.stamp_s - SAME_MOMENT_S)
-        if at < len(stamps) and stamps[at] <= play.stamp_s + SAME_MOMENT_S:
-            del stamps[at]
-        else:
-            late += 1
-    return late
+    plays = sorted(events.plays, key=lambda play: play.order)
+    return unanswered((play.stamp_s for play in plays), in_time_s, SAME_MOMENT_S)
 
 
 def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, str]:

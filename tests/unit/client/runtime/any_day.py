@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rosa_client.runtime.commands import Alert, CallEnded, Decision, MoveTo, Play, Send
+from rosa_client.runtime.commands import Decision, Play, Send
 from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import ESCALATIONS, EXECUTIONS, GOAL_COUPLED, PLANNING
 from rosa_contract.fallbacks import FALLBACK_NAMES
@@ -67,13 +67,10 @@ class AnyDay(RuleBasedStateMachine):
             on_retries=on_retries,
             unsafe=3,
         )
-        self.planning, self.execution = planning, execution
         self.stage.good = dict(ALL_WELL)
         self.stage.start()
         self.sends: list[Send] = []
-        self.ended: set[int] = set()
         self.seen = 0
-        self.awaiting_decision = False
         self.retried = 0
 
     def _step(self) -> Stage:
@@ -86,20 +83,19 @@ class AnyDay(RuleBasedStateMachine):
     def start(self) -> None:
         if self._step().core.state is State.IDLE:
             self.stage.start()
-            self.sends, self.ended = [], set()
+            self.sends = []
 
     @rule(limit_s=st.sampled_from([1.0, 20.0]))
     def start_with_a_limit(self, limit_s: float) -> None:
         if self._step().core.state is State.IDLE:
             self.stage.start(limit_s)
-            self.sends, self.ended = [], set()
+            self.sends = []
 
     @rule(rarely=st.integers(0, 9))
     def cancel(self, rarely: int) -> None:
         stage = self._step()
         if rarely == 0:
             stage._note(stage.core.cancel(stage.now_s, "enough"))
-            self._collect(decided=True)
 
     @precondition(at_work)
     @rule(seconds=st.sampled_from([0.01, 0.05, 0.2, 0.5]))
@@ -223,7 +219,6 @@ class AnyDay(RuleBasedStateMachine):
             assert choice in CHOICES
             assert not old
             assert choice == "abort" or not core.inputs.emergency_stop
-        self._collect(decided=not refused)
 
     def _mend(self) -> None:
         """Nothing is wrong any more."""
@@ -242,24 +237,13 @@ class AnyDay(RuleBasedStateMachine):
         if not deaf and stage.core.last_order is not None and stage.arm_sequence < stage.last_sequence:
             stage.take(stage.core.last_order)
 
-    def _collect(self, decided: bool = False) -> None:
+    def _collect(self) -> None:
         for _, command in self.stage.events[self.seen :]:
             if isinstance(command, Send):
                 self.sends.append(command)
-            if isinstance(command, CallEnded):
-                assert command.request_id not in self.ended, "a call that ends twice"
-                self.ended.add(command.request_id)
-            if isinstance(command, Play | MoveTo):
-                assert decided or not self.awaiting_decision, (
-                    f"{command} after an escalation without a decision"
-                )
-            if isinstance(command, Alert):
-                self.awaiting_decision = True
             if isinstance(command, Decision):
                 self._count_retries(command)
         self.seen = len(self.stage.events)
-        if decided:
-            self.awaiting_decision = False
 
     def _count_retries(self, decision: Decision) -> None:
         if decision.cause in ("operator", "task_started"):

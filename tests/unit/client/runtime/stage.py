@@ -25,6 +25,7 @@ from rosa_client.runtime.commands import (
     Play,
     Send,
 )
+from rosa_client.runtime.invariants import Books
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.robot import RobotSpec
@@ -93,6 +94,7 @@ class Stage:
         task = parse_factory(text).tasks["pick"]
         self.core = RobotRuntime("robot", task, robot, first_alert=first_alert)
         self.now_s = 100.0
+        self.books = Books(task, robot, PERIOD_S)
         self.events: list[tuple[float, Command]] = []
         self.link_ready = True
         self.silent: set[str] = set()
@@ -199,15 +201,21 @@ class Stage:
         if step_s:
             arrays["step_s"] = np.array([step_s], np.float32)
         output = Output(arrays, verdict, text, horizon, "because")
-        return self._note(self.core.answer(self.now_s, Response(request.request_id, OK, output=output)))
+        return self._hear(Response(request.request_id, OK, output=output))
 
     def refuse(self, request: Send, status: str, why: str = "because") -> list[Command]:
-        return self._note(self.core.answer(self.now_s, Response(request.request_id, status, reason=why)))
+        return self._hear(Response(request.request_id, status, reason=why))
+
+    def _hear(self, response: Response) -> list[Command]:
+        self.books.arrives(response)
+        return self._note(self.core.answer(self.now_s, response))
 
     def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> Refusal | None:
         if alert_id is None:
             alert_id = self.core.alert.alert_id if self.core.alert else 0
         refusal, commands = self.core.decide(self.now_s, alert_id, choice, by)
+        if refusal is None:
+            self.books.decided()
         self._note(commands)
         return refusal
 
@@ -222,6 +230,8 @@ class Stage:
         return [(c.action, c.cause) for _, c in self.events if isinstance(c, Decision)]
 
     def _note(self, commands: list[Command]) -> list[Command]:
+        broken = self.books.commands(commands, self.now_s)
+        assert not broken
         for command in commands:
             self.events.append((self.now_s, command))
             if isinstance(command, Play | Hold | MoveTo):

@@ -9,83 +9,34 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from rosa_client.runtime.commands import Hold, MoveTo, Play
+from rosa_client.runtime.commands import Play
+from rosa_client.runtime.invariants import of_state
 from rosa_client.runtime.machines.task_machine import State
-from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED
 from tests.examples import examples
 from tests.unit.client.runtime.any_day import AnyDay
-from tests.unit.client.runtime.stage import PERIOD_S
 
 MIN_STEPS = examples(1_000, 100_000)
 EXAMPLES, STEPS = examples(60, 2_200), examples(50, 80)
 MEASURED_S = 1.5  # nothing that waits for one moment waits longer than this in the fair end of a day
-
-# Fallbacks of safety with which "unsafe" means: stand still.
-STANDS = ("use_last_plan", "stop_and_resend", "stop_and_replan")
 
 
 class PromisesOnAnyDay(AnyDay):
     """What holds after every step, and how every day ends."""
 
     @invariant()
-    def nothing_moves_after_an_escalation(self) -> None:
+    def every_promise_holds(self) -> None:
+        """What is commanded is checked as it is commanded (`stage.py`)."""
         self._collect()
-        core = self.stage.core
-        assert (core.state is State.WAITING_FOR_HUMAN) is (core.alert is not None)
+        stage = self.stage
+        broken = [*of_state(stage.core), *stage.books.differ(stage.core)]
+        if stage.core.state is not State.IDLE:
+            broken += stage.books.look(stage.now_s)
+        assert not broken
 
     @invariant()
     def every_send_ends_exactly_once(self) -> None:
         for calls in self.stage.core.calls.values():
             assert calls.sent == calls.in_time + calls.missed + calls.cancelled + calls.in_flight
-            assert not calls.in_flight or calls.request_id not in self.ended
-
-    @invariant()
-    def who_waits_for_a_human_waits_for_no_server(self) -> None:
-        calls = self.stage.core.calls
-        if self.stage.core.state in (State.WAITING_FOR_HUMAN, State.IDLE, State.CONNECTING):
-            assert not any(calls.in_flight for calls in calls.values())
-        if self.stage.core.state is State.CLEARING:
-            assert not any(calls.in_flight for name, calls in calls.items() if name != "safety")
-        if self.stage.core.state is not State.INFERRING:
-            plays = self.stage.core.state is State.EXECUTING
-            allowed = {
-                "system2": plays and self.planning == AHEAD,
-                "system1": plays and self.execution == ASYNCHRONOUS,
-            }
-            old = [name for name in GOAL_COUPLED if calls[name].in_flight and not allowed[name]]
-            assert not old, "it would act on an old picture"
-        assert not (calls["system1"].in_flight and calls["system2"].in_flight), "one needs the other's answer"
-
-    @invariant()
-    def no_deadline_passes_unnoticed(self) -> None:
-        if self.stage.core.state is not State.IDLE:
-            for calls in self.stage.core.calls.values():
-                assert not calls.in_flight or self.stage.now_s - PERIOD_S <= calls.deadline_s + 1e-9
-
-    @invariant()
-    def the_last_order_fits_the_state(self) -> None:
-        core = self.stage.core
-        expected = {
-            State.WAITING_FOR_HUMAN: Hold,
-            State.HOLDING: Hold | MoveTo,
-            State.RETURNING: MoveTo,
-            State.RESETTING: MoveTo,
-            State.CLEARING: MoveTo,
-            State.EXECUTING: Play,
-        }.get(core.state, object)
-        assert isinstance(core.last_order, expected), f"{core.state} but last told {core.last_order}"
-        if core.held_by:
-            assert core.state in (State.HOLDING, State.RETURNING)
-
-    @invariant()
-    def an_unsafe_verdict_holds_the_robot(self) -> None:
-        core = self.stage.core
-        stands = "safety" in core.calls and core.task.components["safety"].fallback in STANDS
-        if core.unsafe_in_a_row and core.state is State.CLEARING:
-            assert not stands, "it drives although safety says unsafe"
-        elif core.unsafe_in_a_row and core.state not in (State.IDLE, State.WAITING_FOR_HUMAN):
-            assert "safety" in core.held_by
-            assert core.state is State.HOLDING or (core.state is State.RETURNING and not stands)
 
     @invariant()
     def nothing_lasts_for_ever(self) -> None:
