@@ -31,6 +31,11 @@ from build_interfaces import (
 from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, run, say
 
 REQUIREMENTS = ROOT / "requirements"
+BROWSER = ("chromium", "chromedriver")
+NO_BROWSER = (
+    "no browser is here, so tests of the dashboard's page will be skipped:"
+    " sudo apt-get install --no-install-recommends chromium chromium-driver"
+)
 OLDEST, WHEELS_PYTHON = (3, 11), (3, 11)
 
 
@@ -168,6 +173,12 @@ def install_rosa(python: Path) -> None:
     run([*pip, "--config-settings", "editable_mode=compat", "-e", ROOT], "rosa")
 
 
+def mention_browser(steps: Steps) -> None:
+    """Only tests of the dashboard need one, so nobody is made to install it."""
+    if not all(shutil.which(name) for name in BROWSER):
+        steps.once("browser", NO_BROWSER)
+
+
 def scene_cache(python: Path) -> None:
     env = {k: v for k, v in os.environ.items() if k != BOOTSTRAP_GUARD}
     run([python, "-m", "rosa_sim.cell.scene"], "scene", env=env)
@@ -224,6 +235,7 @@ def main() -> int:
             "preparing the simulated scene",
             lambda: scene_cache(python),
         )
+        mention_browser(steps)
     except SetupError as error:
         print(f"[setup] ERROR: {error}", file=sys.stderr)
         return 1

@@ -97,3 +97,12 @@ class Steps:
             self._done[name] = key
             self._file.write_text(json.dumps(self._done, indent=1))
         say(f"{what}: done in {time.monotonic() - begin_s:.0f} s")
+
+    def once(self, name: str, text: str) -> None:
+        """Say something, and not again while the environment lasts."""
+        key = digest(text)
+        if self._done.get(name) != key:
+            say(text)
+            with self._lock:
+                self._done[name] = key
+                self._file.write_text(json.dumps(self._done, indent=1))

@@ -37,6 +37,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="NAME",
         help="a further name of this machine in addresses",
     )
+    parser.add_argument(
+        "--webhook",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="tell this address of every alert, as JSON by POST; @FILE reads it from a file; may stand several times"
+        " (docs/alerts.md)",
+    )
+    parser.add_argument(
+        "--on-alert",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="run this program for every alert, which it gets as JSON on its standard input; may stand several times",
+    )
     return parser
 
 
@@ -53,5 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
             arguments.tls_cert,
             arguments.tls_key,
             tuple(arguments.host),
+            tuple(arguments.webhook),
+            tuple(arguments.on_alert),
         )
     )

@@ -21,6 +21,7 @@ from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS
 from rosa_contract.wire.status import ARM_CHOICES, MAX_WORDS
 from rosa_server.dashboard.feed import Feed
 from rosa_server.dashboard.guard import HEADERS, Guard, Refused
+from rosa_server.dashboard.hooks import Hooks
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.serving import log
 from rosa_server.serving.core.guard.limits import Bucket
@@ -72,8 +73,8 @@ def refusal(refused: Refused) -> JSONResponse:
 class Dashboard:
     """What the routes do."""
 
-    def __init__(self, model: FleetModel, feed: Feed, guard: Guard) -> None:
-        self._model, self._feed, self._guard = model, feed, guard
+    def __init__(self, model: FleetModel, feed: Feed, guard: Guard, hooks: Hooks | None = None) -> None:
+        self._model, self._feed, self._guard, self._hooks = model, feed, guard, hooks
         self._viewers = 0
         self._budgets: dict[str, Bucket] = {}  # by person
         self._made: tuple[tuple[int, int, int, int], bytes] | None = (
@@ -83,11 +84,13 @@ class Dashboard:
     def app(self) -> ASGIApp:
         @contextlib.asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            task = asyncio.create_task(self._feed.run())
+            running = [self._feed.run(), *([self._hooks.run()] if self._hooks else [])]
+            tasks = [asyncio.create_task(one) for one in running]
             yield
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
         routes = [
             Route("/", self._index),

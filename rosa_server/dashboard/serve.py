@@ -42,6 +42,8 @@ class Options:
     tls_cert: str = ""
     tls_key: str = ""
     hosts: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # that are run for an alert
 
 
 def serve_dashboard(options: Options) -> int:
@@ -59,10 +61,13 @@ def serve_dashboard(options: Options) -> int:
 
         from rosa_server.dashboard.app import Dashboard
         from rosa_server.dashboard.feed import Feed
+        from rosa_server.dashboard.hooks import Hooks
         from rosa_server.dashboard.model import FleetModel
     except ImportError as error:
         words = f"{error.name} is not installed; install the server's packages (requirements/server.txt)"
         raise DashboardError("needs_packages", words) from None
+    model = FleetModel()
+    hooks = Hooks(model, options.webhooks, options.commands)
     people, token = (
         (load_people(options.people), "") if options.people else People({}).with_person(this_user())
     )
@@ -71,8 +76,7 @@ def serve_dashboard(options: Options) -> int:
     secure = bool(options.tls_cert)
     hosts = [*LOOPBACK, _in_address(options.bind), *options.hosts]
     guard = Guard(hosts, port, people, secure)
-    model = FleetModel()
-    app = Dashboard(model, Feed(endpoint, model), guard).app()
+    app = Dashboard(model, Feed(endpoint, model), guard, hooks).app()
     log.to_stderr()
     settings = uvicorn.Config(
         app,

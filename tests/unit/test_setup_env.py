@@ -117,3 +117,21 @@ def test_a_long_command_says_how_it_is_getting_on(
     monkeypatch.setattr(setup_steps, "say", say)
     setup_steps.run([sys.executable, "-c", waits], "try")
     assert any(text.startswith("  try, ") and text.endswith(": Collecting torch") for text in heard)
+
+
+def test_without_a_browser_one_command_is_told_once(
+    setup_env: ModuleType,
+    setup_steps: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    for _ in range(2):
+        setup_env.mention_browser(setup_steps.Steps(tmp_path))
+    assert (
+        capsys.readouterr().out.count("apt-get install --no-install-recommends chromium chromium-driver") == 1
+    )
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    setup_env.mention_browser(setup_steps.Steps(tmp_path / "other"))
+    assert capsys.readouterr().out == ""
