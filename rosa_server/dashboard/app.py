@@ -23,6 +23,7 @@ from rosa_server.dashboard.feed import Feed
 from rosa_server.dashboard.guard import HEADERS, Guard, Refused
 from rosa_server.dashboard.hooks import Hooks
 from rosa_server.dashboard.model import FleetModel
+from rosa_server.dashboard.pictures import shown_pictures
 from rosa_server.serving import log
 from rosa_server.serving.core.guard.limits import Bucket
 
@@ -97,6 +98,7 @@ class Dashboard:
             Route("/api/me", self._person(self._me)),
             Route("/api/stream", self._person(self._stream)),
             Route("/api/robot", self._person(self._robot)),
+            Route("/api/pictures", self._person(self._pictures)),
             Route("/api/decide", self._person(self._decide), methods=["POST"]),
             Mount("/page", StaticFiles(directory=PAGE)),
         ]
@@ -130,6 +132,17 @@ class Dashboard:
         if found is None:
             return JSONResponse({"cause": "robot_not_here", "reason": "no robot of this name is here"}, 404)
         return JSONResponse(found)
+
+    async def _pictures(self, request: Request, person: str) -> Response:
+        """What a robot's cameras showed last; to be asked once a second while somebody looks."""
+        robot = request.query_params.get("name", "")
+        if self._model.robots.get(robot) is None:
+            return JSONResponse({"cause": "robot_not_here", "reason": "no robot of this name is here"}, 404)
+        self._feed.look(robot)
+        found = self._model.pictures.of(robot)
+        # Encoding takes milliseconds, which the other viewers need not wait for.
+        shown = await asyncio.to_thread(shown_pictures, found, time.monotonic())
+        return JSONResponse({"cameras": shown})
 
     async def _decide(self, request: Request, person: str) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()

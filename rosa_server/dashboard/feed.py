@@ -14,7 +14,8 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire.packing import check_sum, unpack
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.serving.watching.hub import DECIDED
-from rosa_server.serving.watching.watchers import SAYS_EVERY_S, decide_message, watch_message
+from rosa_server.serving.watching.pictures import PICTURES
+from rosa_server.serving.watching.watchers import SAYS_EVERY_S, decide_message, look_message, watch_message
 
 LOOK_EVERY_S = 0.05
 ANSWER_WITHIN_S = 7.0  # longer than the gateway waits for a robot
@@ -86,6 +87,10 @@ class Feed:
         finally:
             del self._open[number]
 
+    def look(self, robot: str) -> None:
+        """Ask for what the robot's cameras show; it comes with the robot's next request."""
+        self._send(look_message(robot))
+
     def _send(self, message: bytes) -> bool:
         try:
             self._socket.send(message, NOBLOCK)
@@ -103,6 +108,8 @@ class Feed:
                 return
             if message[0] == DECIDED:
                 self._decided(message)
+            elif message[0] == PICTURES:
+                self.model.pictures.hear(message, now_s)
             else:
                 self.model.hear(message, now_s)
 

@@ -9,6 +9,7 @@ from typing import Any
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.packing import check_sum, unpack
 from rosa_server.dashboard.memory import report_in, timeline
+from rosa_server.dashboard.pictures import Gallery
 from rosa_server.dashboard.robots import WINDOW_S, Robots
 from rosa_server.serving.watching.hub import ABOUT, EVENTS, ROBOTS, STATE, STATUS, VERSION
 
@@ -24,6 +25,7 @@ class FleetModel:
 
     def __init__(self) -> None:
         self.robots = Robots()
+        self.pictures = Gallery()
         self.about: Mapping[str, Any] = {}
         self.state: Mapping[str, Any] = {}
         self.problem = ""  # why what the gateway tells cannot be shown

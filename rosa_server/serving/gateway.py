@@ -244,6 +244,8 @@ class Gateway:
             header = codec.read_robot_header(content)
             if header["t"] == "request":
                 self._core.on_request(now_s, connection, header, content)
+                if self._post is not None and self._post.pictures:
+                    self._show(now_s, connection, header, content, self._post)
                 return 0.0
             if header["t"] == "status":
                 self._report(now_s, connection, header, content)
@@ -270,6 +272,25 @@ class Gateway:
             refusal = m.Refused(error.cause, str(error))
         self._core.refuse(connection, refusal)
         return max(1.0, count / MAX_FRAMES)
+
+    def _show(
+        self,
+        now_s: float,
+        connection: bytes,
+        header: codec.Header,
+        frames: Sequence[zmq.Frame],
+        post: WatchPost,
+    ) -> None:
+        """Somebody looks at a robot: once a second the pictures of its request are handed on as they came."""
+        session = self._core.sessions.get(connection)
+        if session is None or not post.pictures.wants(now_s, session.robot_id):
+            return
+        try:
+            request = codec.decode_robot(header, frames)
+        except CodecError:
+            return  # the core refuses it
+        if isinstance(request, m.Request) and request.images:
+            post.show(now_s, session.robot_id, request.images)
 
     def _report(
         self, now_s: float, connection: bytes, header: codec.Header, frames: Sequence[zmq.Frame]

@@ -10,7 +10,7 @@ from rosa_server.serving import intake, log, metrics, robots_socket
 from rosa_server.serving.core.dispatch import core
 from rosa_server.serving.core.guard.limits import Limits, rows, shown
 from rosa_server.serving.core.sessions import check, session
-from rosa_server.serving.watching import hub, post, watchers
+from rosa_server.serving.watching import hub, pictures, post, watchers
 
 KB = 1 << 10
 
@@ -91,6 +91,21 @@ def limit_rows() -> list[Row]:
             f"{watchers.MAX_UNREAD}",
             "a watcher",
             "they are lost, and counted",
+        ),
+        Row(
+            "robots that are looked at through their cameras",
+            f"{pictures.MAX_LOOKS}",
+            "a gateway",
+            "they are not shown",
+        ),
+        Row(
+            "pictures of a robot", f"{1 / pictures.EVERY_S:g} per second", "a robot", "the next one is later"
+        ),
+        Row(
+            "pictures in a message",
+            f"{pictures.MAX_PICTURE_BYTES >> 20} MB",
+            "a robot",
+            "further cameras are left out",
         ),
         Row("decisions that wait for their robot", f"{post.MAX_QUESTIONS}", "a gateway", "`overloaded`"),
         Row(

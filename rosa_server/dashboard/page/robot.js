@@ -1,5 +1,6 @@
 // One robot: what it does, its open alert, its last minutes as a timeline, and what it decided.
 
+import { lookAt } from "./cameras.js";
 import { alertCard, ask } from "./decide.js";
 import { byId, element, lasting, number, say, spaced, whole } from "./format.js";
 import { rows, stateWords, toneOf } from "./overview.js";
@@ -17,6 +18,7 @@ export function showRobot(name) {
   byId("robot-alert").replaceChildren();
   byId("robot-log").replaceChildren();
   clearInterval(timer);
+  lookAt(name, token);
   if (name) {
     load();
     timer = setInterval(load, EVERY_MS);

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import zmq
 
+from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Decide, Decided
 from rosa_contract.wire.packing import pack
 from rosa_server.serving import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket
 from rosa_server.serving.watching.hub import DECIDED, ORDERED, Hub
-from rosa_server.serving.watching.watchers import Asked, Order, Watchers
+from rosa_server.serving.watching.pictures import Pictures
+from rosa_server.serving.watching.watchers import Asked, Look, Order, Watchers
 
 ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
@@ -34,6 +36,7 @@ class WatchPost:
     def __init__(self, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         """`endpoint`: where they connect; empty: nobody can. Raises `zmq.ZMQError`."""
         self.hub = hub
+        self.pictures = Pictures()
         self._watchers = Watchers(context, endpoint) if endpoint else None
         self._questions: dict[int, Question] = {}
         self._number = 0
@@ -50,9 +53,13 @@ class WatchPost:
             if isinstance(asked, Order):
                 self.orders.append(asked)
                 continue
+            if isinstance(asked, Look):
+                self.pictures.ask(now_s, asked.watcher, asked.robot)
+                continue
             question = self._question(now_s, asked, core)
             if question is not None:
                 yield question
+        self.pictures.forget(now_s)
         watched = len(self._watchers) > 0
         if watched != self.hub.watched:
             self.hub.watch(watched)
@@ -65,6 +72,13 @@ class WatchPost:
                 f"the robot did not answer within {ANSWER_WITHIN_S:g} s; look at it before you decide again"
             )
             self._answer(self._questions.pop(number).asked, Decided(number, False, "no_answer", words))
+
+    def show(self, now_s: float, robot: str, images: Mapping[str, EncodedImage]) -> None:
+        """Hand the pictures of a request to those who look at its robot."""
+        watchers, message = self.pictures.shown(now_s, robot, images)
+        if self._watchers is not None:
+            for watcher in watchers:
+                self._watchers.answer(watcher, message)
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         """Answer an order. `cause`: why it was not carried out; empty: it was."""

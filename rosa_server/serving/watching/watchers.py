@@ -17,7 +17,7 @@ from rosa_contract.wire import fields
 from rosa_contract.wire.packing import Frame, check_sum, pack, unpack
 from rosa_contract.wire.status import MAX_WORDS
 
-WATCH, DECIDE, ORDER = "watch", "decide", "order"
+WATCH, DECIDE, ORDER, LOOK = "watch", "decide", "order", "look"
 SAYS_EVERY_S = 1.0
 SILENT_AFTER_S = 4.0
 MAX_WATCHERS = 8
@@ -52,6 +52,18 @@ class Order:
     by: str
 
 
+@dataclass(frozen=True)
+class Look:
+    """A watcher wants to see what a robot's cameras show."""
+
+    watcher: bytes
+    robot: str
+
+
+def look_message(robot: str) -> bytes:
+    return pack({"t": LOOK, "r": robot})
+
+
 def order_message(number: int, what: str, target: str, value: str, by: str) -> bytes:
     return pack({"t": ORDER, "i": number, "o": what, "r": target, "w": value, "b": by})
 
@@ -65,18 +77,20 @@ def decide_message(number: int, robot: str, alert_id: int, choice: str, decided_
     return pack(told)
 
 
-def asked_in(watcher: bytes, frame: Frame) -> Asked | Order | None:
+def asked_in(watcher: bytes, frame: Frame) -> Asked | Order | Look | None:
     """What a watcher has said; None: only that it is there. Raises `CodecError`."""
     header = unpack(frame, "watcher", MAX_ASK_BYTES, 64)
     check_sum(frame, header, "watcher")
     if header.get("t") == WATCH:
         return None
+    if header.get("t") == LOOK:
+        return Look(watcher, fields.name(header, "r"))
     number = fields.whole(header.get("i"), "watcher: number", 0, fields.MAX_ID)
     if header.get("t") == ORDER:
         what, target, by = (fields.name(header, key) for key in "orb")
         return Order(watcher, number, what, target, fields.text(header, "w", MAX_WORDS), by)
     if header.get("t") != DECIDE:
-        raise CodecError("unexpected_message", "watcher: expected watch, decide or order")
+        raise CodecError("unexpected_message", "watcher: expected watch, look, decide or order")
     return Asked(
         watcher,
         number,
@@ -113,9 +127,9 @@ class Watchers:
     def __len__(self) -> int:
         return len(self._heard_s)
 
-    def read(self, now_s: float) -> list[Asked | Order]:
+    def read(self, now_s: float) -> list[Asked | Order | Look]:
         """What was said; unreadable messages are dropped. Call it often: it also forgets who fell silent."""
-        asked: list[Asked | Order] = []
+        asked: list[Asked | Order | Look] = []
         for _ in range(MAX_READ):
             try:
                 frames = self.socket.recv_multipart(NOBLOCK)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import encode_image
 from rosa_contract.wire.status import Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
 from tests.system.dashboard.page import MISSING, Browser, browser_is_here, dashboard
 from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, serving
@@ -32,6 +34,8 @@ class Scripted:
         self.robot.join()
         self.alert: OpenAlert | None = None
         self.taken: list[m.Decide] = []
+        self.rgb: np.ndarray | None = None  # what its camera shows; None: it asks for nothing
+        self._number = 0
         self.settled = ""  # why a decision is too late; empty: the first one counts
         self._audits: list[Audit] = []
         self._stop = threading.Event()
@@ -43,6 +47,9 @@ class Scripted:
             audits, self._audits = tuple(self._audits), []
             alert = self.alert
             state, reason = ("executing", "") if alert is None else ("waiting_for_human", alert.reason)
+            if self.rgb is not None:
+                self._number += 1
+                self.robot.request(self._number, images={"front": encode_image(self.rgb, "rgb8")})
             self.robot.send(m.Status(state, reason, True, 3, 1, False, (FACT,), alert, CALLS, NEWS, audits))
             if self.robot.socket.poll(100):
                 message = self.robot.receive()
@@ -112,6 +119,42 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     page.until(
         lambda: page.run("return document.querySelectorAll('#chart-actions canvas').length"), "the chart"
     )
+
+
+def test_its_cameras_are_shown_while_somebody_looks(scene: Scene) -> None:
+    red = np.zeros((8, 8, 3), np.uint8)
+    red[..., 0] = 255
+    page = scene.look()
+    scene.panda.rgb = red
+    page.run("location.hash = '#/robot/panda0'")
+    page.until_text("#robot-name", "panda0")
+    assert page.run("return document.querySelectorAll('#cameras img').length") == 0, "nobody looks yet"
+    page.click("#cameras-show")
+    page.until_text("#cameras", "front, 8 × 8, now")
+    page.until(lambda: middle(page)[:1] > [200] and middle(page)[2] < 60, "a red picture")
+    scene.panda.rgb = red[..., ::-1].copy()
+    page.until(lambda: middle(page)[2] > 200, "the next picture")
+    scene.panda.rgb = None
+    page.until(
+        lambda: page.run("return document.querySelector('.camera').dataset.old") == "true", "an old picture"
+    )
+    page.click("#cameras-show")
+    assert page.run("return document.querySelectorAll('#cameras img').length") == 0
+    assert page.problems() == []
+    page.run("location.hash = '#/'")
+
+
+def middle(page: Browser) -> list[int]:
+    """Red, green and blue in the middle of the first picture; zeros while there is none."""
+    found: list[int] = page.run(
+        "const image = document.querySelector('#cameras img'), canvas = document.createElement('canvas');"
+        "if (!image?.naturalWidth) return [0, 0, 0];"
+        "canvas.width = canvas.height = 8;"
+        "const context = canvas.getContext('2d');"
+        "context.drawImage(image, 0, 0, 8, 8);"
+        "return [...context.getImageData(4, 4, 1, 1).data].slice(0, 3)"
+    )
+    return found
 
 
 def test_what_a_robot_says_is_text_and_nothing_else(scene: Scene) -> None:
