@@ -25,7 +25,7 @@ TOOL_DOWN = np.diag([1.0, -1.0, -1.0])  # tool x forward, z down, fingers travel
 
 def forward(q_rad: ArrayLike) -> tuple[Array, Array]:
     """Tool position `(..., 3)` m and rotation `(..., 3, 3)` of joint positions `(..., 7)` rad."""
-    pose = _frames(np.asarray(q_rad, dtype=np.float64))[-1]
+    pose = _frames(np.asarray(q_rad, dtype=np.float64))[..., 7, :, :]
     return pose[..., :3, 3], pose[..., :3, :3]
 
 
@@ -44,26 +44,20 @@ def inverse(
     """
     target = np.asarray(position_m, dtype=np.float64)
     q = np.broadcast_to(np.asarray(start_rad, dtype=np.float64), (*target.shape[:-1], 7)).copy()
-    eye6, eye7 = damping**2 * np.eye(6), np.eye(7)
+    damped, error = damping**2 * np.eye(6), np.empty((*target.shape[:-1], 6))
     for _ in range(iterations):
         frames = _frames(q)
-        pose = frames[-1]
+        pose = frames[..., 7, :, :]
         rotation = TOOL_DOWN @ np.swapaxes(pose[..., :3, :3], -1, -2)
-        turn = 0.5 * np.stack(
-            [
-                rotation[..., 2, 1] - rotation[..., 1, 2],
-                rotation[..., 0, 2] - rotation[..., 2, 0],
-                rotation[..., 1, 0] - rotation[..., 0, 1],
-            ],
-            axis=-1,
-        )
-        error = np.concatenate([target - pose[..., :3, 3], turn], axis=-1)
+        error[..., :3] = target - pose[..., :3, 3]
+        error[..., 3:] = 0.5 * (rotation[..., _LOWER, _LEFT] - rotation[..., _LEFT, _LOWER])
         jac = _jacobian(frames)
         jac_t = np.swapaxes(jac, -1, -2)
-        pseudo = jac_t @ np.linalg.inv(jac @ jac_t + eye6)
         lean = 0.1 * (NEUTRAL_RAD - q)
-        step = pseudo @ error[..., None] + (eye7 - pseudo @ jac) @ lean[..., None]
-        q = np.clip(q + np.clip(step[..., 0], -0.3, 0.3), LOWER_RAD, UPPER_RAD)
+        # The pseudo-inverse is applied, never written down: pseudo @ error + (1 - pseudo @ jac) @ lean.
+        wanted = error[..., None] - jac @ lean[..., None]
+        step = (jac_t @ np.linalg.solve(jac @ jac_t + damped, wanted))[..., 0] + lean
+        q = np.clip(q + np.clip(step, -0.3, 0.3), LOWER_RAD, UPPER_RAD)
     return q
 
 
@@ -78,34 +72,48 @@ def inverse_path(path_m: ArrayLike, start_rad: ArrayLike) -> Array:
     return joints
 
 
-def _frames(q: Array) -> list[Array]:
-    """Poses `(..., 4, 4)` of the seven joint frames and of the tool, in the base frame."""
+def _frames(q: Array) -> Array:
+    """Poses `(..., 8, 4, 4)` of the seven joint frames and of the tool, in the base frame."""
     if q.shape[-1] != 7:
         raise ValueError(f"kinematics: expected 7 joint positions in the last axis, got shape {q.shape}")
-    angles = np.concatenate([q, np.zeros((*q.shape[:-1], 1))], axis=-1)
-    frames = []
-    pose = np.broadcast_to(np.eye(4), (*q.shape[:-1], 4, 4))
-    for i in range(8):
-        pose = pose @ _link(angles[..., i], DH_A_M[i], DH_D_M[i], DH_ALPHA_RAD[i])
-        frames.append(pose)
-    tool = _link(np.asarray(TOOL_TURN_RAD), 0.0, TOOL_OFFSET_M, 0.0)
-    return [*frames[:7], pose @ tool]
+    poses = np.empty((*q.shape[:-1], 8, 4, 4))
+    poses[..., :7, :, :] = _LINK_FIXED[:7]
+    c, s = np.cos(q), np.sin(q)
+    links = poses[..., :7, :, :]
+    links[..., 0, 0], links[..., 0, 1] = c, -s
+    links[..., 1, 0], links[..., 1, 1] = s * _COS_ALPHA, c * _COS_ALPHA
+    links[..., 2, 0], links[..., 2, 1] = s * _SIN_ALPHA, c * _SIN_ALPHA
+    for joint in range(1, 7):
+        poses[..., joint, :, :] = poses[..., joint - 1, :, :] @ poses[..., joint, :, :]
+    poses[..., 7, :, :] = poses[..., 6, :, :] @ _TOOL
+    return poses
 
 
-def _link(theta: Array, a: float, d: float, alpha: float) -> Array:
+def _link(theta: float, a: float, d: float, alpha: float) -> Array:
+    """The pose `(4, 4)` of a frame in the one before it."""
     c, s, ca, sa = np.cos(theta), np.sin(theta), np.cos(alpha), np.sin(alpha)
-    pose = np.zeros((*theta.shape, 4, 4))
-    pose[..., 0, 0], pose[..., 0, 1], pose[..., 0, 3] = c, -s, a
-    pose[..., 1, 0], pose[..., 1, 1], pose[..., 1, 2], pose[..., 1, 3] = s * ca, c * ca, -sa, -d * sa
-    pose[..., 2, 0], pose[..., 2, 1], pose[..., 2, 2], pose[..., 2, 3] = s * sa, c * sa, ca, d * ca
-    pose[..., 3, 3] = 1.0
-    return pose
+    return np.array(
+        [[c, -s, 0, a], [s * ca, c * ca, -sa, -d * sa], [s * sa, c * sa, ca, d * ca], [0, 0, 0, 1]],
+        np.float64,
+    )
 
 
-def _jacobian(frames: list[Array]) -> Array:
-    tool = frames[-1][..., :3, 3]
-    columns = []
-    for frame in frames[:7]:
-        axis = frame[..., :3, 2]
-        columns.append(np.concatenate([np.cross(axis, tool - frame[..., :3, 3]), axis], axis=-1))
-    return np.stack(columns, axis=-1)
+# What of a link does not depend on its joint; flange and tool never move against the last one.
+_LINK_FIXED = np.stack([_link(0.0, *link) for link in zip(DH_A_M, DH_D_M, DH_ALPHA_RAD, strict=True)])
+_COS_ALPHA, _SIN_ALPHA = np.cos(DH_ALPHA_RAD[:7]), np.sin(DH_ALPHA_RAD[:7])
+_TOOL = _LINK_FIXED[7] @ _link(TOOL_TURN_RAD, 0.0, TOOL_OFFSET_M, 0.0)
+_LOWER, _LEFT = (
+    np.array([2, 0, 1]),
+    np.array([1, 2, 0]),
+)  # entries of a rotation that say about which axis it turns
+
+
+def _jacobian(frames: Array) -> Array:
+    axis = frames[..., :7, :3, 2]
+    reach = frames[..., 7:, :3, 3] - frames[..., :7, :3, 3]
+    jac = np.empty((*axis.shape[:-2], 6, 7))
+    # `np.cross` written out: it is six times slower on so few numbers.
+    for at, (one, other) in enumerate(((1, 2), (2, 0), (0, 1))):
+        jac[..., at, :] = axis[..., one] * reach[..., other] - axis[..., other] * reach[..., one]
+    jac[..., 3:, :] = np.swapaxes(axis, -1, -2)
+    return jac
