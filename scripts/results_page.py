@@ -43,6 +43,7 @@ SLOW = {
     "scale": "5 minutes",
     "scheduler": "20 minutes",
     "soak": "6 minutes, or as long as HOURS says",
+    "path": "5 minutes",
     "pictures": "10 s",
     "pipelined_decode": "6 minutes",
     "token_policy": "5 minutes",

@@ -1,0 +1,93 @@
+"""Following a request through client, gateway and worker: the hooks fit the code, and the stamps are put together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from benchmarks.transport import path
+from benchmarks.transport.stamps import STAGES, Notes, around, paths, stamp_gateway, stamp_worker
+from rosa_server.serving.batch_worker import BatchWorker
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.gateway import Gateway
+from rosa_server.serving.intake import Intake
+from rosa_server.serving.worker_links import WorkerLinks
+
+HOOKED = (
+    (Intake, "read"), (ServingCore, "on_request"), (Gateway, "_dispatch"), (WorkerLinks, "shared"),
+    (ServingCore, "on_executed"), (Gateway, "_answer"), (BatchWorker, "_take"), (BatchWorker, "_infer"),
+)  # fmt: skip
+
+
+def test_the_hooks_are_around_methods_that_exist_and_nothing_is_hooked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = [getattr(owner, name) for owner, name in HOOKED]
+    assert all(plain.__name__ == name for plain, (_, name) in zip(before, HOOKED, strict=True))
+    for plain, (owner, name) in zip(before, HOOKED, strict=True):
+        monkeypatch.setattr(owner, name, plain)  # put back at the end
+    stamp_gateway(Notes())
+    stamp_worker(Notes())
+    after = [getattr(owner, name) for owner, name in HOOKED]
+    assert all(one is not other for one, other in zip(before, after, strict=True))
+
+
+def test_a_hook_passes_on_what_goes_in_and_out() -> None:
+    class Adder:
+        def add(self, one: int, other: int = 1) -> int:
+            return one + other
+
+    seen = []
+    around(
+        Adder,
+        "add",
+        lambda began_s, ended_s, given, result: seen.append((ended_s >= began_s, given[1:], result)),
+    )
+    assert Adder().add(2, other=5) == 7
+    assert seen == [(True, (2, 5), 7)]
+
+
+def notes_of(request: int, ticket: int, folder: Path) -> dict[int, tuple[float, float, float, float]]:
+    """A request that each stage takes a millisecond of, as three processes note it."""
+    at = {stage: (index + 1) / 1000 for index, stage in enumerate(STAGES)}
+    gateway, worker = Notes(), Notes()
+    gateway.of_request[request] = {stage: at[stage] for stage in ("send", "read", "decide", "wait", "answer")}
+    gateway.of_ticket[ticket] = {"back": at["back"]}
+    gateway.tickets[ticket] = request
+    worker.of_ticket[ticket] = {stage: at[stage] for stage in ("hand over", "decode", "infer")}
+    gateway.write(folder, "gateway")
+    worker.write(folder, "worker")
+    return {request: (0.0, at["encode"], at["receive"], at["open"])}
+
+
+def test_stages_of_three_processes_become_one_path(tmp_path: Path) -> None:
+    trips = notes_of(70, 3, tmp_path)
+    [(number, stamps)] = paths(trips, tmp_path)
+    assert number == 70
+    assert [round(1000 * (b - a), 6) for a, b in pairwise(stamps)] == [1.0] * len(STAGES)
+
+
+def test_a_request_that_one_process_did_not_note_is_not_followed(tmp_path: Path) -> None:
+    trips = notes_of(70, 3, tmp_path)
+    next(tmp_path.glob("worker*")).unlink()
+    assert dict(paths(trips, tmp_path)) == {}
+
+
+def test_what_the_stamps_cost_and_whom_they_miss_is_judged(tmp_path: Path) -> None:
+    trips = notes_of(70, 3, tmp_path)
+    rows = path.rows_of(60, {16: trips}, {16: trips}, tmp_path)
+    assert [aim["holds"] for aim in path.judge(rows)] == [True, True, False], (
+        "3 ms of the gateway are too many"
+    )
+    rows = path.rows_of(60, {16: {**trips, 71: trips[70]}}, {16: trips}, tmp_path)
+    assert not path.judge(rows)[0]["holds"], "one of two is not followed"
+    assert "hand over" in path.table(rows)
+
+
+@pytest.mark.parametrize("kilobytes", path.PICTURES)
+def test_pictures_are_about_as_large_as_said(kilobytes: int) -> None:
+    made = path.picture(kilobytes)
+    assert 0.9 < len(made.data) / (1000 * kilobytes) < 1.1
+    assert (made.height, made.width) == path.PICTURES[kilobytes]
