@@ -7,6 +7,7 @@ before a name or a place in the schedule is taken, so a robot that runs under th
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import zmq
 
@@ -23,6 +24,7 @@ NO_TASK = "rosa doctor"
 CONNECT_S = 4.0
 ANSWER_S = 1.0
 QUESTIONS = 50
+MAX_LOST = 3  # questions in a row without an answer, then the server has stalled
 PAUSE_S = 0.02
 
 
@@ -41,7 +43,7 @@ def keys_fact(folder: str, robot: str, endpoint: str) -> tuple[KeysFact, RobotKe
 def gateway_fact(
     endpoint: str, robot: str, keys: RobotKeys | None, questions: int = QUESTIONS
 ) -> GatewayFact:
-    """Takes up to `CONNECT_S`, then `PAUSE_S` and a round trip per question."""
+    """Takes up to `CONNECT_S`, then `PAUSE_S` and a round trip per question, until `MAX_LOST` in a row are lost."""
     if problem := endpoint_problem(endpoint, binds=False):
         return GatewayFact(endpoint, "bad_endpoint", problem)
     asker = Asker(endpoint, keys)
@@ -75,19 +77,22 @@ class Asker:
         if report is None:
             return GatewayFact(self._endpoint, cause, reason)
         times_ms: list[float] = []
-        for _ in range(questions):
+        lost = silent = 0
+        while len(times_ms) + lost < questions and silent < MAX_LOST:
             time.sleep(PAUSE_S)
             began_s = time.monotonic()
             answer = self._exchange(m.HealthQuery())
             if isinstance(answer, m.HealthReport):
                 times_ms.append(1000 * (time.monotonic() - began_s))
-                report = answer
+                report, silent = answer, 0
+            else:
+                lost, silent = lost + 1, silent + 1
         hello = self._exchange(m.Hello(robot, NO_TASK, {}, {}))
         refused = hello if isinstance(hello, m.Refused) else None
         return GatewayFact(
             self._endpoint,
             round_trips_ms=times_ms,
-            lost=questions - len(times_ms),
+            lost=lost,
             ready=report.ready,
             workers=dict(report.workers),
             connected=robot in report.robots,
@@ -97,7 +102,8 @@ class Asker:
 
     def _first(self) -> tuple[m.HealthReport | None, str, str]:
         """The first answer, or why there is none."""
-        self._send(m.HealthQuery())
+        with suppress(zmq.Again):  # the connection has failed already; the handshake says why
+            self._send(m.HealthQuery())
         until_s = time.monotonic() + CONNECT_S
         reason = ""
         while time.monotonic() < until_s:
@@ -127,7 +133,8 @@ class Asker:
             return None
 
     def _send(self, message: m.HealthQuery | m.Hello) -> None:
-        self._socket.send_multipart(codec.encode(message))
+        """Raises `zmq.Again` where libzmq has given the connection up: to wait for it would be to wait forever."""
+        self._socket.send_multipart(codec.encode(message), zmq.NOBLOCK)
 
     def _receive(self, timeout_s: float) -> object:
         if not self._socket.poll(round(1000 * timeout_s)):

@@ -5,21 +5,25 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 import zmq
+import zmq.auth
 
 from rosa_client.commands import doctor
 from rosa_client.commands.doctor import tightest_call
+from rosa_client.doctor.judges.gateway import GatewayFact
 from rosa_client.doctor.probes import address
 from rosa_client.doctor.probes.address import address_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of, gripper_actions_of
 from rosa_client.doctor.probes.driver import driver_problem
-from rosa_client.doctor.probes.gateway import NO_TASK, gateway_fact, keys_fact
+from rosa_client.doctor.probes.gateway import MAX_LOST, NO_TASK, Asker, gateway_fact, keys_fact
 from rosa_client.doctor.probes.host import ClockWatch, host_fact
 from rosa_client.doctor.probes.needs import needs_fact
 from rosa_contract.config.robot import load_robot
@@ -141,6 +145,40 @@ def test_a_gateway_is_asked_for_its_health_and_greeted_for_a_task_that_nobody_ha
     assert fact.hello_cause == "unknown_task"
     hellos = [message for message in heard if isinstance(message, m.Hello)]
     assert [(hello.robot_id, hello.task) for hello in hellos] == [("panda0", NO_TASK)]
+
+
+def test_a_server_that_demanded_keys_before_the_question_was_asked_is_said(tmp_path: Path) -> None:
+    """As on a busy machine: libzmq has given the connection up for good, and a send would wait for it forever."""
+    make_keys(tmp_path, "panda0")
+    public, secret = zmq.auth.load_certificate(tmp_path / "server.key_secret")
+    router = zmq.Context.instance().socket(zmq.ROUTER)
+    router.linger, router.curve_server = 0, True
+    router.curve_publickey, router.curve_secretkey = public, secret
+    endpoint = f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}"
+    asker = Asker(endpoint, None)
+    facts: list[GatewayFact] = []
+    try:
+        end_s = time.monotonic() + 30.0
+        while asker._handshakes.cause != "mismatch":
+            assert time.monotonic() < end_s
+            asker._handshakes.failure(inf)  # so that it does not connect again by itself
+            time.sleep(0.01)
+        asker._socket.disconnect(endpoint)  # which libzmq does by itself, now and then
+        asking = threading.Thread(target=lambda: facts.append(asker.ask("panda0", 3)), daemon=True)
+        asking.start()
+        asking.join(30.0)
+        assert not asking.is_alive(), "it waits for a connection that never comes"
+    finally:
+        router.close()
+    asker.close()
+    assert facts[0].cause == "mismatch" and "demands keys" in facts[0].reason
+
+
+def test_a_server_that_falls_silent_is_not_waited_for_fifty_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.05)
+    with gateway("unknown_task", silent_after=2) as (endpoint, _):
+        fact = gateway_fact(endpoint, "panda0", None, questions=50)
+    assert (len(fact.round_trips_ms), fact.lost) == (1, MAX_LOST)
 
 
 def test_questions_without_an_answer_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
