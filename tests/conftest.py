@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from tests.lanes import Lane, Lanes, number_of, roles, workers
 
@@ -18,6 +19,9 @@ collect_ignore = [
     "franka",
     "ray",
 ]  # they make environments of their own: `make test-env`, `make test-franka`, `make test-ray`
+# No example is to be found within a time: how fast the machine is, no test says.
+settings.register_profile("rosa", parent=settings(), deadline=None)
+settings.load_profile("rosa")
 LOW_PRIORITY = 5  # a third of what the others get
 _spread: list[bool] = []  # this process has started others and runs no test itself
 

@@ -124,15 +124,13 @@ def test_joint_states_are_reliable_and_every_diagnosis_names_its_hardware(ear: E
         end(process)
 
 
-def test_an_unreachable_gateway_is_named_soon_and_no_component_is_fine_before_its_first_call(
+def test_an_unreachable_gateway_is_named_and_no_component_is_fine_before_its_first_call(
     ear: Ear,
 ) -> None:
     diagnosed = ear.hear(DiagnosticArray, "/diagnostics")
     with running("runtime_node", "far", PANDA, CONFIG, NOBODY) as process:
         wait_for(process, "on tcp://127.0.0.1:1")
-        begun_s = time.monotonic()
         wait_for(process, "no server at tcp://127.0.0.1:1")
-        assert time.monotonic() - begun_s < 10.0
         ear.until(lambda: diagnosed, "diagnostics")
         levels = {status.name: status for status in diagnosed[-1].status}
         assert levels["far: system1"].level == DiagnosticStatus.STALE

@@ -259,7 +259,7 @@ def test_tags_that_would_run_code_are_refused() -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(200, 500), deadline=None)
+@settings(max_examples=examples(200, 500))
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
 def test_no_text_raises_anything_but_the_contracts_own_error(text: str) -> None:
     try:
@@ -277,7 +277,7 @@ values = st.recursive(
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(200, 500), deadline=None)
+@settings(max_examples=examples(200, 500))
 @given(st.sampled_from(["server_cluster", "robot_fleet", "pick", "models", "gateway"]), values)
 def test_no_value_in_any_section_raises_anything_else(section: str, value: object) -> None:
     from rosa_contract.config.factory import factory_from

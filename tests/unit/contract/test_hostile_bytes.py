@@ -75,7 +75,7 @@ keys = st.sampled_from(list("ribcpsmkntwoqexzafuhy"))
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(500, 3000), deadline=None)
+@settings(max_examples=examples(500, 3000))
 @given(kinds, st.dictionaries(keys, plain, max_size=8), st.lists(st.binary(max_size=20), max_size=3))
 def test_well_formed_headers_with_absurd_fields_raise_nothing_else(
     kind: str, fields: dict[str, Any], rest: list[bytes]
@@ -88,13 +88,13 @@ def test_well_formed_headers_with_absurd_fields_raise_nothing_else(
     _only_codec_errors([header, *rest])
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(st.lists(st.binary(max_size=200), max_size=4))
 def test_noise_raises_nothing_else(frames: list[bytes]) -> None:
     _only_codec_errors(frames)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(
     st.sampled_from(["jpeg", "png", "rgb8"]),
     st.binary(max_size=400),

@@ -418,7 +418,7 @@ stories = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(stories)
 def test_whatever_comes_nothing_moves_out_of_sight_or_when_stopped_and_no_setpoint_leaves_the_limits(
     story: list[tuple[Order | str, int, int, float]],

@@ -200,7 +200,7 @@ orders = st.one_of(
 scales = st.sampled_from([1.0, 1.0, 0.5, 0.1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(orders, st.integers(1, 40), scales), min_size=1, max_size=8))
 def test_no_sequence_of_orders_exceeds_the_limits(story: list[tuple[Order, int, float]]) -> None:
     player = ChunkPlayer(MOTION, RATE_HZ)

@@ -336,7 +336,7 @@ def play(judge: Judge, story: Story) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("arm", ARMS)
-@settings(max_examples=examples(12, 250), deadline=None)
+@settings(max_examples=examples(12, 250))
 @given(stories)
 def test_whatever_is_measured_no_limit_is_left_and_nothing_moves_that_must_not(
     arm: str, story: Story
@@ -345,7 +345,7 @@ def test_whatever_is_measured_no_limit_is_left_and_nothing_moves_that_must_not(
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(3, 40), deadline=None)
+@settings(max_examples=examples(3, 40))
 @given(stories)
 def test_the_same_in_physics(story: Story) -> None:
     play(Judge(Mujoco()), story)

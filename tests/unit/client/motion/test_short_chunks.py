@@ -17,7 +17,7 @@ CHUNKS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(CHUNKS)
 def test_no_horizon_moves_the_arm_faster_than_its_limits(chunks: list[tuple[int, int, int]]) -> None:
     player = ChunkPlayer(MOTION, RATE_HZ)

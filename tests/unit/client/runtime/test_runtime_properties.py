@@ -67,7 +67,6 @@ def test_on_any_day_the_robot_keeps_its_promises() -> None:
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         ),
     )

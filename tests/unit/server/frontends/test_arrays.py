@@ -106,7 +106,7 @@ def test_what_is_not_their_msgpack_is_refused(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 300), st.sampled_from(list(Dialect)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_messages_raise_nothing_else(noise: bytes, at: int, dialect: Dialect) -> None:
     whole = pack({"image": ARRAYS[0], "state": ARRAYS[1], "prompt": "x"}, dialect)
     for data in (noise, whole[: at % len(whole)] + noise + whole[at % len(whole) + len(noise) :]):

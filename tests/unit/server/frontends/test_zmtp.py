@@ -77,7 +77,7 @@ def test_what_the_protocol_does_not_have_is_refused_with_its_cause(said: bytes, 
 
 
 @given(st.binary(max_size=100), st.integers(0, 400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_damaged_streams_raise_nothing_else(noise: bytes, at: int) -> None:
     whole = GREETING + READY + frames([b"", b"request" * 20])
     at %= len(whole)

@@ -27,7 +27,7 @@ def channel(size: int = CREDITS * 8 * MIN_BYTES) -> Iterator[tuple[ShmWriter, Sh
     writer.close()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 3 * MIN_BYTES), min_size=1, max_size=12), st.integers(0, CREDITS - 1))
 def test_what_is_sent_is_received_whether_it_fits_into_the_buffer_or_not(
     sizes: list[int], buffer: int

@@ -39,7 +39,7 @@ class Watched(Replay):
         super()._dispatch(now_s, batch)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     tasks=st.lists(st.tuples(st.floats(0.0, 3.0), ROUNDS), min_size=2, max_size=25),
     weight=st.floats(0.01, 0.5),

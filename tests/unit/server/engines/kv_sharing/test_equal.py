@@ -237,7 +237,7 @@ arrivals = st.lists(
 
 @pytest.mark.parametrize("limits", [ONE, MANY], ids=["one by one", "batched"])
 @given(story=arrivals, prefixes=st.sampled_from([5, 7, 40]))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_arrivals_cancellations_budgets_and_evictions(
     network: VlaNetwork,
     call: Make,

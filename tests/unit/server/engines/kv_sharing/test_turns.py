@@ -187,7 +187,7 @@ events = st.lists(
     st.integers(1, 4),
     st.integers(1, 4),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_ask_ends_once_and_the_budget_holds(
     story: list[tuple[object, ...]], budget: int, prefills: int, actions: int, sequences: int, words: int
 ) -> None:

@@ -100,7 +100,7 @@ def test_plain_generation_with_a_cache_equals_that_without(cache):
     assert generate(DECODER, CONFIG, PREFIXES, held).tolist() == expected()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     slots=st.integers(1, 7),
     at_once=st.integers(1, 3),

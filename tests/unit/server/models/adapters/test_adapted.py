@@ -153,7 +153,7 @@ def one_mode(mode: str, **more: Any) -> dict[str, Any]:
     return {"actions": {"columns": COLUMNS, "parts": parts, "step_s": 0.1}}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(steps=st.lists(st.lists(number, min_size=7, max_size=7), min_size=1, max_size=6))
 def test_every_mode_orders_the_same_places(steps: list[list[float]]) -> None:
     """The same motion written in four ways, in degrees with a joint that counts the other way."""

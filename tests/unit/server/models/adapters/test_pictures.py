@@ -14,7 +14,7 @@ WIDE = np.full((20, 40, 3), 200, np.uint8)
 side = st.integers(1, 80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(have=st.tuples(side, side), want=st.tuples(side, side), fit=st.sampled_from([STRETCH, PAD, CROP]))
 def test_whatever_comes_the_model_gets_its_own_size(
     have: tuple[int, int], want: tuple[int, int], fit: str

@@ -20,7 +20,7 @@ HOME = np.array(PANDA.home_rad)
 angle = st.floats(-3.1, 3.1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(turn=st.tuples(angle, angle, angle), name=st.sampled_from(ROTATIONS))
 def test_a_rotation_goes_there_and_back(turn: tuple[float, float, float], name: str) -> None:
     rotation = matrix("rpy", np.array(turn))

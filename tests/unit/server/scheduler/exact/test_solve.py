@@ -79,7 +79,7 @@ def brute_force(problem: Problem, steps: int = 40) -> float:
     return best
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
     st.sampled_from([0.02, 0.05, 0.2]),
@@ -128,7 +128,7 @@ def small() -> st.SearchStrategy[Problem]:
     return st.builds(build, st.integers(1, 6), classes)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     small(), st.sampled_from([{}, {"loop_statistic": "p99"}, {"network_ms": 4.0}, {"dynamic_batching": True}])
 )

@@ -44,7 +44,7 @@ def test_a_spare_server_separates_the_classes_that_share_one() -> None:
     assert len(packed) == 2, "the third has no stream to take"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     DEMANDS,
     st.integers(0, 30),
@@ -74,7 +74,7 @@ def test_no_server_stays_empty_while_others_are_shared(problem: Problem) -> None
     assert solve(problem, LIBRARY).idle_servers == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DEMANDS)
 def test_level_packing_needs_no_more_servers_than_the_papers(demands: list[tuple[int, float, float]]) -> None:
     ours = packer(*demands)

@@ -230,7 +230,7 @@ def factories(data: st.DataObject) -> Deployment:
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(10, 25), deadline=None)
+@settings(max_examples=examples(10, 25))
 @given(st.data())
 def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -> None:
     deployment = factories(data)
@@ -248,7 +248,7 @@ def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(10, 25), deadline=None)
+@settings(max_examples=examples(10, 25))
 @given(st.data())
 def test_any_sequence_of_arrivals_and_departures_stays_feasible(data: st.DataObject) -> None:
     deployment = factories(data)

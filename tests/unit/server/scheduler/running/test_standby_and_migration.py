@@ -148,7 +148,7 @@ def guarded(name: str, robots: int, model: str = SMALL, slo_ms: float = 500.0) -
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(8, 20), deadline=None)
+@settings(max_examples=examples(8, 20))
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 40), st.integers(1, 30), st.integers(0, 1))
 def test_no_step_of_a_migration_breaks_an_slo(a: int, b: int, c: int, d: int, spare: int) -> None:
     old = solve(pool(6, guarded("a", a), guarded("b", b)), LIBRARY)
@@ -233,7 +233,7 @@ def test_a_component_that_the_new_plan_drops_holds_no_server_back() -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(8, 20), deadline=None)
+@settings(max_examples=examples(8, 20))
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(0, 2))
 def test_any_migration_keeps_every_route_on_a_running_server(
     a: int, b: int, c: int, d: int, spare: int

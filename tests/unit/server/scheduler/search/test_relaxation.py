@@ -39,7 +39,7 @@ def fastest_on_one_server(catalog: Catalog, cls: TaskClass) -> float:
     return low
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.integers(1, 60),
     st.sampled_from(SLOS_MS),
@@ -119,7 +119,7 @@ SOLVERS: Mapping[str, Options] = {
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SOLVERS)
-@settings(max_examples=examples(10, 25), deadline=None)
+@settings(max_examples=examples(10, 25))
 @given(problem=mixed())
 def test_no_schedule_of_any_solver_exceeds_the_bound(name: str, problem: Problem) -> None:
     schedule = solve(problem, LIBRARY, SOLVERS[name])
@@ -129,7 +129,7 @@ def test_no_schedule_of_any_solver_exceeds_the_bound(name: str, problem: Problem
         assert schedule.objective <= bound * ROUNDING
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(mixed(), st.booleans())
 def test_obligations_never_get_by_with_fewer_servers_than_the_bound_counts(
     problem: Problem, shared: bool

@@ -81,7 +81,7 @@ def problems() -> st.SearchStrategy[Problem]:
 
 
 @pytest.mark.prove
-@settings(max_examples=examples(20, 40), deadline=None)
+@settings(max_examples=examples(20, 40))
 @given(
     problems(),
     st.sampled_from([PAPER, Options(), Options(dynamic_batching=True), Options(share_components=True)]),
@@ -110,7 +110,7 @@ def test_ours_is_not_worse_where_isolated_packing_does_better_than_level_packing
     assert ours.objective >= solve(problem, LIBRARY, PAPER).objective
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problems())
 def test_ours_is_never_clearly_worse_than_the_papers(problem: Problem) -> None:
     paper, ours = solve(problem, LIBRARY, PAPER), solve(problem, LIBRARY, Options(fair_share=0.0))
@@ -119,7 +119,7 @@ def test_ours_is_never_clearly_worse_than_the_papers(problem: Problem) -> None:
         assert ours.objective >= paper.objective * 0.97
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 60), st.floats(0.3, 3.5))
 def test_isolated_packing_in_closed_form_is_the_ilps_optimum(robots: int, rate: float) -> None:
     problem = pool(40, task("act", robots, "1"))

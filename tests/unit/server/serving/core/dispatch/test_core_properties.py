@@ -159,5 +159,5 @@ class Server(RuleBasedStateMachine):
             assert Counter(a.call.request_id for a in self.stage.answers) == self.accepted
 
 
-Server.TestCase.settings = settings(max_examples=examples(75, 150), stateful_step_count=40, deadline=None)
+Server.TestCase.settings = settings(max_examples=examples(75, 150), stateful_step_count=40)
 TestServer = pytest.mark.prove(Server.TestCase)

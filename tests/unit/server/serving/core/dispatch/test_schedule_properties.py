@@ -261,7 +261,7 @@ class SharedQueues(Server):
         assert any(pools.count(pool) > 1 for pool in pools if pool), "servers do share a queue"
 
 
-Server.TestCase.settings = settings(max_examples=examples(50, 100), stateful_step_count=40, deadline=None)
+Server.TestCase.settings = settings(max_examples=examples(50, 100), stateful_step_count=40)
 SharedQueues.TestCase.settings = Server.TestCase.settings
 TestServer = pytest.mark.prove(Server.TestCase)
 TestSharedQueues = pytest.mark.prove(SharedQueues.TestCase)

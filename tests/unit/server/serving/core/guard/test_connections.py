@@ -341,7 +341,7 @@ def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(door.it._addresses) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_the_books_are_right_whatever_happens(seed: int) -> None:
     chance = random.Random(seed)

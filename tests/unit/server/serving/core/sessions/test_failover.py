@@ -41,7 +41,7 @@ def now(placement: Placement, failover: Failover) -> dict[tuple[str, str], str]:
     }
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 6), st.integers(4, 40))
 def test_failover_moves_only_the_streams_of_the_failed_server(index: int, robots: int) -> None:
     schedule = scheduled(robots)
@@ -62,7 +62,7 @@ def test_failover_moves_only_the_streams_of_the_failed_server(index: int, robots
         assert after[stream] == (standby if replica == failed.id else replica)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 6), st.integers(4, 40), st.integers(1, 2))
 def test_every_server_fails_over_to_the_first_standby_of_the_schedules_table(
     index: int, robots: int, standby: int
