@@ -28,7 +28,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-fast check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
+.PHONY: help setup demo test test-unit check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -44,8 +44,8 @@ demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simu
 test: setup  ## every test
 	@$(WITH)$(TESTS) $(ARGS)
 
-test-fast: setup  ## every test that takes less than about ten seconds
-	@$(WITH)$(TESTS) -m "not slow" $(ARGS)
+test-unit: setup  ## the quick tests, without servers and robots: about a minute on two cores
+	@$(WITH)python -m pytest -n 2 -q --durations 5 -m "not slow" tests/unit $(ARGS)
 
 check: setup  ## the one gate: format, lint, types, tests
 	@$(WITH)python -m ruff format --check .

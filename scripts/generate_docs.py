@@ -274,13 +274,20 @@ def limits() -> str:
     return "\n".join(lines) + "\n"
 
 
-FIGURES = re.compile(r"(<!-- figures: .*? -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-
-
 def readme() -> str:
-    """The page as it is, with its figures from the results."""
-    text = (DOCS.parent / "README.md").read_text()
-    return FIGURES.sub(lambda found: found[1] + "\n".join(readme_figures()) + "\n" + found[2], text)
+    """The page as it is, with its figures from the results and its quick start from the example that is tested."""
+    text = (ROOT / "README.md").read_text()
+    text = _between("quickstart", f"```python\n{(ROOT / 'examples' / 'quickstart.py').read_text()}```", text)
+    return _between("figures", "\n".join(readme_figures()), text)
+
+
+def _between(name: str, lines: str, text: str) -> str:
+    """`text` with `lines` between the two marks of this name. Raises `ValueError` where they are missing."""
+    marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    written, count = marks.subn(lambda found: f"{found[1]}{lines}\n{found[2]}", text)
+    if count != 1:
+        raise ValueError(f"expected one place for {name!r}, found {count}")
+    return written
 
 
 def readme_figures() -> list[str]:

@@ -156,13 +156,6 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_quickstart_of_the_readme_is_the_file_that_is_tested() -> None:
-    assert (
-        f"```python\n{(ROOT / 'examples' / 'quickstart.py').read_text()}```"
-        in (ROOT / "README.md").read_text()
-    )
-
-
 def test_the_metrics_page_names_every_metric_with_its_labels() -> None:
     metrics = Metrics()
     table = (ROOT / "docs" / "metrics.md").read_text()
