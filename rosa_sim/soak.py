@@ -243,7 +243,9 @@ def _first_calls(groups: Sequence[Group]) -> list[tuple[bool, float]]:
 
 
 def _kill_a_worker(watched: psutil.Process, chance: random.Random) -> int:
-    workers = [one for one in watched.children() if "rosa_server.serving.worker" in " ".join(one.cmdline())]
+    workers = [
+        one for one in watched.children() if "rosa_server.serving.worker.worker" in " ".join(one.cmdline())
+    ]
     if not workers:
         return 0
     chance.choice(workers).send_signal(signal.SIGKILL)

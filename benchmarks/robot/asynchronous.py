@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks.conclude import conclude
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.tasks import ASYNCHRONOUS, SYNCHRONOUS, Task
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.asynchronous import BLEND, INPAINT, SWITCH, Episode, Shop, episode

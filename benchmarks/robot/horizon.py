@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.conclude import conclude
 from rosa_contract.wire.horizon import STATIC, THRESHOLD, Horizon
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.horizons import Piece, done, pieces
 from rosa_sim.closed_loop.table import wilson

@@ -1,7 +1,7 @@
 """Where the arm is: forward kinematics of the robot file's chain, in numpy, for one or many joint positions at once.
 
 The robot needs this without a server: to keep its workspace, and to show an operator the path of a chunk. The models'
-own kinematics (`rosa_server/models/kinematics.py`) is the Panda's and can also invert; a test compares the two.
+own kinematics (`rosa_server/models/panda/kinematics.py`) is the Panda's and can also invert; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Starts, watches and restarts workers. Every implementation starts the same worker with the same ZeroMQ data path.
 
-What a server needs of one is the protocol `Cluster` of `rosa_server/serving/cluster.py`. A new one is a file here with
-a function `make(factory, placement) -> Cluster`, and a row below; it is imported when it is named.
+What a server needs of one is the protocol `Cluster` of `rosa_server/serving/edge/cluster.py`. A new one is a file here
+with a function `make(factory, placement) -> Cluster`, and a row below; it is imported when it is named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 from typing import cast
 
 from rosa_contract.config.factory import CLUSTERS
-from rosa_server.serving.cluster import Cluster, ClusterMaker
+from rosa_server.serving.edge.cluster import Cluster, ClusterMaker
 
 __all__ = ["Cluster", "ClusterMaker", "maker"]
 

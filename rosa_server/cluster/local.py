@@ -20,11 +20,11 @@ from rosa_server.cluster.restart import Lives, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.plan.placement import Placement
-from rosa_server.serving import log
-from rosa_server.serving.release import release
-from rosa_server.serving.shared_memory import ShmWriter
-from rosa_server.serving.worker_keys import WorkerKeys
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.base import log
+from rosa_server.serving.base.release import release
+from rosa_server.serving.base.shared_memory import ShmWriter
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.base.worker_spec import WorkerSpec
 
 REPORT_START_S = (
     60.0  # a worker that is not ready by then is reported, and again each time it has taken twice as long

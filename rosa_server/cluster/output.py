@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 
 EVERY_S = 1.0
 MAX_TEXT_BYTES = 4000  # of one event

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rosa_contract.process import ending
-from rosa_server.serving.worker_spec import MISCONFIGURED, MODEL_BROKEN, WorkerSpec
+from rosa_server.serving.base.worker_spec import MISCONFIGURED, MODEL_BROKEN, WorkerSpec
 
 FIRST_DELAY_S = 0.2
 LONGEST_DELAY_S = 30.0

@@ -109,7 +109,7 @@ def _misfits(factory: Factory) -> list[ConfigProblem]:
     if not factory.frontends:
         return []
     from rosa_server.frontends.mapping import ClientMapping
-    from rosa_server.serving.elsewhere import backend_of
+    from rosa_server.serving.worker.elsewhere import backend_of
 
     problems = []
     for name, one in factory.frontends.items():
@@ -185,7 +185,7 @@ def _fits(first: Content, second: Content) -> list[str]:
     if not one.models:
         raise ConfigError(path, [f"{PLAN_ONLY}, so it does not say what a robot needs"])
     from rosa_server.serving.core.sessions.fit import unfit
-    from rosa_server.serving.elsewhere import backend_of
+    from rosa_server.serving.worker.elsewhere import backend_of
 
     needs = {}
     for name, model in one.models.items():

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rosa_server.commands.running import add_server, running
-from rosa_server.serving.operations import DRAIN, RETIRES_S
+from rosa_server.serving.edge.operations import DRAIN, RETIRES_S
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ from rosa_contract.errors import CausedError
 from rosa_contract.wording import nearest
 from rosa_server.environments.table import ENVIRONMENTS
 from rosa_server.environments.wheel import build_wheel, wheel_name
-from rosa_server.serving.worker_spec import MIN_PYTHON
+from rosa_server.serving.base.worker_spec import MIN_PYTHON
 
 PIP_S = 3600.0  # torch is gigabytes, and lines are slow
 LISTED = "rosa-env.txt"  # in the environment: what was installed, as pip writes it

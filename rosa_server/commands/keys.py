@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from rosa_server.serving.access import make_keys
+    from rosa_server.serving.edge.access import make_keys
 
     folder = Path(arguments.folder)
     made = make_keys(folder, *arguments.robot)

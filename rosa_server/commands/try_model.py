@@ -21,7 +21,7 @@ from rosa_contract.errors import CausedError, ConfigError, ContractError
 from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import InputSpec
 from rosa_server.models.registry import check_loaded
-from rosa_server.serving.elsewhere import backend_of
+from rosa_server.serving.worker.elsewhere import backend_of
 from rosa_server.trying import words
 from rosa_server.trying.judges import CAUSES, judge
 from rosa_server.trying.picture import draw

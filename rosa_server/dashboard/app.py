@@ -24,7 +24,7 @@ from rosa_server.dashboard.guard import HEADERS, Guard, Refused
 from rosa_server.dashboard.hooks import Hooks
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.pictures import shown_pictures
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 from rosa_server.serving.core.guard.limits import Bucket
 
 PAGE = Path(__file__).parent / "page"

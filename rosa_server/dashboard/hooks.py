@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from rosa_contract.errors import CausedError
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.notices import Deliveries, Notice, Notices
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 
 LOOK_EVERY_S = 0.25
 WEBHOOK_WITHIN_S = 10.0

@@ -13,7 +13,7 @@ from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.dashboard.guard import LOOPBACK, Guard
 from rosa_server.dashboard.people import People, add_person, load_people, this_user
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 from rosa_server.serving.watching.place import watched_gateways
 
 

@@ -11,7 +11,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from rosa_server.serving.release import PACKAGES, release, worker_files
+from rosa_server.serving.base.release import PACKAGES, release, worker_files
 
 NAME, VERSION = "rosa-worker", "0.1.0"
 REQUIRES = ("numpy>=1.24", "pyzmq>=25", "msgpack>=1.0", "opencv-python-headless>=4.8")

@@ -25,8 +25,8 @@ from rosa_server.frontends.arrays import Array, WireError
 from rosa_server.frontends.limits import Meter
 from rosa_server.frontends.mapping import ClientMapping, MappingError
 from rosa_server.frontends.spec import FrontendSpec
-from rosa_server.serving import log
-from rosa_server.serving.access import KeyRing
+from rosa_server.serving.base import log
+from rosa_server.serving.edge.access import KeyRing
 
 CONNECT_WITHIN_S = 30.0  # a first call waits for models that are still loading
 

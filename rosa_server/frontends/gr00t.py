@@ -15,7 +15,7 @@ from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
 from rosa_server.frontends.gr00t_words import ARRAYS, N16, answered, asked, modality_config
 from rosa_server.frontends.zmtp import Peer, ZmtpError
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 
 UNAUTHORISED = "Unauthorized: Invalid API token"  # what GR00T's own server says
 TURNED_AWAY_S = 0.2  # for the words to leave before the connection ends

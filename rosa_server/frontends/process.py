@@ -20,8 +20,8 @@ from rosa_contract.errors import ContractError
 from rosa_contract.process import die_with
 from rosa_server.frontends.clients import Clients, tell
 from rosa_server.frontends.spec import FrontendSpec, spec_from
-from rosa_server.serving import log
-from rosa_server.serving.worker_spec import MISCONFIGURED
+from rosa_server.serving.base import log
+from rosa_server.serving.base.worker_spec import MISCONFIGURED
 
 REPORT_EVERY_S = 0.5
 

@@ -18,8 +18,8 @@ from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Backoff
 from rosa_server.frontends.spec import FrontendSpec, reachable
-from rosa_server.serving import log
-from rosa_server.serving.worker_spec import MISCONFIGURED
+from rosa_server.serving.base import log
+from rosa_server.serving.base.worker_spec import MISCONFIGURED
 
 LOOK_EVERY_S = 0.1
 MAX_LINE_BYTES = 1 << 16

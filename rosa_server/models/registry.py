@@ -14,10 +14,10 @@ from rosa_server.models.backend import Backend, InputSpec
 
 BACKENDS = {
     "emulated": "rosa_server.models.emulated:EmulatedBackend",
-    "flow_policy": "rosa_server.models.flow_policy:FlowPolicyBackend",
+    "flow_policy": "rosa_server.models.panda.flow_policy:FlowPolicyBackend",
     "null": "rosa_server.models.emulated:NullBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",
-    "task_monitor": "rosa_server.models.task_monitor:TaskMonitorBackend",
+    "task_monitor": "rosa_server.models.panda.task_monitor:TaskMonitorBackend",
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
     "vla": "rosa_server.models.vla.backend:VlaBackend",
 }

@@ -15,7 +15,7 @@ from rosa_server.models import horizon, registry
 from rosa_server.models.adapters.checks import adapter_problems
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.options import option_problems
-from rosa_server.serving.access import AccessError, KeyRing, check_bind
+from rosa_server.serving.edge.access import AccessError, KeyRing, check_bind
 
 
 def serving_problems(factory: Factory, bind: str = "", insecure: bool = False) -> list[ConfigProblem]:

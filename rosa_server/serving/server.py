@@ -18,23 +18,23 @@ from rosa_contract.say import say
 from rosa_server.frontends.supervisor import Frontends, frontend_specs
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.placement import Placement
-from rosa_server.serving import log
-from rosa_server.serving.access import KeyRing
-from rosa_server.serving.cluster import ClusterMaker
+from rosa_server.serving.base import log
+from rosa_server.serving.base.descriptors import more_descriptors
+from rosa_server.serving.base.malloc import keep_freed_memory
+from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import limits_for
-from rosa_server.serving.descriptors import more_descriptors
-from rosa_server.serving.gateway import Gateway
-from rosa_server.serving.lengths_file import LengthsFile
-from rosa_server.serving.malloc import keep_freed_memory
-from rosa_server.serving.metrics import Metrics, MetricsServer
-from rosa_server.serving.operations import Operations
-from rosa_server.serving.rundir import SOCKET, make_rundir
+from rosa_server.serving.edge.access import KeyRing
+from rosa_server.serving.edge.cluster import ClusterMaker
+from rosa_server.serving.edge.gateway import Gateway
+from rosa_server.serving.edge.lengths_file import LengthsFile
+from rosa_server.serving.edge.metrics import Metrics, MetricsServer
+from rosa_server.serving.edge.operations import Operations
+from rosa_server.serving.edge.rundir import SOCKET, make_rundir
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
 from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint
 from rosa_server.serving.watching.post import WatchPost
-from rosa_server.serving.worker_keys import WorkerKeys
 
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_server.models.kinematics import forward
+from rosa_server.models.panda.kinematics import forward
 from rosa_sim.cell.hardware import cell, panda
 from rosa_sim.cell.world import World
 

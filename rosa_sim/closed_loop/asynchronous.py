@@ -31,8 +31,8 @@ from rosa_contract.config.tasks import Task
 from rosa_contract.shipped import shipped
 from rosa_contract.wire.messages import OK, Output, Response
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.horizon import choose
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.models.seam import blended
 from rosa_sim.cell.hardware import CONTROL_RATE_HZ
 from rosa_sim.cell.render import SceneRenderer

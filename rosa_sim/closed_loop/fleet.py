@@ -18,7 +18,7 @@ from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import MONITOR, SYSTEM1, Task
 from rosa_contract.wire.messages import Executed, Output
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.serving.core.queueing.actions import Dispatch
 from rosa_sim.closed_loop.cells import DONE, FAILED, Cell
 from rosa_sim.closed_loop.physics import answers

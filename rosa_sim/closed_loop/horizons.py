@@ -9,8 +9,8 @@ from math import inf
 import numpy as np
 
 from rosa_contract.wire.horizon import Horizon
-from rosa_server.models.flow_policy import FlowPolicyBackend
 from rosa_server.models.horizon import choose
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import INFERENCE_S, STEP_S, SynchronousArm
 from rosa_sim.cell.world import World

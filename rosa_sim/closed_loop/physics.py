@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.wire.messages import Output
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.hardware import CONTROL_RATE_HZ, panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import STEP_S

@@ -29,7 +29,7 @@ from rosa_sim.faults.proxy import set_fault
 from rosa_sim.faults.switch import turn
 from rosa_sim.faults.table import ARM, CLOCK, CONTROLLER, GATEWAY, LINK, RUNTIME, SENSORS, WORKER, fault
 
-WORKER_MODULE = "rosa_server.serving.worker"
+WORKER_MODULE = "rosa_server.serving.worker.worker"
 GONE_WITHIN_S = 5.0
 ASK_EVERY_S = 0.1
 SIGNALS = {"worker_killed": signal.SIGKILL, "worker_stopped": signal.SIGSTOP}

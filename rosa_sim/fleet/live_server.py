@@ -21,14 +21,14 @@ import zmq
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.wire.messages import Executed
 from rosa_server.cluster.local import LocalCluster
-from rosa_server.serving import log
+from rosa_server.serving.base import log
+from rosa_server.serving.base.descriptors import more_descriptors
+from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import limits_for
 from rosa_server.serving.core.queueing.actions import Action
-from rosa_server.serving.descriptors import more_descriptors
-from rosa_server.serving.gateway import Gateway
-from rosa_server.serving.metrics import Metrics
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.edge.gateway import Gateway
+from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.fleet.far import FarLink
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rosa_server.serving.descriptors import more_descriptors
+from rosa_server.serving.base.descriptors import more_descriptors
 from rosa_sim.hostile.attempt import MAX_GROWTH_MB, MAX_LINES_PER_S, MIN_IN_TIME, Outcome, run_beside
 from rosa_sim.hostile.attempts import ATTEMPTS
 from rosa_sim.hostile.together import attack_together

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from rosa_sim.fuzz.run import server
 from rosa_sim.hostile.robots import Served, name_of, serving_well
 

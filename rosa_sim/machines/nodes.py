@@ -99,7 +99,7 @@ class Nodes:
 
     def workers(self, machine: Machine) -> list[int]:
         """The model workers on a machine."""
-        return [pid for pid in self.pids(machine) if b"rosa_server.serving.worker" in _line(pid)]
+        return [pid for pid in self.pids(machine) if b"rosa_server.serving.worker.worker" in _line(pid)]
 
     def cut(self, machine: Machine) -> None:
         self._link(machine, "down")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rosa_server.models.kinematics import forward, inverse, inverse_path
+from rosa_server.models.panda.kinematics import forward, inverse, inverse_path
 from rosa_sim.cell.expert import expert_chunk
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.render import SceneRenderer

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from rosa_server.models.backend import Backend, ModelInput
-from rosa_server.models.flow_policy import FlowPolicyBackend
-from rosa_server.models.task_monitor import VERDICTS, TaskMonitorBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.task_monitor import VERDICTS, TaskMonitorBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rosa_server.models.flow_policy import CHUNK, HORIZON, FlowPolicy, to_network
-from rosa_server.models.panda import proprioception
-from rosa_server.models.task_monitor import TaskMonitor
-from rosa_server.models.vision import WEIGHTS_DIR, save_weights
+from rosa_server.models.panda.common import proprioception
+from rosa_server.models.panda.flow_policy import CHUNK, HORIZON, FlowPolicy, to_network
+from rosa_server.models.panda.task_monitor import TaskMonitor
+from rosa_server.models.panda.vision import WEIGHTS_DIR, save_weights
 from rosa_sim.training.learn import augmented, train
 
 FIELDS_PER_SAMPLE = 6  # (noise, time) pairs per sample: the field is cheap next to the pictures

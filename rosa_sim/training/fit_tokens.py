@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from rosa_server.models.flow_policy import FlowPolicy
-from rosa_server.models.panda import proprioception
+from rosa_server.models.panda.common import proprioception
+from rosa_server.models.panda.flow_policy import FlowPolicy
+from rosa_server.models.panda.vision import WEIGHTS_DIR, load_weights, save_weights
 from rosa_server.models.token_policy.actions import BINS, to_tokens
 from rosa_server.models.token_policy.network import TokenPolicy, words_of
-from rosa_server.models.vision import WEIGHTS_DIR, load_weights, save_weights
 from rosa_sim.training.fit import POLICY_FILE, places
 from rosa_sim.training.learn import augmented, draw_curve, train
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from rosa_server.models.vision import to_tensor
+from rosa_server.models.panda.vision import to_tensor
 from rosa_sim.training.results import RESULTS
 
 CHECKPOINT_EVERY = 250

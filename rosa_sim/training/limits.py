@@ -15,8 +15,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rosa_server.models.flow_policy import FlowPolicyBackend
-from rosa_server.models.task_monitor import TaskMonitorBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.task_monitor import TaskMonitorBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.variation import CHANGES

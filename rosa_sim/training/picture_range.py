@@ -16,9 +16,9 @@ import numpy as np
 from tqdm import tqdm
 
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.picture_range import vivid_pixels
-from rosa_server.models.task_monitor import TaskMonitorBackend
-from rosa_server.models.vision import IMAGE_SIZE, WEIGHTS_DIR
+from rosa_server.models.panda.picture_range import vivid_pixels
+from rosa_server.models.panda.task_monitor import TaskMonitorBackend
+from rosa_server.models.panda.vision import IMAGE_SIZE, WEIGHTS_DIR
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.mjcf import look_at
 from rosa_sim.cell.render import SceneRenderer

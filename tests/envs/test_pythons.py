@@ -12,7 +12,7 @@ import pytest
 from rosa_contract.config.models import Model
 from rosa_server.cli import main
 from rosa_server.models.backend import ModelInput
-from rosa_server.serving.elsewhere import backend_of
+from rosa_server.serving.worker.elsewhere import backend_of
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 

@@ -108,7 +108,9 @@ class Server:
     def workers(self) -> list[psutil.Process]:
         assert self.process is not None
         children = psutil.Process(self.process.pid).children()
-        return [child for child in children if "rosa_server.serving.worker" in " ".join(child.cmdline())]
+        return [
+            child for child in children if "rosa_server.serving.worker.worker" in " ".join(child.cmdline())
+        ]
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Signal it, and wait for its end; returns the exit status."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.edge.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 BOARD = json.loads((ROOT / "deploy" / "grafana" / "rosa.json").read_text())

@@ -15,7 +15,7 @@ from rosa_client.runtime.ladder import CHOICES
 from rosa_client.runtime.mission import Timeouts
 from rosa_contract.config.tasks import ESCALATIONS, SafetyAndSloViolation, TaskRetry
 from rosa_contract.fallbacks import FALLBACK_NAMES
-from rosa_server.serving.metrics import Metrics
+from rosa_server.serving.edge.metrics import Metrics
 from rosa_sim.faults.table import FAULTS
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from benchmarks.fleet.closing.fleets import (
 )
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.tasks import Task
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.simulator.network import Network
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.cells import Cell

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import RESULTS, ROOT
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.physics import trials
 from rosa_sim.closed_loop.table import Trial, summary

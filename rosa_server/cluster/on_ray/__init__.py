@@ -12,7 +12,7 @@ from rosa_server.cluster.local import worker_specs
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.plan.placement import Placement, replica_name
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.base.worker_spec import WorkerSpec
 
 REACH_S = 5.0
 FILE_OPTIONS = ("weights", "profile")  # options of a model that are paths

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rosa_server.cluster.groups import Reaper, end_group
-from rosa_server.serving.release import release
-from rosa_server.serving.worker_keys import WorkerKeyPair
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.base.release import release
+from rosa_server.serving.base.worker_keys import WorkerKeyPair
+from rosa_server.serving.base.worker_spec import WorkerSpec
 
 FORGOTTEN_S = 60.0  # without a question, and without a worker: its server is gone, or cut off for good
 LOOK_EVERY_S = 1.0

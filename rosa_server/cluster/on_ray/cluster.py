@@ -20,10 +20,10 @@ from typing import Any
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Lives, Roster
-from rosa_server.serving import log
-from rosa_server.serving.shared_memory import ShmWriter
-from rosa_server.serving.worker_keys import WorkerKeys
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.base import log
+from rosa_server.serving.base.shared_memory import ShmWriter
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.base.worker_spec import WorkerSpec
 
 DRIVER = (sys.executable, "-m", "rosa_server.cluster.on_ray.driver")
 CONNECT_S = 180.0  # until all is reserved, or refused

@@ -17,7 +17,7 @@ from typing import Any
 
 from rosa_server.cluster.on_ray.actor import WorkerActor, describe, python_version
 from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_closed, check_versions, place
-from rosa_server.serving.release import release
+from rosa_server.serving.base.release import release
 
 NAMESPACE = "rosa"
 STEP_S = 0.05

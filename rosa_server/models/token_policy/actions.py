@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_server.models.panda import MAX_WIDTH_M
+from rosa_server.models.panda.common import MAX_WIDTH_M
 
 BINS = 256
 ACTION_TOKENS = 7

@@ -24,8 +24,8 @@ from rosa_server.engines.pipelined_decode.engine import Engine, Tokens
 from rosa_server.engines.pipelined_decode.graphs import runner_for
 from rosa_server.engines.pipelined_decode.pipe import Pipe
 from rosa_server.models.backend import ModelInput, ModelOutput
-from rosa_server.models.kinematics import inverse_path
-from rosa_server.models.panda import Look, PandaBackend
+from rosa_server.models.panda.common import Look, PandaBackend
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_server.models.token_policy.actions import STEP_S, from_tokens
 from rosa_server.models.token_policy.generate import StaticCache, generate
 from rosa_server.models.token_policy.network import TokenPolicy, words_of

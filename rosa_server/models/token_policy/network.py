@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rosa_server.models.panda.vision import Encoder
 from rosa_server.models.token_policy.actions import BINS
 from rosa_server.models.token_policy.config import PANDA, TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder, attend_causally
-from rosa_server.models.vision import Encoder
 
 WORDS = 256
 PAD = BINS + WORDS

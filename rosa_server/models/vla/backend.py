@@ -21,9 +21,9 @@ from torch import Tensor
 from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.passes import Words
 from rosa_server.models.backend import ModelInput, ModelOutput
-from rosa_server.models.flow_policy import STEP_S, from_network
-from rosa_server.models.kinematics import inverse_path
-from rosa_server.models.panda import Look, PandaBackend
+from rosa_server.models.panda.common import Look, PandaBackend
+from rosa_server.models.panda.flow_policy import STEP_S, from_network
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_server.models.vla import judging
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork

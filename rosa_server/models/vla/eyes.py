@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rosa_server.models.spatial_softmax import spatial_softmax
+from rosa_server.models.panda.spatial_softmax import spatial_softmax
 
 POINT_FEATURES = 3  # x, y and strength of a point
 OCTAVES = 4

@@ -17,7 +17,7 @@ from rosa_server.engines.kv_sharing.network import Network
 from rosa_server.engines.kv_sharing.passes import Call, Grammar
 from rosa_server.engines.kv_sharing.turns import Limits
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.panda import Look
+from rosa_server.models.panda.common import Look
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import LONGEST_PROMPT, VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import END

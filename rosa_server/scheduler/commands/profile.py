@@ -30,7 +30,7 @@ from rosa_server.scheduler.profiles.measure import (
 from rosa_server.scheduler.profiles.measure_continuous import measure_continuous
 from rosa_server.scheduler.profiles.measured_facts import measured_facts
 from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
-from rosa_server.serving.elsewhere import backend_of
+from rosa_server.serving.worker.elsewhere import backend_of
 
 BAR = 30
 UNSTEADY = 4  # exit status: the machine had other work

@@ -11,7 +11,7 @@ import zmq
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Decide, Decided
 from rosa_contract.wire.packing import pack
-from rosa_server.serving import log
+from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket
 from rosa_server.serving.watching.hub import DECIDED, ORDERED, Hub

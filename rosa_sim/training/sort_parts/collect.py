@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rosa_server.models.kinematics import inverse, inverse_path
+from rosa_server.models.panda.kinematics import inverse, inverse_path
 from rosa_sim.cell.expert import home_position
 from rosa_sim.cell.hardware import SORT_PARTS, cell, panda
 from rosa_sim.cell.rollout import SynchronousArm

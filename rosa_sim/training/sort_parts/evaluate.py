@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from rosa_server.models.backend import Backend, ModelInput
-from rosa_server.models.panda import CAMERAS
-from rosa_server.models.vision import to_tensor
+from rosa_server.models.panda.common import CAMERAS
+from rosa_server.models.panda.vision import to_tensor
 from rosa_server.models.vla.backend import VlaBackend
 from rosa_sim.closed_loop.table import wilson
 from rosa_sim.training.results import RESULTS, conclude

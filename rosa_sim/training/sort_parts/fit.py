@@ -20,9 +20,9 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from rosa_server.engines.kv_sharing.cache import Cache
-from rosa_server.models.flow_policy import HORIZON, to_network
-from rosa_server.models.panda import CAMERAS, CENTRE_M, proprioception
-from rosa_server.models.vision import WEIGHTS_DIR, save_weights
+from rosa_server.models.panda.common import CAMERAS, CENTRE_M, proprioception
+from rosa_server.models.panda.flow_policy import HORIZON, to_network
+from rosa_server.models.panda.vision import WEIGHTS_DIR, save_weights
 from rosa_server.models.vla.backend import WEIGHTS_FILE
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork

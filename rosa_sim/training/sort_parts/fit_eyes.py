@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from rosa_server.models.panda import CAMERAS
-from rosa_server.models.vision import load_weights, save_weights, to_tensor
+from rosa_server.models.panda.common import CAMERAS
+from rosa_server.models.panda.vision import load_weights, save_weights, to_tensor
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.eyes import PointEyes
 from rosa_sim.training.learn import train

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.kinematics import inverse
+from rosa_server.models.panda.kinematics import inverse
 from rosa_server.models.vla import judging
 from rosa_server.models.vla.backend import VERDICT_CERTAINTY, VlaBackend
 from rosa_sim.cell.expert import home_position

@@ -69,4 +69,4 @@ def cell(
 def workers_of(bringup: Bringup) -> list[psutil.Process]:
     """The server's worker processes."""
     children = psutil.Process(bringup.supervisor.pid("server")).children(recursive=True)
-    return [child for child in children if "rosa_server.serving.worker" in " ".join(child.cmdline())]
+    return [child for child in children if "rosa_server.serving.worker.worker" in " ".join(child.cmdline())]

@@ -18,7 +18,7 @@ import yaml
 
 from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import Robot
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[3]

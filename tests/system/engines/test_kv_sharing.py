@@ -16,7 +16,7 @@ import torch
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.vision import save_weights
+from rosa_server.models.panda.vision import save_weights
 from rosa_server.models.vla.backend import VlaBackend
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech

@@ -18,7 +18,7 @@ import pytest
 import zmq
 
 from rosa_client import Robot
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from tests.system.frontends.clients import HAND, metrics, ready, with_frontends
 from tests.system.server_harness import PATIENCE_S, Server
 

@@ -23,7 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from rosa_client import Robot
 from rosa_server.frontends.arrays import Dialect, pack, unpack
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from tests.system.frontends.clients import (
     GRIPPER,
     JOINTS_DEG,

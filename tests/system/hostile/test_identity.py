@@ -9,7 +9,7 @@ import pytest
 import zmq.auth
 
 from rosa_contract.wire import messages as m
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from tests.system.server_harness import PATIENCE_S, Robot, robot, serving
 
 

@@ -10,7 +10,7 @@ import zmq
 
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_server.serving.descriptors import more_descriptors
+from rosa_server.serving.base.descriptors import more_descriptors
 from rosa_sim.fuzz.wire import Peer, idle_connections
 from tests.system.hostile.flood import STRANGER
 from tests.system.server_harness import FRONT, JOINTS, PATIENCE_S, Server, robot, serving

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from rosa_sim.namespaces import Machine, denied, two_machines
 
 ROOT = Path(__file__).parents[3]

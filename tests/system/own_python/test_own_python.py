@@ -17,9 +17,9 @@ from rosa_server.cli import main
 from rosa_server.cluster.local import LocalCluster
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.registry import BackendError
-from rosa_server.serving.elsewhere import backend_of
-from rosa_server.serving.release import release
-from rosa_server.serving.worker_spec import WorkerSpec
+from rosa_server.serving.base.release import release
+from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.worker.elsewhere import backend_of
 from tests.system.environments import bare, site
 from tests.system.own_python.prefix import with_worker
 from tests.system.server_harness import FACTORY, PATIENCE_S, serving

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rosa_client import ActionQueue, AsyncRobot, DeadlineMissed, Robot, RobotError
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from tests.system.server_harness import EMULATED, PATIENCE_S, Server, serving
 
 SEEN = {"front": np.zeros((8, 8, 3), np.uint8), "joint_position": np.zeros(7, np.float32)}

@@ -145,7 +145,7 @@ def test_beyond_loopback_the_server_refuses_to_start_without_keys(tmp_path: Path
 def test_with_keys_only_known_robots_get_in_and_only_under_their_own_name(tmp_path: Path) -> None:
     import zmq.auth
 
-    from rosa_server.serving.access import make_keys
+    from rosa_server.serving.edge.access import make_keys
 
     keys = tmp_path / "keys"
     for name in ("r1", "r2"):

@@ -14,8 +14,8 @@ from rclpy.signals import SignalHandlerOptions
 from rosa_interfaces.msg import WorldState
 
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
-from rosa_server.models.kinematics import inverse_path
-from rosa_server.models.panda import INPUT_SPEC
+from rosa_server.models.panda.common import INPUT_SPEC
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_sim.cell.sort_parts.expert import subtask_chunk
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts.words import (

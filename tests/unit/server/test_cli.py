@@ -86,7 +86,7 @@ def test_the_server_needs_no_ros(tmp_path: Path) -> None:
         "        if name.split('.')[0] in ('rclpy', 'sensor_msgs', 'std_msgs', 'rosa_interfaces'):\n"
         "            raise ImportError('no ROS here: ' + name)\n"
         "sys.meta_path.insert(0, No())\n"
-        "import rosa_server.serving.server, rosa_server.serving.worker, rosa_server.models.emulated\n"
+        "import rosa_server.serving.server, rosa_server.serving.worker.worker, rosa_server.models.emulated\n"
         "from rosa_server.cli import main\n"
         f"sys.exit(main(['check', {str(FACTORY)!r}]))\n"
     )

@@ -4,7 +4,7 @@ A message costs its sender nothing and the gateway memory and time, and so does 
 counted per connection. A connection is *silent* until it has said something understandable, a *stranger* until a robot
 was welcomed on it, and *welcomed* from then on, as long as it speaks. Whoever exceeds a limit is cut off, and the
 strangers of its address wait before they may connect again; welcomed robots of the same address stay. The socket's side
-is `serving/doorman.py`; every limit is explained in docs/security.md.
+is `serving/edge/doorman.py`; every limit is explained in docs/security.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import zmq
 from rosa_client.connection import handshakes
 from rosa_client.connection.link import GatewayLink
 from rosa_contract.wire import messages as m
-from rosa_server.serving.access import ZAP_ENDPOINT, KeyRing, admit, make_keys
+from rosa_server.serving.edge.access import ZAP_ENDPOINT, KeyRing, admit, make_keys
 
 HELLO = m.Hello("panda0", "pick", {}, {})
 PATIENCE_S = 20.0

@@ -29,7 +29,7 @@ from rosa_client.doctor.probes.needs import needs_fact
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 from rosa_sim.ports import free_port
 
 ROOT = Path(__file__).parents[4]

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_client.motion.kinematics import Chain
 from rosa_contract.config.robot import ChainSpec, load_robot
-from rosa_server.models.kinematics import forward
+from rosa_server.models.panda.kinematics import forward
 from rosa_sim.cell.world import World
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

@@ -13,7 +13,7 @@ from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
 from rosa_contract.config.robot import WITHOUT_GRIPPER, WorkspaceSpec, load_robot
 from rosa_contract.wire.messages import Output
-from rosa_server.models.kinematics import inverse, inverse_path
+from rosa_server.models.panda.kinematics import inverse, inverse_path
 from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

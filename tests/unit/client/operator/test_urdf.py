@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rosa_contract.config.robot import load_robot
-from rosa_server.models import kinematics
+from rosa_server.models.panda import kinematics
 
 ROOT = Path(__file__).parents[4]
 SPEC = load_robot(ROOT / "configs" / "robots" / "panda.yaml")

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from rosa_server.cluster.local import LocalCluster
-from rosa_server.serving.log import LOGGER
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.base.log import LOGGER
+from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 
 SPEC = WorkerSpec("policy/0", "policy", "emulated", "ipc:///nowhere")
 

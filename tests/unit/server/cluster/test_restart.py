@@ -16,7 +16,7 @@ from rosa_server.cluster.restart import (
     Lives,
     Roster,
 )
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 
 
 def test_the_first_restart_is_at_once_and_each_quick_end_doubles_the_delay() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rosa_server.cli import main
-from rosa_server.serving.access import make_keys
+from rosa_server.serving.edge.access import make_keys
 
 ROOT = Path(__file__).resolve().parents[4]
 PANDA = ROOT / "configs" / "robots" / "panda.yaml"

@@ -15,7 +15,7 @@ from rosa_server.cli import main
 from rosa_server.cluster.local import worker_specs
 from rosa_server.models.adapters.resolving import from_data, resolve
 from rosa_server.plan.placement import unplanned
-from rosa_server.serving.worker_spec import spec_from
+from rosa_server.serving.base.worker_spec import spec_from
 
 ROBOTS = Path("configs/robots").resolve()
 Write = Callable[..., str]

@@ -10,7 +10,7 @@ import pytest
 from rosa_server.cli import main
 from rosa_server.environments.table import ENVIRONMENTS
 from rosa_server.environments.wheel import build_wheel
-from rosa_server.serving.release import release
+from rosa_server.serving.base.release import release
 
 
 def test_a_dry_run_says_what_is_installed_and_makes_nothing(
@@ -56,7 +56,7 @@ def test_the_wheel_is_small_the_same_each_time_and_holds_what_a_worker_is(tmp_pa
     wheel = build_wheel(tmp_path)
     assert wheel.read_bytes() == build_wheel(tmp_path / "again").read_bytes()
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"rosa_server/serving/worker.py", "rosa_contract/wire/codec.py"} <= set(names)
+    assert {"rosa_server/serving/worker/worker.py", "rosa_contract/wire/codec.py"} <= set(names)
     assert "rosa_server/models/adapters/presets/openpi_droid.yaml" in names
     others = ("rosa_server/scheduler", "rosa_server/cluster", "rosa_client", "rosa_sim")
     assert not [name for name in names if name.startswith(others) or name.endswith(".safetensors")]

@@ -12,7 +12,7 @@ from rosa_client.bringup.bringup import parse
 from rosa_client.bringup.preflight import PreflightError, check_robots
 from rosa_contract.keyfile import load_robot_keys
 from rosa_server.cli import main
-from rosa_server.serving.access import KeyRing
+from rosa_server.serving.edge.access import KeyRing
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from rosa_contract.wire.horizon import Horizon
 from rosa_server.models import horizon
 from rosa_server.models.backend import ModelOutput
-from rosa_server.models.flow_policy import CHUNK, FlowPolicy
 from rosa_server.models.horizon import Choice, Chunk, choose
+from rosa_server.models.panda.flow_policy import CHUNK, FlowPolicy
 
 
 def output(steps: int, updates: np.ndarray | None = None) -> ModelOutput:

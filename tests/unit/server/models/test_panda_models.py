@@ -9,8 +9,8 @@ import pytest
 
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
-from rosa_server.models.flow_policy import FlowPolicyBackend, from_network, to_network
-from rosa_server.models.task_monitor import TaskMonitorBackend, verdicts
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend, from_network, to_network
+from rosa_server.models.panda.task_monitor import TaskMonitorBackend, verdicts
 from rosa_sim.cell.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm

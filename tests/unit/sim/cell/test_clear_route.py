@@ -14,7 +14,7 @@ from rosa_client.motion.arm_orders import MoveTo, OrderId, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_contract.config.robot import load_robot
-from rosa_server.models.kinematics import forward, inverse
+from rosa_server.models.panda.kinematics import forward, inverse
 from rosa_sim.cell.hardware import cell
 from rosa_sim.cell.world import World
 

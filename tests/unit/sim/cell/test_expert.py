@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_sim.cell.expert import expert_chunk, home_position
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World

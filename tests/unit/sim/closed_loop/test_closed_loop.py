@@ -14,7 +14,7 @@ import pytest
 
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.tasks import Task
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.cells import DONE, FAILED, ONGOING, Cell, DrawnCell

@@ -10,7 +10,7 @@ import pytest
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.horizon import Horizon
-from rosa_server.models.flow_policy import FlowPolicyBackend
+from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World

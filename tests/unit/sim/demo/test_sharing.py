@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from rosa_server.serving.metrics import Metrics, MetricsServer
+from rosa_server.serving.edge.metrics import Metrics, MetricsServer
 from rosa_sim.demo import sharing
 from rosa_sim.demo.sharing import Sharing
 

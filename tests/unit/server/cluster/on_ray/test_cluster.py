@@ -18,8 +18,8 @@ from rosa_server.cluster.on_ray import check_reachable, check_token, part_of, pa
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.plan.placement import Placement, Replica, unplanned
-from rosa_server.serving.worker_keys import WorkerKeys
-from rosa_server.serving.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 
 PATIENCE_S = 60.0
 # Answers the first line as it is told, writes down what it hears, and says what the test puts into a file.

@@ -96,7 +96,7 @@ def test_droid_gets_its_pictures_state_and_prompt_and_its_velocities_become_join
 
 
 def test_libero_moves_the_tool_by_what_it_answers() -> None:
-    from rosa_server.models.kinematics import forward
+    from rosa_server.models.panda.kinematics import forward
 
     rows = np.zeros((5, 7))
     rows[:, 0], rows[:, 2], rows[:, 6] = 0.4, -0.4, -1

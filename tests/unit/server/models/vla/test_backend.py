@@ -11,8 +11,8 @@ import torch
 from rosa_server.engines.kv_sharing.engine import CallLeft
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.cancellation import Cancellation
+from rosa_server.models.panda.vision import save_weights
 from rosa_server.models.registry import BackendError, create
-from rosa_server.models.vision import save_weights
 from rosa_server.models.vla import judging
 from rosa_server.models.vla.backend import VlaBackend
 from rosa_server.models.vla.network import VlaNetwork

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.names import BLOCKS

@@ -1,0 +1,50 @@
+"""What a server needs of whoever starts its workers. The implementations are in `rosa_server/cluster/`, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rosa_contract.config.factory import Factory
+from rosa_server.plan.placement import Placement
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.edge.worker_links import SharesMemory
+
+
+class Cluster(SharesMemory, Protocol):
+    """Starts and watches the workers. Nothing in it may wait: the gateway calls it between two messages."""
+
+    # Where workers connect: a ZeroMQ endpoint of this machine that other machines reach, and then each worker has keys;
+    # empty: a socket file, for workers of this machine.
+    workers_bind: str
+    # Why a worker cannot work as configured: a server that has not served yet had better say so and end. Empty: it can.
+    misconfigured: str
+
+    def start(self, endpoint: str, keys: WorkerKeys | None) -> None:
+        """The gateway listens at `endpoint`: from now on `poll` starts workers. `keys`: issues those of each life."""
+
+    def poll(self, now_s: float) -> list[tuple[str, str]]:
+        """(worker id, why) of the workers that ended since the last call; restarts what is due."""
+
+    def ready(self, worker_id: str, now_s: float) -> None:
+        """A worker has announced itself."""
+
+    def kill(self, worker_id: str, reason: str) -> None:
+        """End a worker at once; `poll` reports it and another one starts."""
+
+    def hold(self, name: str, held: bool) -> None:
+        """Do not start the worker of this name again when it ends, or start it again. A name is an id without life."""
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        """Start another worker beside the one of this name, with its spec changed. Returns its id.
+
+        Once it is ready the old one is not started again; if it never is, the old one stays as it was. Raises
+        `ValueError` where that is under way already.
+        """
+
+    def stop(self, grace_s: float) -> None:
+        """End every worker, `grace_s` after it was asked to at the latest. Also right after the constructor."""
+
+
+ClusterMaker = Callable[[Factory, Placement], Cluster]

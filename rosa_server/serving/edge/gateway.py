@@ -1,0 +1,490 @@
+"""The ZeroMQ shell around `ServingCore`: one poll loop that reads headers only and passes frames on untouched."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import zmq
+
+from rosa_contract.clock import Clock
+from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.reports import open_alert
+from rosa_server.serving.base import log
+from rosa_server.serving.base.malloc import Peaks
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.limits import Bucket, Limits
+from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.workers.absence import Absences
+from rosa_server.serving.core.workers.overdue import overdue
+from rosa_server.serving.edge.access import ZAP_ENDPOINT, KeyRing, admit
+from rosa_server.serving.edge.cluster import Cluster
+from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
+from rosa_server.serving.edge.intake import MAX_FRAMES, Intake, Message
+from rosa_server.serving.edge.metrics import Metrics
+from rosa_server.serving.edge.remote_links import RemoteLinks
+from rosa_server.serving.edge.robots_socket import RobotsSocket
+from rosa_server.serving.edge.worker_links import BURST, POLLIN, WorkerLinks
+from rosa_server.serving.watching.post import WatchPost
+
+CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
+GIVEN_UP = "it was away, or overdue with a batch, for too long"
+REPORT_EVERY_S = 1.0
+KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
+POST_EVERY_S = (
+    0.02  # how often watchers are read and told: each ZeroMQ socket that is polled costs every request
+)
+STRANGERS_S = 0.003  # in one step for what strangers say
+MAX_WAITING = 4096  # messages of strangers
+ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
+
+
+class Gateway:
+    """Two ROUTER sockets with the core between them. The only thing that waits is one poll."""
+
+    def __init__(
+        self,
+        core: ServingCore,
+        context: zmq.Context[zmq.Socket[bytes]],
+        robots_endpoint: str,
+        workers_endpoint: str,
+        clock: Clock,
+        cluster: Cluster,
+        metrics: Metrics,
+        max_message_mb: float,
+        keys: KeyRing | None = None,
+        limits: Limits | None = None,
+        worker_keys: WorkerKeys | None = None,
+    ) -> None:
+        """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone."""
+        self._core, self._clock, self._cluster, self._metrics, self._keys = (
+            core,
+            clock,
+            cluster,
+            metrics,
+            keys,
+        )
+        self._max_bytes = int(max_message_mb * 1e6)
+        self._next_poll_s = self._next_report_s = self._next_keys_s = self._next_post_s = 0.0
+        self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
+            None  # the last one, and as it is sent
+        )
+        self._post: WatchPost | None = None
+        self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
+        self._peaks = Peaks()
+        self._poller = zmq.Poller()
+        self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
+        self._zap = context.socket(zmq.REP)
+        self._zap.setsockopt(zmq.LINGER, 0)
+        self._answers = RobotsSocket(context, self._max_bytes, keys)
+        self._robots = self._answers.socket
+        self._worker_keys, self._absences = worker_keys, Absences()
+        self._ready: dict[str, m.WorkerReady] = {}  # what each worker has announced
+        self._ended: deque[str] = deque(maxlen=MAX_WAITING)
+        self._workers = (
+            WorkerLinks(context, self._poller, cluster)
+            if worker_keys is None
+            else RemoteLinks(context, self._poller, cluster, worker_keys, self._max_bytes, metrics.cut_off)
+        )
+        self._intake = Intake(self._robots, self._doorman)
+        try:
+            if keys is not None or worker_keys is not None:  # before anybody can connect
+                self._zap.bind(ZAP_ENDPOINT)
+            self._doorman.open(context, self._robots, keys is not None)
+            self._answers.bind(robots_endpoint)
+            self._workers.listen(workers_endpoint)
+        except zmq.ZMQError:
+            self.close()
+            raise
+        self._poller.register(self._robots, zmq.POLLIN)
+        if keys is not None or worker_keys is not None:
+            self._poller.register(self._zap, zmq.POLLIN)
+        if keys is not None:
+            self._poller.register(self._doorman.monitor, zmq.POLLIN)
+
+    @property
+    def robots_endpoint(self) -> str:
+        """Where robots connect; the real port where a wildcard was bound."""
+        return self._answers.endpoint
+
+    @property
+    def workers_endpoint(self) -> str:
+        """Where workers connect; the real port where a wildcard was bound."""
+        return self._workers.endpoint
+
+    def watched_through(self, post: WatchPost) -> None:
+        """Tell `post` what happens here from now on, and close it with the gateway."""
+        self._post = post
+
+    def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
+        """Decide, send, wait for messages, read them."""
+        now_s = self._clock.now_s()
+        if now_s >= self._next_poll_s:
+            self._next_poll_s = now_s + CLUSTER_EVERY_S
+            self._watch(now_s)
+        self._doorman.step(now_s)
+        self._watch_links(now_s)
+        if self._keys is not None and now_s >= self._next_keys_s:
+            self._next_keys_s = now_s + KEYS_EVERY_S
+            self._revoke(now_s, self._keys.revoked())
+        self._send()  # answers first: a robot waits for each of them
+        if self._post is not None and now_s >= self._next_post_s:
+            self._next_post_s = now_s + POST_EVERY_S
+            for connection, message in self._post.step(now_s, self._core):
+                self._say(connection, message)
+        next_s = self._core.tick(now_s)
+        self._send()
+        if self._strangers:
+            longest_s = 0.0
+        elif len(self._doorman.connections):
+            longest_s = min(longest_s, LOOK_EVERY_S)
+        wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
+        for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
+            if socket is self._robots:
+                self._read_robots()
+            elif socket is self._workers.socket:
+                self._read_workers()
+            elif isinstance(socket, int):
+                self._read_shared(self._workers.owner(socket))
+            elif socket is self._workers.monitor:
+                self._watch_links(self._clock.now_s())
+            elif socket is self._zap:
+                answer = admit(self._zap.recv_multipart(), self._keys, self._worker_keys)
+                self._zap.send_multipart(answer)
+            elif socket is self._doorman.monitor:
+                self._doorman.take_events(self._clock.now_s())
+        self._hear_strangers()
+
+    def close(self) -> None:
+        self._doorman.close()
+        self._answers.close()
+        self._workers.close()
+        if self._post is not None:
+            self._post.close()
+        self._zap.close()
+
+    def send_drain(self) -> None:
+        """Tell every warm worker to finish and exit."""
+        for worker in self._core.pool:
+            self.drain_worker(worker.worker_id)
+
+    def drain_worker(self, worker_id: str) -> None:
+        """Tell a worker to finish and exit."""
+        self._workers.send_over_socket(worker_id, codec.encode(m.Drain()))
+
+    def ended_workers(self) -> list[str]:
+        """The workers that have ended since this was asked last."""
+        ended = list(self._ended)
+        self._ended.clear()
+        return ended
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _read_robots(self) -> None:
+        for _ in range(BURST):
+            now_s = self._clock.now_s()
+            message = self._intake.read(now_s)
+            if message is not None:
+                if self._doorman.is_robot(message.frames[0].bytes):
+                    self._handle(now_s, message)
+                elif len(self._strangers) < MAX_WAITING:
+                    self._strangers.append(message)
+                else:
+                    self._metrics.refused("overloaded")
+                    self._intake.handled(now_s, message, 0.0, 0.0)
+            if not int(self._robots.getsockopt(zmq.EVENTS)) & POLLIN:
+                return
+
+    def _hear_strangers(self) -> None:
+        """A crowd that speaks at once, hellos too, does not delay the robots: a few at a time."""
+        end_s = self._clock.now_s() + STRANGERS_S
+        while self._strangers and (now_s := self._clock.now_s()) < end_s:
+            message = self._strangers.popleft()
+            if not self._doorman.ignores(now_s, message.frames[0]):
+                self._handle(now_s, message)
+
+    def _handle(self, now_s: float, message: Message) -> None:
+        began_s = time.thread_time()
+        bad = self._from_robot(now_s, message.frames, message.frame_count, message.size)
+        self._intake.handled(now_s, message, time.thread_time() - began_s + ANSWER_S, bad)
+
+    def _read_workers(self) -> None:
+        for worker_id, frames in self._workers.received(self._clock.now_s()):
+            self._take_from_worker(self._clock.now_s(), worker_id, frames)
+
+    def _read_shared(self, worker_id: str) -> None:
+        for _ in range(BURST):
+            try:
+                frames = self._workers.shared(worker_id)
+            except EOFError:
+                self._workers.close_shared(worker_id)
+                self._next_poll_s = 0.0  # the worker has ended: notice it in the next step
+                return
+            except CodecError as error:
+                self._core.on_protocol_error(self._clock.now_s(), worker_id, str(error))
+                return
+            if frames is None:
+                return
+            self._take_from_worker(self._clock.now_s(), worker_id, frames)
+
+    def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame], count: int, size: int) -> float:
+        """Returns how bad the message was, see `Connections.heard`."""
+        connection, content = frames[0].bytes, frames[1:]
+        try:
+            if size > self._max_bytes or count > MAX_FRAMES:
+                limit = f"{MAX_FRAMES - 1} frames and {self._max_bytes} bytes (gateway.max_message_mb)"
+                words = f"message: expected at most {limit}, got {count - 1} frames, {size} bytes"
+                raise CodecError("too_large", words)
+            header = codec.read_robot_header(content)
+            if header["t"] == "request":
+                self._core.on_request(now_s, connection, header, content)
+                if self._post is not None and self._post.pictures:
+                    self._show(now_s, connection, header, content, self._post)
+                return 0.0
+            if header["t"] == "status":
+                self._report(now_s, connection, header, content)
+                return 0.0
+            message = codec.decode_robot(header, content)
+            if isinstance(message, m.Decided):
+                if self._core.on_report(now_s, connection) is not None and self._post is not None:
+                    self._post.decided(connection, message)
+                return 0.0
+            assert not isinstance(message, m.Status)
+            if (
+                isinstance(message, m.TaskEnds)
+                and self._post is not None
+                and self._core.sessions.get(connection)
+            ):
+                self._post.hub.tasks[message.outcome] += 1
+            refusal = self._wrong_key(message, frames[0])
+            if refusal is None:
+                self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
+                if isinstance(message, m.Bye):
+                    self._doorman.left(connection)
+                return 0.0
+        except CodecError as error:
+            refusal = m.Refused(error.cause, str(error))
+        self._core.refuse(connection, refusal)
+        return max(1.0, count / MAX_FRAMES)
+
+    def _show(
+        self,
+        now_s: float,
+        connection: bytes,
+        header: codec.Header,
+        frames: Sequence[zmq.Frame],
+        post: WatchPost,
+    ) -> None:
+        """Somebody looks at a robot: once a second the pictures of its request are handed on as they came."""
+        session = self._core.sessions.get(connection)
+        if session is None or not post.pictures.wants(now_s, session.robot_id):
+            return
+        try:
+            request = codec.decode_robot(header, frames)
+        except CodecError:
+            return  # the core refuses it
+        if isinstance(request, m.Request) and request.images:
+            post.show(now_s, session.robot_id, request.images)
+
+    def _report(
+        self, now_s: float, connection: bytes, header: codec.Header, frames: Sequence[zmq.Frame]
+    ) -> None:
+        """How a robot says that it is. Only its alert is read here; whoever watches reads the rest."""
+        alert = open_alert(header)
+        session = self._core.on_report(now_s, connection)
+        if session is not None and self._post is not None:
+            self._post.hub.reported(session.robot_id, frames[0].bytes, alert)
+
+    def _revoke(self, now_s: float, robots: set[str]) -> None:
+        """End the connections and sessions of robots whose keys were removed."""
+        for connection in self._doorman.revoke(now_s, robots):
+            self._core.expel(now_s, connection, "its key was removed")
+
+    def _wrong_key(self, message: m.FromRobot, frame: zmq.Frame) -> m.Refused | None:
+        """With keys, a robot must have the name of its key: otherwise it could speak for another robot."""
+        if self._keys is None or not isinstance(message, m.Hello):
+            return None
+        owner = frame.get("User-Id")
+        if message.robot_id == owner and self._keys.knows(owner):
+            return None
+        words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {message.robot_id!r}"
+        if message.robot_id == owner:
+            words = f"robot_id: the key of {owner!r} was removed from the key folder"
+        return m.Refused("wrong_key", words)
+
+    def _take_from_worker(self, now_s: float, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+        try:
+            message = codec.decode(frames)
+        except CodecError as error:
+            self._core.on_protocol_error(now_s, worker_id, str(error))
+            return
+        if isinstance(message, m.Executed):
+            if self._absences.away(worker_id) or self._absences.stale(worker_id, message.batch_id):
+                self._metrics.noted("late_batch")
+                if self._absences.answered_late(worker_id):
+                    self._announced(now_s, self._ready[worker_id])
+                return
+            worker = self._core.pool.get(worker_id)
+            if worker is not None:
+                self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
+                if self._post is not None:
+                    self._post.hub.ran(worker, len(message.tickets), message.inference_ms)
+                self._metrics.engine(worker_id, message.counts)
+            self._core.on_executed(now_s, worker_id, message)
+        elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
+            self._ready[worker_id] = message
+            self._announced(now_s, message)
+            self._cluster.ready(worker_id, now_s)
+            self._workers.open_shared(worker_id)
+            log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
+        else:
+            self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
+
+    def _announced(self, now_s: float, ready: m.WorkerReady) -> None:
+        """A worker is here, or here again: what it was given before counts no more."""
+        self._core.on_ready(now_s, ready)
+        if away_s := self._absences.announced(ready.worker_id, now_s, self._core.pool.next_batch):
+            log.event("worker_back", worker=ready.worker_id, away_s=round(away_s, 3))
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        for action in self._core.actions():
+            if isinstance(action, Reply):
+                self._answer(action)
+            elif isinstance(action, Dispatch):
+                self._dispatch(action)
+            elif isinstance(action, Say):
+                if isinstance(action.message, m.Refused):
+                    refusal = action.message
+                    self._metrics.refused(refusal.cause)
+                    self._note_refusal(action.connection, refusal)
+                    self._doorman.refused(
+                        self._clock.now_s(), action.connection, refusal.cause, refusal.reason
+                    )
+                elif isinstance(action.message, m.Welcome):
+                    known = self._core.robot_on(action.connection)
+                    if known is not None:
+                        self._doorman.welcomed(action.connection, *known)
+                self._say(action.connection, action.message)
+            elif isinstance(action, Cancel):
+                self._workers.send(action.worker_id, codec.encode(m.CancelTickets(action.tickets)))
+            elif isinstance(action, Kill):
+                log.error("worker_killed", worker=action.worker_id, reason=action.reason)
+                self._cluster.kill(action.worker_id, action.reason)
+            elif isinstance(action, Note):
+                self._metrics.noted(action.event)
+                if self._notes.take(1.0, self._clock.now_s()):
+                    log.warning(action.event, **action.fields)
+
+    def _dispatch(self, batch: Dispatch) -> None:
+        calls = batch.calls
+        senders = [
+            m.Sender(
+                c.robot_id,
+                (c.deadline_s - c.dispatched_s) * 1000,
+                max(0.0, c.dispatched_s - c.arrived_s) * 1000,
+                c.observation,
+            )
+            for c in calls
+        ]
+        tickets = [c.ticket for c in calls]
+        execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
+        self._workers.send(batch.worker_id, codec.encode(execute), batch.buffer, batch.buffers)
+
+    def _answer(self, answer: Reply) -> None:
+        call = answer.call
+        ran = answer.batch_size > 0
+        queue_ms = ((call.dispatched_s if ran else answer.ended_s) - call.arrived_s) * 1000
+        header = codec.response_header(
+            call.request_id,
+            answer.status,
+            answer.cause,
+            answer.reason,
+            queue_ms,
+            answer.inference_ms,
+            answer.batch_size,
+            call.pace,
+        )
+        self._send_to(call.connection, [header] if answer.output is None else [header, answer.output])
+        self._metrics.answered(answer)
+        if self._post is not None:
+            self._post.hub.answered(answer)
+
+    def _note_refusal(self, connection: bytes, refusal: m.Refused) -> None:
+        if self._post is not None:
+            known = self._core.sessions.get(connection)
+            robot = known.robot_id if known is not None else ""
+            self._post.refused(self._clock.now_s(), refusal.cause, refusal.reason, robot)
+
+    def _say(self, connection: bytes, message: m.ToRobot) -> None:
+        """What is not an answer to a request; its time counts as that of the robot."""
+        began_s = time.thread_time()
+        if isinstance(message, m.HealthReport):  # the core makes one per second
+            if self._health is None or self._health[0] is not message:
+                self._health = message, codec.encode(message)
+            frames = self._health[1]
+        else:
+            frames = codec.encode(message)
+        self._send_to(connection, frames)
+        self._doorman.spent(self._clock.now_s(), connection, time.thread_time() - began_s)
+
+    def _send_to(self, connection: bytes, frames: Sequence[codec.Frame]) -> None:
+        """Drops what a peer does not read, and the peer."""
+        now_s = self._clock.now_s()
+        if not self._doorman.answers(now_s, connection, sum(map(len, frames))):
+            return
+        if not self._answers.send(connection, frames):
+            self._doorman.overflows(now_s, connection)
+
+    def _watch_links(self, now_s: float) -> None:
+        """Calls of workers that cannot be reached run elsewhere at once; who stays away is ended."""
+        for worker_id in self._workers.step(now_s):
+            self._metrics.noted("worker_link_ended")
+            log.warning("worker_link_ended", worker=worker_id)
+            self._absences.link_ended(worker_id, now_s)
+            self._core.on_lost(now_s, worker_id, "its link ended")
+
+    def _pass_over_slow(self, now_s: float) -> None:
+        """Calls of workers on other machines that are alive and far too slow run elsewhere."""
+
+        def covered(replica: str) -> bool:
+            return self._core.router.failover.covered(replica, (replica,))
+
+        for worker in overdue(self._core.pool, covered, now_s):
+            self._metrics.noted("worker_slow")
+            log.warning("worker_slow", worker=worker.worker_id, batches=len(worker.batches))
+            self._absences.slow(worker.worker_id, now_s, len(worker.batches))
+            self._core.on_lost(now_s, worker.worker_id, "its batch is overdue")
+
+    def _watch(self, now_s: float) -> None:
+        if self._worker_keys is not None:
+            self._pass_over_slow(now_s)
+        for worker_id in self._absences.given_up(now_s):
+            log.error("worker_killed", worker=worker_id, reason=GIVEN_UP)
+            self._cluster.kill(worker_id, GIVEN_UP)
+        for worker_id, why in self._cluster.poll(now_s):
+            self._absences.forget(worker_id)
+            self._ready.pop(worker_id, None)
+            self._ended.append(worker_id)
+            self._metrics.worker_lost(worker_id)
+            log.warning("worker_lost", worker=worker_id, reason=why)
+            self._workers.close_shared(worker_id)
+            self._core.on_lost(now_s, worker_id, why)
+        if now_s >= self._next_report_s:
+            self._next_report_s = now_s + REPORT_EVERY_S
+            self._metrics.state(self._core.health(), self._core.warm_workers())
+            self._metrics.order(*self._core.order_state())
+            if self._post is not None:
+                self._metrics.robots(self._post.hub.margins(), self._post.hub.alerts)
+            self._peaks.look(now_s)
+            known = self._doorman.connections
+            self._metrics.connections(
+                len(known), known.strangers, known.held_bytes, known.unread_bytes, self._intake.since_last()
+            )

@@ -1,0 +1,132 @@
+"""The links of workers on other machines: TCP with a key for each life of a worker, and a heartbeat on each.
+
+Both ends send ZMTP's heartbeats, from libzmq's thread: a worker that computes still answers them. A link on which
+nothing comes for `SILENT_MS` ends, as does that of a worker that was killed, at once. The port is watched as that of
+the robots is: who has no key gets no further than the handshake, and is cut off when it stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import zmq
+
+from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
+from rosa_server.serving.base import log
+from rosa_server.serving.base.watched_link import keep_beating
+from rosa_server.serving.base.worker_keys import WorkerKeys
+from rosa_server.serving.core.guard.limits import Limits
+from rosa_server.serving.edge.doorman import Doorman
+from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
+from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, POLLIN, Message, SharesMemory, WorkerLinks
+
+MAX_STRANGERS = 64
+# A worker that was cut off announces itself again when its batch has ended. Who never ends the handshake goes earlier.
+HELLO_WITHIN_S = 60.0
+
+
+def worker_limits() -> Limits:
+    """What strangers may take of the workers' port. Who has spoken with a valid key is bounded by its credits."""
+    few = MAX_STRANGERS
+    return replace(
+        Limits(),
+        connections=2 * few,
+        connections_per_address=2 * few,
+        strangers=few,
+        strangers_per_address=few,
+        hello_within_s=HELLO_WITHIN_S,
+    )
+
+
+class RemoteLinks(WorkerLinks):
+    """The gateway's end of links that need keys. A connection is a worker's from its `WorkerReady` on."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        poller: zmq.Poller,
+        memory: SharesMemory,
+        keys: WorkerKeys,
+        max_message_bytes: int,
+        count: Callable[[str], None],
+    ) -> None:
+        """`count`: told the cause with which a connection is cut off."""
+        super().__init__(context, poller, memory)
+        self._context, self._keys, self._max_bytes = context, keys, max_message_bytes
+        self._doorman = Doorman(worker_limits(), self._gone, count)
+        self._known: set[bytes] = set()  # connections that have spoken with a valid key, by libzmq's names
+        self._connections: dict[str, bytes] = {}  # worker id -> the one over which it has announced itself
+        self._ended: list[str] = []
+        self._seldom = log.Seldom()
+
+    def listen(self, endpoint: str) -> None:
+        self._keys.protect(self.socket)
+        keep_beating(self.socket)
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, self._max_bytes)
+        self._doorman.open(self._context, self.socket, keys=True)
+        super().listen(endpoint)
+        self._poller.register(self._doorman.monitor, zmq.POLLIN)
+
+    def close(self) -> None:
+        self._doorman.close()
+        super().close()
+
+    @property
+    def monitor(self) -> zmq.Socket[bytes] | None:
+        return self._doorman.monitor
+
+    def step(self, now_s: float) -> list[str]:
+        """The workers whose link has ended since the last call."""
+        self._doorman.take_events(now_s)
+        self._doorman.step(now_s)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def received(self, now_s: float) -> Iterator[Message]:
+        """Messages of workers whose key is valid, under the name of their key, whatever they call themselves."""
+        for _ in range(BURST):
+            frames = self.socket.recv_multipart(NOBLOCK, copy=False)
+            connection, name = frames[0].bytes, str(frames[0].get("User-Id"))
+            if connection not in self._known:
+                self._doorman.heard(now_s, frames[0], sum(map(len, frames)), len(frames), 0.0, 0.0)
+            if not self._keys.valid(name):
+                self._doorman.hang_up(connection)
+                if self._seldom.due(name):
+                    log.warning("worker_refused", worker=name, cause="key_withdrawn")
+            else:
+                if connection not in self._known:
+                    self._known.add(connection)
+                    self._doorman.trust(connection)
+                if self._belongs(name, connection, frames[1:]):
+                    yield name, frames[1:]
+            if not int(self.socket.getsockopt(zmq.EVENTS)) & POLLIN:
+                return
+
+    def _belongs(self, worker_id: str, connection: bytes, frames: Sequence[codec.Frame]) -> bool:
+        """Whether a message is to be read: a worker announces itself on each connection before anything else counts."""
+        if self._connections.get(worker_id) == connection:
+            return True
+        try:
+            if codec.read_header(frames)["t"] != "worker_ready":
+                return False
+        except CodecError:
+            return False
+        self._connections[worker_id] = connection
+        return True
+
+    def send_over_socket(self, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+        """What is for a worker whose link has ended is lost: its calls go elsewhere."""
+        connection = self._connections.get(worker_id)
+        if connection is not None:
+            self.socket.send_multipart([connection, *frames], copy=False)
+
+    def _gone(self, now_s: float, connection: bytes) -> None:
+        self._known.discard(connection)
+        for worker_id, own in self._connections.items():
+            if own == connection:
+                del self._connections[worker_id]
+                self._ended.append(worker_id)
+                return

@@ -1,0 +1,104 @@
+"""How messages reach the workers and come back: one ROUTER socket, and memory shared with those on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import zmq
+
+from rosa_contract.wire import codec
+from rosa_server.serving.base.shared_memory import ShmWriter
+from rosa_server.serving.core.workers.worker_state import CREDITS
+
+NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
+BURST = 32  # messages read from one socket before the next one's turn
+Message = tuple[str, Sequence[codec.Frame]]  # worker id, frames
+
+
+class SharesMemory(Protocol):
+    def shm(self, worker_id: str) -> ShmWriter | None:
+        """Memory shared with a worker on this machine."""
+
+
+class WorkerLinks:
+    """The gateway's end of every worker's link."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, memory: SharesMemory
+    ) -> None:
+        """`poller` is told which sockets and descriptors to wait for."""
+        self.socket = context.socket(zmq.ROUTER)
+        self._poller, self._memory = poller, memory
+        self._shm: dict[str, ShmWriter] = {}  # by worker id
+        self._ids: dict[int, str] = {}  # by descriptor
+
+    def listen(self, endpoint: str) -> None:
+        """Raises `zmq.ZMQError` where it cannot."""
+        self.socket.setsockopt(zmq.SNDHWM, 0)  # bounded by the workers' credits
+        self.socket.setsockopt(zmq.RCVHWM, 0)
+        self.socket.setsockopt(zmq.LINGER, 500)
+        self.socket.bind(endpoint)
+        self._poller.register(self.socket, zmq.POLLIN)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send(
+        self, worker_id: str, frames: Sequence[codec.Frame], buffer: int = 0, buffers: int = CREDITS
+    ) -> None:
+        """`buffer`: where large frames may lie in the memory that it shares; small ones are sent."""
+        shm = self._shm.get(worker_id)
+        if shm is None or not shm.send(buffer, frames, buffers):
+            self.send_over_socket(worker_id, frames)
+
+    def send_over_socket(self, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+        self.socket.send_multipart([worker_id.encode(), *frames], copy=False)
+
+    @property
+    def endpoint(self) -> str:
+        """Where workers connect; the real port where a wildcard was bound."""
+        return bytes(self.socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+    @property
+    def monitor(self) -> zmq.Socket[bytes] | None:
+        """Readable when `step` has something to do."""
+        return None
+
+    def step(self, now_s: float) -> list[str]:
+        """The workers whose link has ended since the last call; that of a local one ends with it."""
+        return []
+
+    def received(self, now_s: float) -> Iterator[Message]:
+        """What has come over the socket, which the poller has found readable."""
+        for _ in range(BURST):
+            frames = self.socket.recv_multipart(NOBLOCK, copy=False)
+            yield frames[0].bytes.decode(errors="replace"), frames[1:]
+            if not int(self.socket.getsockopt(zmq.EVENTS)) & POLLIN:
+                return
+
+    def owner(self, fd: int) -> str:
+        """The worker whose shared memory has this descriptor."""
+        return self._ids[fd]
+
+    def shared(self, worker_id: str) -> Sequence[codec.Frame] | None:
+        """The next message of a worker that shares memory, or None.
+
+        Raises `EOFError` when the worker has ended, `CodecError` for frames that cannot be read.
+        """
+        return self._shm[worker_id].receive()
+
+    def open_shared(self, worker_id: str) -> None:
+        """A worker is ready: use the memory shared with it, where there is such."""
+        shm = self._memory.shm(worker_id)
+        if shm is not None:
+            fd = shm.socket.fileno()
+            self._shm[worker_id], self._ids[fd] = shm, worker_id
+            self._poller.register(fd, zmq.POLLIN)
+
+    def close_shared(self, worker_id: str) -> None:
+        shm = self._shm.pop(worker_id, None)
+        if shm is not None:
+            fd = shm.socket.fileno()
+            del self._ids[fd]
+            self._poller.unregister(fd)

@@ -1,0 +1,270 @@
+"""The work of a worker process: take a batch from the gateway, decode it, infer, reply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import zmq
+
+from rosa_contract.errors import CodecError
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import decode_image
+from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.cancellation import Cancellation
+from rosa_server.serving.base import log
+from rosa_server.serving.base.shared_memory import ShmReader
+from rosa_server.serving.base.watched_link import WatchedLink
+from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.core.failures import Failures
+from rosa_server.serving.worker.answers import (
+    CANCELLED,
+    Answer,
+    Outcome,
+    encoded,
+    failure,
+    finished,
+    short,
+    trace,
+)
+from rosa_server.serving.worker.counts import Counts
+
+POLL_MS = 500
+ORPHAN_S = 15.0  # without its gateway: it has been given up by then (core/absence.py), and another one holds its place
+# A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
+Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
+
+
+class BatchWorker:
+    """Runs whole batches, one after another, until it is told to drain."""
+
+    def __init__(
+        self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], link: WatchedLink | None = None
+    ) -> None:
+        """`link`: of a worker on another machine, which announces itself on each connection."""
+        self._spec, self._backend, self._socket, self._link = spec, backend, socket, link
+        self._shm = ShmReader(*spec.shm_fds) if spec.shm_fds else None
+        self._poller = zmq.Poller()
+        self._poller.register(socket, zmq.POLLIN)
+        if self._shm is not None:
+            self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
+        if link is not None:
+            self._poller.register(link.monitor, zmq.POLLIN)
+        self._seldom = log.Seldom()
+        self._counts = Counts(backend, spec.worker_id)
+        self._needs = backend.input_spec
+        self._failures, self._judging = Failures(), Lock()
+        self._answered: ModelInput | None = None  # the first request that was: the model is tested with it
+        self.broken = ""  # why this process has to end: its model answers nothing any more
+        self.stopping = False
+        self.at_once = 1
+
+    def close(self) -> None:
+        """Nothing runs beside the loop."""
+
+    def announce(self) -> None:
+        """Tell the gateway that the model is warm, what it takes and how much at once."""
+        needs = self._needs
+        most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
+        images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
+        names = (self._spec.worker_id, self._spec.model)
+        shares = getattr(self._backend, "shares", False)
+        unused = None if needs.unused is None else sorted(needs.unused)
+        ready = m.WorkerReady(
+            *names, most, images, dict(needs.state), self.at_once, shares, sorted(needs.resizes), unused
+        )
+        self._socket.send_multipart(codec.encode(ready))
+
+    def run(self) -> None:
+        while not self.stopping and not self.broken:
+            self.step()
+
+    def step(self) -> None:
+        """Take one batch, decode it, infer, reply. Returns after a while when none comes."""
+        message = self._take()
+        if isinstance(message, m.Drain):
+            self.stopping = True
+        elif isinstance(message, m.Execute):
+            self._reply(*self._execute(message))
+
+    def _execute(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Done:
+        """`cancellations`: of each request; none where nothing is ever cancelled."""
+        now_s = time.monotonic()
+        senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
+        cancellations = cancellations or [Cancellation() for _ in batch.frames]
+        decoded: list[ModelInput | tuple[str, str]] = []
+        decode_ms = []
+        for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True):
+            began_s = time.thread_time()
+            cancelled = cancellation.cancelled
+            decoded.append(CANCELLED if cancelled else self._decode(frames, sender, cancellation, now_s))
+            decode_ms.append((time.thread_time() - began_s) * 1000)
+        started_s = time.perf_counter()
+        outcomes = self._infer(decoded)
+        return batch, (time.perf_counter() - started_s) * 1000, outcomes, decode_ms
+
+    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
+        come = self._poller.poll(POLL_MS)
+        if self._link is not None:
+            if self._link.came_up():
+                self.announce()
+            if self._link.down_s() > ORPHAN_S:
+                log.error("worker_orphaned", worker=self._spec.worker_id, seconds=ORPHAN_S)
+                return m.Drain()
+            come = [one for one in come if one[0] is not self._link.monitor]
+        if not come:
+            return None
+        frames: Sequence[Any] | None = None
+        if come[0][0] is self._socket:
+            frames = self._socket.recv_multipart(copy=False)
+        elif self._shm is not None and come[0][0] == self._shm.socket.fileno():
+            try:
+                frames = self._shm.receive()
+            except EOFError:
+                return m.Drain()  # the gateway has ended
+        if frames is None:
+            return None
+        message = codec.decode(frames)
+        if not isinstance(message, m.Execute | m.CancelTickets | m.Drain):
+            raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
+        return message
+
+    def _decode(
+        self, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation, now_s: float
+    ) -> ModelInput | tuple[str, str]:
+        """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid."""
+        try:
+            request = codec.decode(frames)
+            if not isinstance(request, m.Request):
+                raise CodecError("unexpected_message", f"expected a request, got {type(request).__name__}")
+            images = {}
+            for camera, size in self._needs.images.items():
+                if camera not in request.images:
+                    return (
+                        "camera_missing",
+                        f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}",
+                    )
+                images[camera] = decode_image(request.images[camera])
+                if camera not in self._needs.resizes and images[camera].shape[:2] != tuple(size):
+                    words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
+                    return "wrong_image_shape", words
+        except CodecError as error:
+            robot = sender.robot_id if sender is not None else ""
+            if self._seldom.due(robot):
+                names = {"worker": self._spec.worker_id, "robot": robot, "cause": error.cause}
+                log.warning("request_refused", **names, reason=str(error))
+            return error.cause, str(error)
+        known = ModelInput(
+            request.component,
+            request.prompt,
+            images,
+            request.state,
+            horizon=request.horizon,
+            overlap=request.overlap,
+            cancellation=cancellation,
+        )
+        if sender is None:
+            return known
+        deadline_s = now_s + sender.budget_ms / 1000
+        return replace(
+            known,
+            robot=sender.robot_id,
+            deadline_s=deadline_s,
+            waited_s=sender.waited_ms / 1000,
+            observation=sender.observation,
+        )
+
+    def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
+        """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
+        inputs = [one for one in decoded if isinstance(one, ModelInput)]
+        answered: Iterator[Answer]
+        try:
+            answered = iter(self._run(inputs) if inputs else [])
+        except Exception as error:  # a model may raise anything; the worker goes on and answers every request
+            known = all(one.cancellation.cancelled for one in inputs)
+            if not known and self._seldom.due(type(error).__name__):
+                names = {"worker": self._spec.worker_id, "size": len(inputs), "error": short(error)}
+                log.warning("batch_failed", **names, traceback=trace(error))
+            alone = len(inputs) == 1
+            answered = iter([failure(error, inputs[0])] if alone else [self._alone(one) for one in inputs])
+        outcomes = [encoded(next(answered)) if isinstance(one, ModelInput) else one for one in decoded]
+        for one in outcomes:
+            if isinstance(one, tuple) and one[0] == "bad_output" and self._seldom.due("bad_output"):
+                names = {"worker": self._spec.worker_id, "model": self._spec.model}
+                log.warning("bad_output", **names, reason=one[1])
+        self._judge(decoded, outcomes)
+        return outcomes
+
+    def _judge(self, decoded: Sequence[ModelInput | tuple[str, str]], outcomes: Sequence[Outcome]) -> None:
+        """Notice a model that fails at everything: after a fault of its GPU it would do so for ever."""
+        ran = [(one, out) for one, out in zip(decoded, outcomes, strict=True) if isinstance(one, ModelInput)]
+        faults = [
+            one for one, out in ran if isinstance(out, tuple) and out[0] in ("model_error", "bad_output")
+        ]
+        with self._judging:
+            good = next((one for one, out in ran if isinstance(out, bytes)), None)
+            if good is not None:
+                self._failures.answered()
+                if self._answered is None:
+                    self._answered = _kept(good)
+            elif faults and self._failures.failed(one.robot for one in faults):
+                self._test()
+
+    def _test(self) -> None:
+        """Ask the model what it has answered before; where it never has, have it warm up once more."""
+        error: Exception | None = None
+        try:
+            if self._answered is None:
+                self._backend.warm_up()
+            elif isinstance(outcome := encoded(self._run([self._answered])[0]), tuple):
+                error = RuntimeError(outcome[1])
+        except Exception as raised:
+            error = raised
+        if self._failures.broken(error is None, self._answered is not None):
+            words = f"it failed {self._failures.batches} batches in a row"
+            self.broken = words + (
+                f", and then a request that it had answered: {short(error)}" if error else ""
+            )
+            lines = trace(error) if error is not None else ""
+            names = {"worker": self._spec.worker_id, "model": self._spec.model}
+            log.error("model_broken", **names, reason=self.broken, traceback=lines)
+
+    def _run(self, inputs: list[ModelInput]) -> list[Answer]:
+        outputs = self._backend.infer(inputs)
+        if len(outputs) != len(inputs):
+            raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
+        inpaints = getattr(self._backend, "inpaints", False)
+        return [finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
+
+    def _alone(self, one: ModelInput) -> Answer:
+        try:
+            return self._run([one])[0]
+        except Exception as error:
+            return failure(error, one)
+
+    def _reply(
+        self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome], decode_ms: Sequence[float]
+    ) -> None:
+        errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
+        frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
+        done = m.Executed(
+            batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read(), decode_ms
+        )
+        answer = codec.encode(done)
+        if self._shm is None or not self._shm.send(answer):
+            self._socket.send_multipart(answer)
+
+
+def _kept(one: ModelInput) -> ModelInput:
+    """A copy that outlives its batch, of nobody: nothing expires, is joined or is shared with a robot's requests."""
+    return ModelInput(
+        one.component,
+        one.prompt,
+        {camera: np.array(picture) for camera, picture in one.images.items()},
+        {name: np.array(values) for name, values in one.state.items()},
+    )

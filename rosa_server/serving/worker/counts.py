@@ -1,0 +1,34 @@
+"""What a backend's engine says that it has done, as far as it can be sent: it may be anybody's code."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from rosa_contract.wire.decoders import MAX_COUNTS
+from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS
+from rosa_server.serving.base import log
+from rosa_server.serving.worker.answers import short
+
+
+class Counts:
+    """`counts()` of one backend; one that raises is not asked again."""
+
+    def __init__(self, backend: Any, worker_id: str) -> None:
+        """A backend need not count anything."""
+        self._ask = getattr(backend, "counts", dict[str, int])
+        self._worker_id = worker_id
+
+    def read(self) -> dict[str, int]:
+        """Whole numbers by name, at most `MAX_COUNTS`; what is none is left out."""
+        try:
+            told = {
+                name: int(operator.index(count))
+                for name, count in self._ask().items()
+                if isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and hasattr(count, "__index__")
+            }
+        except Exception as error:
+            log.warning("counts_failed", worker=self._worker_id, error=short(error))
+            self._ask = dict[str, int]
+            return {}
+        return {name: count for name, count in list(told.items())[:MAX_COUNTS] if 0 <= count <= MAX_ID}

@@ -1,0 +1,55 @@
+"""What an engine has done is shown by worker, for as long as the worker lives; workers are counted by replica."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+
+from rosa_contract.wire.messages import HealthReport
+from rosa_server.serving.edge.metrics import Metrics
+
+
+def shown(metrics: Metrics, worker: str) -> set[str]:
+    """The series of one worker."""
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    return {line for line in lines if f'worker="{worker}"' in line}
+
+
+def test_what_a_lost_workers_engine_did_is_shown_no_more() -> None:
+    metrics = Metrics()
+    metrics.engine("m/0.1", {"prefills": 3, "held_bytes": 10})
+    metrics.engine("m/1.1", {"prefills": 4})
+    assert len(shown(metrics, "m/0.1")) == 2
+    metrics.worker_lost("m/0.1")
+    assert shown(metrics, "m/0.1") == set()
+    assert shown(metrics, "m/1.1") == {'rosa_prefills{worker="m/1.1"} 4.0'}
+    metrics.worker_lost("without_an_engine/0.1")
+
+
+def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
+    metrics = Metrics()
+    metrics.state(HealthReport(True, {}, {"policies": 3}, []), {"gpu0": 1, "gpu1": 0})
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    assert {line for line in lines if line.startswith(("rosa_workers{", "rosa_queue_depth{"))} == {
+        'rosa_queue_depth{replica="policies"} 3.0',
+        'rosa_workers{replica="gpu0"} 1.0',
+        'rosa_workers{replica="gpu1"} 0.0',
+    }
+
+
+def test_counts_that_no_metric_stands_for_are_not_kept() -> None:
+    metrics = Metrics()
+    metrics.engine("m/0.1", {"whatever": 3})
+    assert shown(metrics, "m/0.1") == set()
+
+
+def test_the_order_of_the_queue_and_what_it_goes_by_are_shown() -> None:
+    metrics = Metrics()
+    metrics.order("remaining_work", 0.25, 0.04, 30)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    names = ("rosa_queue_order{", "rosa_fleet_closed ", "rosa_age_weight ", "rosa_tasks_learned ")
+    assert [line for line in lines if line.startswith(names)] == [
+        'rosa_queue_order{order="remaining_work"} 1.0',
+        "rosa_fleet_closed 0.25",
+        "rosa_age_weight 0.04",
+        "rosa_tasks_learned 30.0",
+    ]

@@ -1,0 +1,190 @@
+"""What a person may do to a running server, step by step, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.edge.operations import (
+    DRAIN,
+    RETIRES_S,
+    ROLLOUT,
+    UNDRAIN,
+    WARMS_S,
+    OperationError,
+    Operations,
+    with_weights,
+)
+from rosa_server.serving.watching.watchers import Order
+from tests.unit.server.serving.core.planned import full
+from tests.unit.server.serving.core.stage import Stage
+
+SPEC = WorkerSpec("gpu0/0", "policy", "flow", "", options={"weights": "/old", "steps": 4})
+
+
+class Workers:
+    """A cluster that does what the test says."""
+
+    workers_bind = misconfigured = ""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bool] = {}
+        self.killed: list[str] = []
+        self.heirs: dict[str, WorkerSpec] = {}
+        self.spec = SPEC
+
+    def hold(self, name: str, held: bool) -> None:
+        self.held[name] = held
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+        self.heirs[f"{name}.2"] = change(self.spec)
+        return f"{name}.2"
+
+    def kill(self, worker_id: str, reason: str) -> None:
+        self.killed.append(worker_id)
+
+
+class Office:
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.cluster = stage, Workers()
+        self.told: list[tuple[str, str]] = []  # answers: (order, cause)
+        self.drained: list[str] = []
+        self.counted: list[str] = []
+        cluster: Any = self.cluster
+        self.operations = Operations(stage.core, cluster, self.drained.append, self.counted.append, self)
+
+    def obeyed(self, order: Order, cause: str, words: str) -> None:
+        self.told.append((order.what, cause))
+
+    def order(self, what: str, target: str, value: str = "") -> None:
+        self.step(Order(b"", 1, what, target, value, "me"))
+
+    def step(self, *orders: Order, lost: tuple[str, ...] = (), seconds: float = 0.0) -> None:
+        self.stage.now_s += seconds
+        self.operations.step(self.stage.now_s, orders, lost)
+        self.stage.settle()
+
+    def ends(self, worker_id: str) -> None:
+        """The process of a worker ends."""
+        self.stage.lose(worker_id)
+        self.step(lost=(worker_id,))
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office(full())
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> str:
+    (tmp_path / "new").write_text("")
+    return str(tmp_path / "new")
+
+
+def test_a_drained_server_ends_when_it_has_finished_and_not_before(office: Office) -> None:
+    office.stage.send("r0", 1, budget_ms=5000)
+    office.order(DRAIN, "gpu0")
+    assert office.cluster.held == {"gpu0/0": True} and not office.drained, "it still runs a call"
+    office.stage.finish("gpu0/0.1")
+    office.step()
+    office.step()
+    assert office.drained == ["gpu0/0.1"] and not office.told
+    office.ends("gpu0/0.1")
+    assert office.told == [(DRAIN, "")]
+    office.order(UNDRAIN, "gpu0")
+    assert office.cluster.held == {"gpu0/0": False} and office.told[-1] == (UNDRAIN, "")
+    assert office.counted == ["drain_retired", "drain_begun", "drain_ended", "drain_done", "undrain_done"]
+
+
+def test_a_server_that_does_not_end_is_ended(office: Office) -> None:
+    office.stage.send("r0", 1, budget_ms=500_000)
+    office.order(DRAIN, "gpu0")
+    office.step(seconds=RETIRES_S + 1)
+    assert office.cluster.killed == ["gpu0/0.1"]
+
+
+def test_what_would_leave_streams_without_a_server_is_refused(office: Office) -> None:
+    office.order(DRAIN, "spare")  # a standby protects, and runs nothing
+    office.stage.lose("spare/policy/0.1")
+    office.stage.lose("spare/guard/0.1")
+    office.step()
+    office.order(DRAIN, "gpu0")
+    assert office.told[-1] == (DRAIN, "nobody_else")
+    assert "gpu0/0" not in office.cluster.held, "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    ("what", "target", "value", "cause"),
+    [
+        ("dance", "gpu0", "", "unknown_order"),
+        (DRAIN, "gpu7", "", "unknown_target"),
+        (UNDRAIN, "gpu0", "", "not_drained"),
+        (ROLLOUT, "polcy", "/tmp", "unknown_target"),
+        (ROLLOUT, "policy", "/nowhere/at/all", "no_weights"),
+        (ROLLOUT, "policy", "relative", "no_weights"),
+    ],
+)
+def test_a_wrong_order_is_refused_by_its_cause(
+    office: Office, what: str, target: str, value: str, cause: str
+) -> None:
+    office.order(what, target, value)
+    assert office.told == [(what, cause)]
+
+
+def test_two_operations_on_one_server_at_a_time_are_refused(office: Office, weights: str) -> None:
+    office.order(DRAIN, "gpu0")
+    office.order(ROLLOUT, "policy", weights)
+    assert office.told == [(ROLLOUT, "busy")]
+
+
+def test_new_weights_take_over_one_worker_after_the_other(office: Office, weights: str) -> None:
+    office.order(ROLLOUT, "policy", weights)
+    seen = []
+    for name in ("gpu0/0", "gpu1/0", "spare/policy/0"):
+        assert f"{name}.2" in office.cluster.heirs and len(office.cluster.heirs) == len(seen) + 1
+        office.stage.worker(f"{name}.2")  # it is warm
+        office.step()
+        old = office.stage.core.pool.get(f"{name}.1")
+        assert old is not None and old.retired
+        office.step()
+        assert office.drained == [*seen, f"{name}.1"]
+        seen.append(f"{name}.1")
+        office.ends(f"{name}.1")
+        office.step()
+    assert office.told == [(ROLLOUT, "")]
+    assert {spec.options["weights"] for spec in office.cluster.heirs.values()} == {weights}
+    assert {spec.options["steps"] for spec in office.cluster.heirs.values()} == {4}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_weights_that_do_not_get_warm_change_nothing(office: Office, weights: str, late: bool) -> None:
+    office.order(ROLLOUT, "policy", weights)
+    if late:
+        office.step(seconds=WARMS_S + 1)
+    else:
+        office.step(lost=("gpu0/0.2",))
+    assert office.told == [(ROLLOUT, "not_warm")]
+    assert office.cluster.killed == (["gpu0/0.2"] if late else [])
+    assert not any(worker.retired for worker in office.stage.core.pool)
+
+
+def test_weights_that_a_factory_file_pins_or_that_a_model_has_not_are_refused(
+    office: Office, weights: str
+) -> None:
+    for spec, cause in (
+        (
+            WorkerSpec("gpu0/0", "policy", "flow", "", options={"weights": "/w"}, sha256={"/w": "00"}),
+            "pinned",
+        ),
+        (WorkerSpec("gpu0/0", "policy", "emulated", ""), "no_weights"),
+    ):
+        with pytest.raises(OperationError) as error:
+            with_weights(spec, weights)
+        assert error.value.cause == cause
+        office.cluster.spec = spec
+        office.order(ROLLOUT, "policy", weights)
+        assert office.told[-1] == (ROLLOUT, cause)
