@@ -1,0 +1,97 @@
+"""Somebody watches the demo in a browser, sees the robot call, decides there, and the demo goes on to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rosa_sim.ports import free_port
+from tests.system.dashboard.page import MISSING, Browser, browser_is_here, dashboard
+from tests.system.domains import own_domain
+from tests.system.server_harness import ROOT
+from tests.system.skill import finished, may_lose_the_cube
+
+pytestmark = [pytest.mark.slow, may_lose_the_cube, pytest.mark.skipif(not browser_is_here(), reason=MISSING)]
+LONGEST_S = 240.0
+WHY = "I looked; the cell is clear"
+FAULT = "worker_nan"  # System 1 answers what no arm may play, until the fault is lifted
+
+
+def decided(page: Browser) -> bool:
+    """Answers the alert that is open, as a person does; False while there is none."""
+    if not page.run("return Boolean(document.querySelector('#alerts [data-choice=resume]'))"):
+        return False
+    page.click("#alerts [data-choice=resume]")
+    page.type(WHY)
+    page.click("#decide-yes")
+    page.until(
+        lambda: not page.run("return document.getElementById('decide').open") or page.text("#decide-problem"),
+        "what came of the decision",
+    )
+    if page.run("return document.getElementById('decide').open"):  # the robot was faster
+        page.click("#decide-no")
+    return True
+
+
+def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_path: Path) -> None:
+    watch = f"ipc://{tmp_path / 'private' / 'watch'}"
+    config = tmp_path / "factory.yaml"
+    gateway = f'{{bind: "tcp://127.0.0.1:{free_port()}", metrics_port: 0, watch: "{watch}"}}'
+    config.write_text(f"{(ROOT / 'configs' / 'pick_place.yaml').read_text()}\ngateway: {gateway}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "rosa_sim.demo",
+        "--config",
+        str(config),
+        "--out",
+        str(tmp_path / "runs"),
+    ]
+    command += ["--fault", FAULT, "--fault-seconds", "2", "--episodes", "1", "--operator", "--no-video"]
+    with (
+        own_domain(),
+        (tmp_path / "demo.log").open("wb") as log,
+        dashboard(watch, tmp_path) as (address, token),
+    ):
+        browser = Browser(tmp_path)
+        demo = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=log,
+            process_group=0,
+        )
+        try:
+            browser.open(f"{address}#token={token}")
+            until_s = time.monotonic() + LONGEST_S
+            answers = 0
+            while demo.poll() is None:
+                assert time.monotonic() < until_s, (tmp_path / "demo.log").read_text()[-4000:]
+                if decided(browser):
+                    answers += 1
+                    browser.until_text("#audit", WHY)
+                time.sleep(0.1)
+            assert browser.problems() == []
+        finally:
+            browser.close()
+            if demo.poll() is None:
+                os.killpg(demo.pid, 15)
+                try:
+                    demo.wait(30)
+                except subprocess.TimeoutExpired:
+                    os.killpg(demo.pid, 9)
+                    demo.wait(30)
+    account = (tmp_path / "demo.log").read_text()[-4000:]
+    assert answers >= 1, account
+    [summary] = (tmp_path / "runs").glob("*/summary.json")
+    [episode] = json.loads(summary.read_text())["rows"]
+    assert any("resume" in one and one.endswith("accepted") for one in episode["decisions"]), account
+    finished(episode["outcome"], episode["truth"], account)
+    assert demo.returncode == 0, account
