@@ -24,6 +24,7 @@ SLOW = {
     "chaos": "two hours with `python scripts/compiled.py -m benchmarks.faults.chaos`, goes on where it was interrupted",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
+    "dashboard": "3 minutes",
     "demo": "2 minutes",
     "demo_sort_parts": "5 minutes",
     "exact": "2 minutes",
