@@ -111,7 +111,7 @@ class Robot:
         self.socket.linger = 0
         self._address = address  # connected when it has something to say: the gateway ends silent connections
         height, width = PICTURES[kilobytes]
-        cameras = {"front": m.CameraInfo(height, width, "jpeg")}
+        cameras = {"front": m.CameraInfo(height=height, width=width, encoding="jpeg")}
         self._named = name, f"kb{kilobytes}", cameras, {"state": STATE}
         self._token = b""
         self.asked: tuple[int, float, float] = (0, 0.0, 0.0)

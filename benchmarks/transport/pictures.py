@@ -89,7 +89,7 @@ class Caller:
 
     def __init__(self, address: str) -> None:
         cameras = {
-            f"{name}{number}": CameraInfo(*size, "jpeg")
+            f"{name}{number}": CameraInfo(height=size[0], width=size[1], encoding="jpeg")
             for number, size in enumerate(SIZES.values(), start=1)
             for name in "ab"
         }

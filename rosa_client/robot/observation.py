@@ -29,7 +29,10 @@ class Seen:
 
     def hello(self, name: str, task: str) -> Hello:
         """How a robot that sees this introduces itself."""
-        cameras = {key: CameraInfo(one.height, one.width, one.encoding) for key, one in self.images.items()}
+        cameras = {
+            key: CameraInfo(height=one.height, width=one.width, encoding=one.encoding)
+            for key, one in self.images.items()
+        }
         return Hello(name, task, cameras, {key: len(value) for key, value in self.state.items()})
 
 

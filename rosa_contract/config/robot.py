@@ -155,7 +155,10 @@ class RobotSpec:
 
 def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
     """What a robot of this kind says about itself to a server."""
-    cameras = {name: CameraInfo(c.height, c.width, c.encoding) for name, c in robot.cameras.items()}
+    cameras = {
+        name: CameraInfo(height=c.height, width=c.width, encoding=c.encoding)
+        for name, c in robot.cameras.items()
+    }
     state = {"joint_position": len(robot.joints)} | ({"gripper_width": 1} if robot.gripper.exists else {})
     return Hello(robot_id, task, cameras, state)
 

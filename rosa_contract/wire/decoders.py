@@ -62,7 +62,7 @@ def _hello(header: Header, frames: Sequence[Frame]) -> m.Hello:
             words = f"expected [height, width, encoding], got {short(entry)}"
             raise CodecError("bad_field", f"hello: camera {name!r}: {words}")
         height, width = fields.size(entry[0], entry[1])
-        cameras[name] = m.CameraInfo(height, width, fields.encoding(entry[2]))
+        cameras[name] = m.CameraInfo(height=height, width=width, encoding=fields.encoding(entry[2]))
     state = fields.lengths(header, "s", "hello: state")
     token = fields.text(header, "y", MAX_NAME_CHARS)
     return m.Hello(fields.name(header, "r"), fields.name(header, "k"), cameras, state, token)

@@ -84,9 +84,9 @@ def fits(status: str, cause: str) -> bool:
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CameraInfo:
-    """What a robot says about one camera when it says hello."""
+    """What a robot says about one camera when it says hello. Named arguments only: height and width look alike."""
 
     height: int  # px
     width: int  # px

@@ -83,7 +83,10 @@ class ClientMapping:
 
     def hello(self, name: str) -> Hello:
         """How a client's robot introduces itself."""
-        cameras = {key: CameraInfo(one.height, one.width, "rgb8") for key, one in self.spec.images.items()}
+        cameras = {
+            key: CameraInfo(height=one.height, width=one.width, encoding="rgb8")
+            for key, one in self.spec.images.items()
+        }
         state = {key: sum(len(part.taken) for part in parts) for key, parts in self.spec.state.items()}
         return Hello(name, self.spec.task, cameras, state)
 

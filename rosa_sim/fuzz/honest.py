@@ -15,7 +15,9 @@ from rosa_sim.fuzz.mutate import FRONT
 
 PERIOD_S = 0.1
 DEADLINE_S = 0.3
-HELLO = m.Hello("honest", "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7})
+HELLO = m.Hello(
+    "honest", "pick", {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")}, {"joint_position": 7}
+)
 
 
 def serve_well(endpoint: str, ready: Event, stop: Event, pipe: Connection[Any, Any]) -> None:

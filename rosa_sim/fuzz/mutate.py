@@ -52,7 +52,9 @@ KEYS = ("v", "t", "i", "c", "b", "p", "s", "m", "h", "r", "k", "y", "z", "f", "#
 
 
 def hello(robot: str) -> Frames:
-    message = m.Hello(robot, "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7})
+    message = m.Hello(
+        robot, "pick", {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")}, {"joint_position": 7}
+    )
     return [bytes(frame) for frame in codec.encode(message)]
 
 

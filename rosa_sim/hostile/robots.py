@@ -26,7 +26,9 @@ STATE = {"joint_position": np.zeros(7, np.float32)}
 
 
 def hello_of(name: str) -> m.Hello:
-    return m.Hello(name, "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7})
+    return m.Hello(
+        name, "pick", {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")}, {"joint_position": 7}
+    )
 
 
 def name_of(index: int) -> str:

@@ -178,7 +178,11 @@ class Robot:
             assert isinstance(message, m.Welcome), message
 
     def hello(self, task: str = "pick", **changes: Any) -> m.Welcome | m.Refused:
-        fields = {"cameras": {"front": m.CameraInfo(8, 8, "rgb8")}, "state": {"joint_position": 7}, **changes}
+        fields = {
+            "cameras": {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")},
+            "state": {"joint_position": 7},
+            **changes,
+        }
         fields.setdefault("token", self._tokens.get(self.name, ""))
         self.send(m.Hello(self.name, task, **fields))
         message = self.receive()

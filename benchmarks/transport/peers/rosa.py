@@ -52,7 +52,9 @@ class Client:
         self._socket.linger = 0
         self._socket.connect(address)
         self._ids = itertools.count()
-        cameras = {camera: m.CameraInfo(SIZE, SIZE, self.encoding) for camera in CAMERAS}
+        cameras = {
+            camera: m.CameraInfo(height=SIZE, width=SIZE, encoding=self.encoding) for camera in CAMERAS
+        }
         self._hello = m.Hello(name + self.encoding, "bench", cameras, {"state": STATE})
         self.ready()
 

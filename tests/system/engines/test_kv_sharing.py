@@ -33,7 +33,7 @@ PROMPTS = {
     "safety": "is the workcell safe?",
     "monitor": "ongoing, done, or failed?",
 }
-CAMERAS = {name: m.CameraInfo(96, 96, "rgb8") for name in ("front", "wrist")}
+CAMERAS = {name: m.CameraInfo(height=96, width=96, encoding="rgb8") for name in ("front", "wrist")}
 STATE = {"joint_position": 7, "gripper_width": 1}
 FACTORY = """
 server_cluster: {{{{num_servers: 2}}}}

@@ -19,7 +19,7 @@ from tests.system.server_harness import Robot, Server, robot, serving
 ROBOTS = tuple(f"r{number}" for number in range(4))
 FRAMES = 6
 PROMPT = "pick up the cube"
-CAMERAS = {name: m.CameraInfo(96, 96, "rgb8") for name in ("front", "wrist")}
+CAMERAS = {name: m.CameraInfo(height=96, width=96, encoding="rgb8") for name in ("front", "wrist")}
 STATE = {"joint_position": 7, "gripper_width": 1}
 FACTORY = """
 server_cluster: {{num_servers: 1}}

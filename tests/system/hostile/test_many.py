@@ -82,7 +82,7 @@ def test_a_thousand_robots_are_served_by_one_gateway(tmp_path: Path) -> None:
             for index, one in enumerate(sockets):
                 one.linger = 0
                 one.connect(server.endpoint)
-                cameras = {"front": m.CameraInfo(8, 8, "rgb8")}
+                cameras = {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")}
                 hello = m.Hello(f"robot{index}", "pick", cameras, {"joint_position": 7})
                 one.send_multipart(codec.encode(hello))
                 poller.register(one, zmq.POLLIN)

@@ -15,7 +15,7 @@ from rosa_sim.hostile.pictures import jpeg_bomb, noisy_jpeg, noisy_png, png_bomb
 from tests.system.server_harness import FACTORY, robot, serving
 
 HEIGHT, WIDTH = 480, 640
-CAMERAS = {"front": m.CameraInfo(HEIGHT, WIDTH, "jpeg")}
+CAMERAS = {"front": m.CameraInfo(height=HEIGHT, width=WIDTH, encoding="jpeg")}
 OPTIONS = {"images": {"front": [HEIGHT, WIDTH]}, "state": {"joint_position": 7}}
 ROUNDS = 12
 

@@ -192,7 +192,7 @@ def test_the_shipped_cell_runs_from_its_plan(tmp_path: Path) -> None:
         pixels = {name: EncodedImage("rgb8", 96, 96, bytes(96 * 96 * 3)) for name in ("front", "wrist")}
         state = {"joint_position": np.zeros(7, np.float32), "gripper_width": np.zeros(1, np.float32)}
         with robot(server) as panda:
-            cameras = dict.fromkeys(pixels, m.CameraInfo(96, 96, "rgb8"))
+            cameras = dict.fromkeys(pixels, m.CameraInfo(height=96, width=96, encoding="rgb8"))
             panda.join("pick_and_place", cameras=cameras, state={"joint_position": 7, "gripper_width": 1})
             for number, component in enumerate(("system1", "monitor")):
                 panda.request(number, component=component, images=pixels, state=state)

@@ -178,7 +178,13 @@ def test_a_robots_header_of_a_thousand_levels_is_no_problem() -> None:
 
 
 def test_what_robots_send_is_read_with_every_key_of_it() -> None:
-    hello = m.Hello("r1", "pick", {"front": m.CameraInfo(8, 8, "rgb8")}, {"joint_position": 7}, "token")
+    hello = m.Hello(
+        "r1",
+        "pick",
+        {"front": m.CameraInfo(height=8, width=8, encoding="rgb8")},
+        {"joint_position": 7},
+        "token",
+    )
     for message in (hello, m.Bye(), m.HealthQuery()):
         frames = codec.encode(message)
         assert codec.decode_robot(codec.read_robot_header(frames), frames) == message

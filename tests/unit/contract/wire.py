@@ -51,7 +51,12 @@ STATUS = m.Status(
 )
 
 MESSAGES: list[m.Message] = [
-    m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 128, "jpeg")}, {"joint_position": 7}),
+    m.Hello(
+        "panda0",
+        "pick",
+        {"front": m.CameraInfo(height=96, width=128, encoding="jpeg")},
+        {"joint_position": 7},
+    ),
     m.Welcome({"system1": "rosa/policy"}),
     m.Refused("unknown_task", "no task 'pik'"),
     m.Welcome({"system1": "policy"}, {"system1": 2.0}, {"system1": ("front",)}, "token"),

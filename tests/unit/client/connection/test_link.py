@@ -16,7 +16,9 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.progress import Progress
 
-HELLO = m.Hello("panda0", "pick", {"front": m.CameraInfo(96, 96, "jpeg")}, {"joint_position": 7})
+HELLO = m.Hello(
+    "panda0", "pick", {"front": m.CameraInfo(height=96, width=96, encoding="jpeg")}, {"joint_position": 7}
+)
 PATIENCE_S = 10.0
 
 

@@ -18,7 +18,7 @@ def test_frames_are_cameras_and_numbers_are_states() -> None:
     assert np.array_equal(decode_image(seen.images["front"]), FRONT)
     assert seen.state["joint_position"].dtype == np.float32
     hello = seen.hello("r1", "pick")
-    assert hello.cameras == {"front": CameraInfo(4, 6, "png")}
+    assert hello.cameras == {"front": CameraInfo(height=4, width=6, encoding="png")}
     assert hello.state == {"joint_position": 7, "gripper_width": 1}
 
 

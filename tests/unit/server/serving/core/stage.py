@@ -30,7 +30,7 @@ gateway: {queue_per_model: QUEUE}
 """
 IMAGES = {"front": (4, 6)}
 STATE = {"joint_position": 3}
-CAMERAS = {"front": m.CameraInfo(4, 6, "rgb8")}
+CAMERAS = {"front": m.CameraInfo(height=4, width=6, encoding="rgb8")}
 FRONT = EncodedImage("rgb8", 4, 6, bytes(72))
 
 

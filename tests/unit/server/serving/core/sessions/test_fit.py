@@ -6,7 +6,10 @@ from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_server.models.backend import InputSpec
 from rosa_server.serving.core.sessions.fit import unfit
 
-CAMERAS = {"front": CameraInfo(480, 640, "jpeg"), "side": CameraInfo(96, 96, "jpeg")}
+CAMERAS = {
+    "front": CameraInfo(height=480, width=640, encoding="jpeg"),
+    "side": CameraInfo(height=96, width=96, encoding="jpeg"),
+}
 HELLO = Hello("r", "pick", CAMERAS, {"joint_position": 6, "gripper_width": 1})
 
 

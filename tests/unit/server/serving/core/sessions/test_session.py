@@ -33,12 +33,12 @@ def test_a_fitting_robot_is_welcomed_with_its_models() -> None:
     [
         ({"task": "pik"}, "unknown_task", "did you mean 'pick'"),
         (
-            {"cameras": {"frnt": m.CameraInfo(4, 6, "rgb8")}},
+            {"cameras": {"frnt": m.CameraInfo(height=4, width=6, encoding="rgb8")}},
             "camera_missing",
             "needs camera 'front'; the robot has frnt",
         ),
         (
-            {"cameras": {"front": m.CameraInfo(6, 4, "rgb8")}},
+            {"cameras": {"front": m.CameraInfo(height=6, width=4, encoding="rgb8")}},
             "wrong_image_shape",
             "6x4 px (width x height); got 4x6",
         ),
