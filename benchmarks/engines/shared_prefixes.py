@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks import RESULTS, ROOT
 from benchmarks.conclude import Row, conclude
 from rosa_contract.config.factory import Factory, load_factory
-from rosa_server.models.registry import SHARING_ENGINE
+from rosa_server.plan.engines import SHARING_ENGINE
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -11,6 +11,7 @@ from rosa_contract.errors import CausedError
 from rosa_contract.wire.fields import MAX_BATCH
 from rosa_contract.wording import nearest
 from rosa_server.models.backend import Backend, InputSpec
+from rosa_server.plan.engines import AUTO_ENGINE
 
 BACKENDS = {
     "emulated": "rosa_server.models.emulated:EmulatedBackend",
@@ -21,9 +22,6 @@ BACKENDS = {
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
     "vla": "rosa_server.models.vla.backend:VlaBackend",
 }
-
-AUTO_ENGINE = "auto"  # the option `engine` of a model in a factory file: the schedule says which
-SHARING_ENGINE = "kv_sharing"  # with it, components of a robot that ask about one observation cost less
 
 
 METHODS = ("load", "warm_up", "infer", "close")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import AHEAD, ASYNCHRONOUS, GOAL_COUPLED, SYSTEM2, Pipeline
-from rosa_server.models.registry import AUTO_ENGINE
+from rosa_server.plan.engines import AUTO_ENGINE
 
 
 class StreamClass(NamedTuple):

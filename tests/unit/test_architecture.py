@@ -144,6 +144,15 @@ def test_rooms_of_the_scheduler_import_lower_rooms_only() -> None:
     assert seen == set(row_of), "every file of the scheduler is in a room, and every room has files"
 
 
+def test_the_scheduler_knows_neither_the_core_nor_the_models() -> None:
+    """What it shares with them is in rosa_server/plan and rosa_server/timing."""
+    inside = ("rosa_server/serving/core/", "rosa_server/models/registry.py")
+    for path, imported in import_graph().items():
+        if path.startswith(f"{SCHEDULER}/"):
+            others = [other for other in imported if other.startswith(inside)]
+            assert not others, f"{path} imports {', '.join(others)}"
+
+
 def test_an_engine_knows_no_model() -> None:
     """A backend hands its network to the engine, which says what it asks of one (`network.py`)."""
     for path, imported in import_graph().items():

@@ -9,7 +9,7 @@ from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.plan.placement import Replica
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.choice import Choice
-from rosa_server.serving.core.queueing.order import URGENT_S
+from rosa_server.timing.margins import URGENT_S
 
 PERMITS, PLANNED = "permits", "planned"
 

@@ -20,8 +20,8 @@ from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
 from rosa_server.scheduler.profiles.profile import DYNAMIC
-from rosa_server.serving.core.rates.control import in_time
 from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.margins import in_time
 from rosa_server.timing.turns import Turn, whose_turn
 
 VARIATION = 0.03  # of one run: standard deviation, as a share

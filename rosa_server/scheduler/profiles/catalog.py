@@ -18,7 +18,7 @@ from math import inf
 
 from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_server.models.registry import SHARING_ENGINE
+from rosa_server.plan.engines import SHARING_ENGINE
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options

@@ -16,8 +16,8 @@ from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError
 from rosa_contract.wire.messages import Refused
 from rosa_contract.wording import nearest
-from rosa_server.models.registry import AUTO_ENGINE
 from rosa_server.plan.admission import AdmissionControl, Admitted, NoAdmission
+from rosa_server.plan.engines import AUTO_ENGINE
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from

@@ -21,11 +21,9 @@ from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.schedule import Schedule, task_of
-from rosa_server.serving.core.queueing.batcher import RETURN_MARGIN_S
-from rosa_server.serving.core.rates.control import MIN_WAIT_S, largest, together
-from rosa_server.serving.core.workers.worker_state import PREFETCH_S
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.continuous import Shared
+from rosa_server.timing.margins import MIN_WAIT_S, PREFETCH_S, RETURN_MARGIN_S, largest, together
 from rosa_server.timing.turns import Turn, whose_turn
 
 SETTLE_S, MEASURED_S = 8.0, 20.0

@@ -7,7 +7,7 @@ import math
 from functools import partial
 
 from rosa_server.plan.placement import Replica
-from rosa_server.serving.core.queueing.batcher import RETURN_MARGIN_S, Batcher, Run, without_tightest
+from rosa_server.serving.core.queueing.batcher import Batcher, Run, without_tightest
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.queueing.ranking import Ranking
@@ -17,6 +17,7 @@ from rosa_server.serving.core.rates.permits import Key
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
 from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.margins import RETURN_MARGIN_S
 from rosa_server.timing.turns import Turn
 
 

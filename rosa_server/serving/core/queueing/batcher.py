@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.margins import RETURN_MARGIN_S
 
-RETURN_MARGIN_S = 0.002  # reserved for the answer's way from the worker back to the gateway
 GAP_SMOOTHING = 0.2  # weight of the newest gap between arrivals
 WORTH_IT = 1.02  # leaving out one more of the tightest requests has to gain at least this factor
 

@@ -16,8 +16,7 @@ from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.lengths import TaskLengths
 from rosa_server.serving.core.queueing.rounds import Rounds
 from rosa_server.serving.core.queueing.turnover import Turnover
-
-URGENT_S = 5.0  # longer than an SLO of a robot that stands still until it is answered
+from rosa_server.timing.margins import URGENT_S
 
 SURE_OF = 200  # ended tasks; while fewer are known what is left is a guess, and age counts for more
 

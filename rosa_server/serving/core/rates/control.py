@@ -22,6 +22,7 @@ from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.rates.permits import MEMORY_S, Key, Permit, Permits
 from rosa_server.serving.core.workers.worker_state import WorkerState
 from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.margins import SPARE, largest, together
 
 WINDOW_S = 1.0  # `window` is called so often
 MAX_PACE = 20.0  # as good as no limit: who may call so often need not ask
@@ -31,28 +32,10 @@ ROOM, ROOM_LEFT = (
 )  # of those who ask, this share finds an idle server: nobody need ask; until it is this
 MAX_LATE = 0.01  # share of late calls with which that holds
 
-SLACK = 0.98  # of an SLO: what a batch and its calls' wait for a server may take
-SPARE, MAX_SPARE = (
-    1.07,
-    1.3,
-)  # a slow batch takes so many times its usual time, as far as nothing was measured
+MAX_SPARE = 1.3  # what is measured of slow batches counts up to so many times their usual time
 SLOWEST = 0.98  # of the batches of the last seconds: the slower ones are too few to matter
 MIN_RUNS, MAX_RUNS = 50, 1000  # batches, from which that follows
-MIN_WAIT_S = 0.005  # of a call with a permit, where robots answer at once
 LOOK_EVERY_S = 0.0005  # permits are looked at again because time has passed
-
-
-def in_time(batch_s: float, wait_s: float, slo_s: float, spare: float = SPARE) -> bool:
-    """Whether a batch whose calls have permits keeps the SLO with some slack. `wait_s`: see `Permits.wait_s`."""
-    return spare * batch_s + max(wait_s, MIN_WAIT_S) <= SLACK * slo_s
-
-
-def largest(
-    size: int, service_s: Callable[[int], float], wait_s: float, slo_s: float, spare: float = SPARE
-) -> int:
-    """The largest batch of at most `size` that is in time; where none is, a smaller one helps nobody: `size`."""
-    sizes = (each for each in range(size, 0, -1) if in_time(service_s(each), wait_s, slo_s, spare))
-    return next(sizes, size)
 
 
 class RateControl:
@@ -204,20 +187,3 @@ class RateControl:
         given = line.give(now_s, batches, size, min(limits, default=1))
         again_s = min(max(next_s, now_s + LOOK_EVERY_S), line.next_free_s(now_s)) if line.asked else inf
         return given, again_s
-
-
-def together(sizes: Sequence[int], profile: BatchProfile) -> list[int]:
-    """Of waiting calls, given by the largest batch that each may be in, the positions of those that run together with
-    the first one: of the batches that are no larger than any of its calls allows, the one with most calls per second.
-    """
-    first = sizes[0]
-    if min(sizes) >= first:
-        return list(range(profile.best_count(min(first, len(sizes)))))
-    best, best_hz = [0], 0.0
-    for limit in sorted({size for size in sizes if size <= first}):
-        found = [index for index, size in enumerate(sizes) if size >= limit][:limit]
-        count = profile.best_count(len(found))
-        hz = count / max(1e-9, profile.service_s(count))
-        if hz > best_hz:
-            best, best_hz = found[:count], hz
-    return best

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.tiers import AWAY
+from rosa_server.timing.margins import PREFETCH_S
 
 CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
-# The next is sent this long before the first ends: a call that still waits can be replaced.
-PREFETCH_S = 0.002
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.core.rates.control import MAX_PACE, RateControl, largest, together
+from rosa_server.serving.core.rates.control import MAX_PACE, RateControl
 from rosa_server.serving.core.rates.permits import MEMORY_S, Permits
 from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.margins import largest, together
 
 PADDED = {1: 28.0, 2: 48.0, 4: 76.0, 8: 108.0, 16: 139.0}
 SLO_S = 0.1
