@@ -21,10 +21,10 @@ from rosa_client.robot.errors import RobotError
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import SERVER, RobotKeys, read_keys
 from rosa_server.frontends import limits
-from rosa_server.frontends.arrays import Array, WireError
 from rosa_server.frontends.limits import Meter
 from rosa_server.frontends.mapping import ClientMapping, MappingError
 from rosa_server.frontends.spec import FrontendSpec
+from rosa_server.models.remote.arrays import Array, WireError
 from rosa_server.serving.base import log
 from rosa_server.serving.edge.access import KeyRing
 

@@ -11,10 +11,10 @@ from typing import Any
 from rosa_client.robot.answer import Answer
 from rosa_contract.config.frontends import AUTO
 from rosa_server.frontends import limits
-from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
 from rosa_server.frontends.gr00t_words import ARRAYS, N16, answered, asked, modality_config
 from rosa_server.frontends.zmtp import Peer, ZmtpError
+from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
 
 UNAUTHORISED = "Unauthorized: Invalid API token"  # what GR00T's own server says

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from rosa_server.frontends.arrays import Array, Dialect, WireError
 from rosa_server.frontends.mapping import ClientMapping, described
+from rosa_server.models.remote.arrays import Array, Dialect, WireError
 
 N15, N16, N17 = "n1.5", "n1.6", "n1.7"
 ARRAYS = {N15: Dialect.NPY, N16: Dialect.NPY, N17: Dialect.ND}

@@ -17,8 +17,8 @@ from rosa_contract.config.frontends import ActionPart, Frontend, ImageSource, St
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.images import MAX_SIDE_PX
 from rosa_contract.wire.messages import CameraInfo, Hello
-from rosa_server.frontends.arrays import Array
 from rosa_server.models.adapters.pictures import fitted
+from rosa_server.models.remote.arrays import Array
 from rosa_server.serving.core.sessions.fit import Needs
 
 Rgb = npt.NDArray[np.uint8]

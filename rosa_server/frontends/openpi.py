@@ -22,8 +22,8 @@ from websockets.http11 import Request, Response
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import RobotKeys
 from rosa_server.frontends import limits
-from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
+from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
 
 REALTIME = "/v1/realtime/robot/openpi"

@@ -16,8 +16,8 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from rosa_client import Robot
-from rosa_server.frontends.arrays import Dialect, pack, unpack
 from rosa_server.frontends.zmtp import GREETING, command, frames, metadata
+from rosa_server.models.remote.arrays import Dialect, pack, unpack
 from tests.system.frontends.clients import OPENPI, metrics, observation, with_frontends
 from tests.system.frontends.test_gr00t import GR00T, Client, flat
 from tests.system.server_harness import PATIENCE_S, Server

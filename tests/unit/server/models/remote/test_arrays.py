@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpi_client import msgpack_numpy
 
-from rosa_server.frontends.arrays import Dialect, WireError, pack, unpack
+from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 
 ARRAYS = [
     np.arange(24, dtype=np.uint8).reshape(2, 4, 3),
