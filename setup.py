@@ -75,6 +75,7 @@ setup(
         "dev": requirements("dev"),
         "franka": requirements("franka"),
         "ray": requirements("ray"),
+        "transformers": requirements("transformers"),
     },
     scripts=[f"resource/nodes/{node}_node" for node in ("arm", "camera", "operator", "recorder", "runtime")],
     cmdclass={"install_scripts": InstallScripts},

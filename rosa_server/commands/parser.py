@@ -18,6 +18,7 @@ MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
     "try": "rosa_server.commands.try_model",
+    "models": "rosa_server.commands.models",
     "env": "rosa_server.commands.env",
     "keys": "rosa_server.commands.keys",
     "robots": "rosa_server.commands.robots",

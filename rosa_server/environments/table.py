@@ -32,8 +32,11 @@ ENVIRONMENTS: Mapping[str, Environment] = {
         "models of Hugging Face transformers, on a CPU or CUDA: backend transformers_vlm",
         ("torch==2.13.0", "transformers==5.23.0", "safetensors==0.8.0", "pillow==13.0.0"),
     ),
+    "remote": Environment(
+        "in front of a policy server that runs already: backend openpi_remote", ("websockets==17.4",)
+    ),
     "jax": Environment(
-        "models in JAX on a CPU, Python 3.11 and newer: backend jax_policy",
+        "models of your own in JAX on a CPU, Python 3.11 and newer",
         ("jax==0.10.2", "safetensors==0.8.0"),
     ),
     "lerobot": Environment(

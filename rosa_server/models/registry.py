@@ -16,11 +16,15 @@ from rosa_server.plan.engines import AUTO_ENGINE
 BACKENDS = {
     "emulated": "rosa_server.models.emulated:EmulatedBackend",
     "flow_policy": "rosa_server.models.panda.flow_policy:FlowPolicyBackend",
+    "gr00t_remote": "rosa_server.models.remote.gr00t:Gr00tRemoteBackend",
     "null": "rosa_server.models.emulated:NullBackend",
+    "openpi_remote": "rosa_server.models.remote.openpi:OpenpiRemoteBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",
     "task_monitor": "rosa_server.models.panda.task_monitor:TaskMonitorBackend",
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",
+    "transformers_vlm": "rosa_server.models.language.transformers_vlm:TransformersVlmBackend",
     "vla": "rosa_server.models.vla.backend:VlaBackend",
+    "vllm": "rosa_server.models.language.vllm:VllmBackend",
 }
 
 
@@ -34,7 +38,9 @@ class BackendError(CausedError):
         "unknown_backend": "no backend has this name",
         "not_importable": "its module or class cannot be imported",
         "bad_options": "it does not take these options",
-        "bad_weights": "its weights do not fit its network",
+        "bad_weights": "its weights are missing, or do not fit its network",
+        "no_memory": "its weights have no room on its device",
+        "no_server": "the server behind it cannot be reached, or refuses it",
         "checksum_mismatch": "a file of the model is not the one that the factory file means",
         "checksum_missing": "a file of the model has no checksum, while others have",
         "not_a_backend": "what its class makes lacks a part of the interface",

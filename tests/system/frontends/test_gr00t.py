@@ -18,6 +18,8 @@ import pytest
 import zmq
 
 from rosa_client import Robot
+from rosa_server.models import registry
+from rosa_server.models.backend import ModelInput
 from rosa_server.serving.edge.access import make_keys
 from tests.system.frontends.clients import HAND, metrics, ready, with_frontends
 from tests.system.server_harness import PATIENCE_S, Server
@@ -274,3 +276,20 @@ def test_keys(tmp_path: Path) -> None:
         assert robot.call("get_action", flat())["action.arm"].shape == (3, 7)
         assert "too_large" in robot.call("get_action", {"observation": nested(2)})["error"]
         robot.close()
+
+
+@pytest.mark.parametrize("dialect", ["n1.5", "n1.6", "n1.7"])
+def test_the_backend_for_such_servers_is_a_client_too(served: Served, dialect: str) -> None:
+    url = f"tcp://127.0.0.1:{served[1]['gr00t']}"
+    backend = registry.create("gr00t_remote", url=url, dialect=dialect, prompt_key="annotation.task")
+    backend.load()
+    pictures = {"video.ego": np.zeros((2, 8, 8, 3), np.uint8)}
+    batch = []
+    for number in range(3):
+        state = {"state.arm": np.full(7, number, np.float32), "state.hand": np.float32([0.5])}
+        batch.append(ModelInput("system1", "pick", pictures, state))
+    for number, output in enumerate(backend.infer(batch)):
+        assert output.arrays["action.arm"].shape == (3, 7)
+        assert output.arrays["action.arm"][0] == pytest.approx(np.full(7, number), abs=1e-5)
+        assert output.arrays["action.hand"][0] == pytest.approx(0.5, abs=1e-5)
+    backend.close()

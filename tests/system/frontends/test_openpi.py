@@ -22,7 +22,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from rosa_client import Robot
-from rosa_server.frontends.arrays import Dialect, pack, unpack
+from rosa_server.models import registry
+from rosa_server.models.backend import ModelInput
+from rosa_server.models.remote.arrays import Dialect, pack, unpack
 from rosa_server.serving.edge.access import make_keys
 from tests.system.frontends.clients import (
     GRIPPER,
@@ -231,3 +233,20 @@ def test_a_frontend_that_is_killed_comes_back_and_ends_with_its_server(tmp_path:
         second = psutil.Process(server.events("frontend_started")[-1]["pid"])
         assert server.stop() == 0
         second.wait(PATIENCE_S)
+
+
+def test_the_backend_for_such_servers_is_a_client_too(served: Served) -> None:
+    backend = registry.create("openpi_remote", url=f"ws://127.0.0.1:{served[1]['openpi']}")
+    backend.load()
+    told = observation()
+    images, prompt = {"observation/image": told.pop("observation/image")}, told.pop("prompt")
+    for _ in range(2):
+        (output,) = backend.infer([ModelInput("system1", prompt, images, told)])
+        assert output.arrays["actions"][0] == pytest.approx([*JOINTS_DEG, GRIPPER], rel=1e-4)
+    hurried = registry.create("openpi_remote", url=f"ws://127.0.0.1:{served[1]['hurried']}")
+    hurried.load()
+    wrong = {"observation/image": np.zeros((16, 16), np.uint8)}
+    with pytest.raises(RuntimeError, match="wrong_value: observation/image"):
+        hurried.infer([ModelInput("system1", prompt, wrong, told)])
+    backend.close()
+    hurried.close()

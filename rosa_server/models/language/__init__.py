@@ -1,0 +1,1 @@
+"""Models that look and answer in words, for System 2, safety and monitor: in this process, or behind a server."""
