@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from importlib.util import find_spec
 from typing import Any
 
-from rosa_server.models.catalog import CATALOG, Entry
+from rosa_server.models.requirements.catalog import CATALOG, Entry
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

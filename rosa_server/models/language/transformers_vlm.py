@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_server.models import needs
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.models.language.pictures import USUAL_PX, shows
 from rosa_server.models.language.questions import Question, question_of
 from rosa_server.models.language.questions import questions as questions_of
 from rosa_server.models.registry import BackendError
+from rosa_server.models.requirements import needs
 
 ENVIRONMENT = "transformers"
 DTYPES = ("auto", "float32", "bfloat16", "float16")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rosa_server.models import needs
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.registry import BackendError
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
@@ -24,6 +23,7 @@ from rosa_server.models.remote.asking import (
     spec_of,
     waited_for,
 )
+from rosa_server.models.requirements import needs
 
 MAX_MESSAGE_BYTES = 64 << 20
 

@@ -9,8 +9,8 @@ import pytest
 from rosa_server.cli import main
 from rosa_server.commands import models
 from rosa_server.environments.table import ENVIRONMENTS
-from rosa_server.models.catalog import CATALOG
 from rosa_server.models.registry import BACKENDS
+from rosa_server.models.requirements.catalog import CATALOG
 
 
 def test_every_backend_has_a_line_and_every_environment_exists(capsys: pytest.CaptureFixture[str]) -> None:

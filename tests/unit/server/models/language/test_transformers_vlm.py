@@ -11,9 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rosa_server.models import needs, registry
+from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.language.transformers_vlm import TransformersVlmBackend
+from rosa_server.models.requirements import needs
 from tests.unit.server.models.language.tiny import FAMILIES, idefics
 
 
