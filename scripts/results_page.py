@@ -25,6 +25,7 @@ SLOW = {
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "dashboard": "3 minutes",
+    "decode_ahead": "2 minutes",
     "demo": "2 minutes",
     "demo_sort_parts": "5 minutes",
     "exact": "2 minutes",

@@ -27,7 +27,7 @@ import zmq
 
 from benchmarks import RESULTS
 from benchmarks.conclude import print_aims, write
-from benchmarks.transport.stamps import GATEWAYS, STAGES, Notes, paths, stamp_gateway
+from benchmarks.transport.stamps import STAGES, Notes, paths, stamp_gateway
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage, encode_image
@@ -40,7 +40,7 @@ BUDGET_MS = 60_000.0
 START_S, ANSWER_S = 120, 90
 IDS_PER_TURN = 1_000_000
 MAX_STAMPS_COST = 1.10  # of the median round trip
-MAX_GATEWAY_MS = 0.2  # a request: one core then carries 5,000 of them a second
+MAX_GATEWAY_US = 200.0  # of CPU time a request: one core then carries 5,000 of them a second
 Row = dict[str, Any]
 Trips = dict[
     int, tuple[float, float, float, float]
@@ -105,14 +105,19 @@ class Robot:
     """Asks and opens answers; whoever has many of them waits for all."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], address: str, name: str, kilobytes: int
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        name: str,
+        kilobytes: int,
+        cameras: Sequence[str] = ("front",),
     ) -> None:
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
         self._address = address  # connected when it has something to say: the gateway ends silent connections
         height, width = PICTURES[kilobytes]
-        cameras = {"front": m.CameraInfo(height=height, width=width, encoding="jpeg")}
-        self._named = name, f"kb{kilobytes}", cameras, {"state": STATE}
+        infos = {camera: m.CameraInfo(height=height, width=width, encoding="jpeg") for camera in cameras}
+        self._named = name, f"kb{kilobytes}", infos, {"state": STATE}
         self._token = b""
         self.asked: tuple[int, float, float] = (0, 0.0, 0.0)
 
@@ -137,7 +142,8 @@ class Robot:
 
     def ask(self, number: int, state: np.ndarray, image: EncodedImage) -> None:
         began_s = time.monotonic()
-        request = m.Request(number, "system1", BUDGET_MS, "", {"state": state}, {"front": image})
+        images = dict.fromkeys(self._named[2], image)
+        request = m.Request(number, "system1", BUDGET_MS, "", {"state": state}, images)
         frames = codec.encode(request)
         self.asked = number, began_s, time.monotonic()
         self.socket.send_multipart(frames)
@@ -156,12 +162,15 @@ class Robot:
             self.take(trips)
 
 
-def crowd_process(address: str, kilobytes: int, robots: int, pipe: Connection) -> None:
+def crowd_process(
+    address: str, kilobytes: int, robots: int, pipe: Connection, cameras: Sequence[str] = ("front",)
+) -> None:
     """Obey (robots, seconds, first request) until None: send back the round trips."""
     image, state = picture(kilobytes), np.linspace(-1, 1, STATE).astype(np.float32)
     with zmq.Context() as context:
         all_robots = [
-            Robot(context, address, f"robot{index}-{kilobytes}", kilobytes) for index in range(robots)
+            Robot(context, address, f"robot{index}-{kilobytes}", kilobytes, cameras)
+            for index in range(robots)
         ]
         pipe.send("up")
         for count, seconds, number in iter(pipe.recv, None):
@@ -192,7 +201,8 @@ def crowd_process(address: str, kilobytes: int, robots: int, pipe: Connection) -
             robot.socket.close()
 
 
-def _said(pipe: Connection, limit_s: float) -> Any:
+def said(pipe: Connection, limit_s: float) -> Any:
+    """The next thing that a process says. Raises `TimeoutError`."""
     if not pipe.poll(limit_s):
         raise TimeoutError(f"a process did not answer within {limit_s:g} s")
     return pipe.recv()
@@ -211,12 +221,20 @@ def running(process: Any, grace_s: float = 30) -> Iterator[None]:
             process.kill()
 
 
+def cpu_s(process: int) -> float:
+    """CPU time of a process with all its threads, without its children's."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(
     kilobytes: int, robots: Sequence[int], turns: int, seconds: float, folder: Path
-) -> tuple[dict[int, Trips], dict[int, Trips]]:
-    """Robots -> round trips of the server with stamps, which are in `folder` afterwards, and of that without."""
+) -> tuple[dict[int, Trips], dict[int, Trips], dict[int, float]]:
+    """Robots -> round trips of the server with stamps, which are in `folder` afterwards, of that without, and the CPU
+    time in s of the gateway without."""
     context = multiprocessing.get_context("spawn")
     seen: tuple[dict[int, Trips], dict[int, Trips]] = ({}, {})
+    spent_s: dict[int, float] = {}
     number, most = 0, max(robots)
     sides = []
     for place in (str(folder), ""):
@@ -229,28 +247,37 @@ def measure(
     (server, crowd, pipe), (plain_server, plain_crowd, plain_pipe) = sides
     with running(server), running(plain_server), running(crowd), running(plain_crowd):
         for each in (pipe, plain_pipe):
-            _said(each, START_S)
+            said(each, START_S)
         for turn in range(-1, turns):  # the first warms up and is not counted
             for count in robots:
                 for side in (0, 1) if turn % 2 else (1, 0):
                     number += IDS_PER_TURN
+                    before_s = cpu_s(sides[side][0].pid)
                     sides[side][2].send((count, seconds, number))
-                    trips = _said(sides[side][2], seconds + START_S + ANSWER_S)
+                    trips = said(sides[side][2], seconds + START_S + ANSWER_S)
                     if turn >= 0:
                         seen[side].setdefault(count, {}).update(trips)
+                    if turn >= 0 and side == 1:
+                        spent_s[count] = spent_s.get(count, 0.0) + cpu_s(sides[side][0].pid) - before_s
             print(f"{kilobytes} kB: turn {turn + 1} of {turns} done", file=sys.stderr, flush=True)
         for each in (pipe, plain_pipe):
             each.send(None)
         crowd.join(30)
         plain_crowd.join(30)
-    return seen
+    return *seen, spent_s
 
 
 def _round_trips_ms(trips: Trips) -> np.ndarray:
     return np.array([(times[-1] - times[0]) * 1000 for times in trips.values()])
 
 
-def rows_of(kilobytes: int, stamped: dict[int, Trips], plain: dict[int, Trips], folder: Path) -> list[Row]:
+def rows_of(
+    kilobytes: int,
+    stamped: dict[int, Trips],
+    plain: dict[int, Trips],
+    spent_s: dict[int, float],
+    folder: Path,
+) -> list[Row]:
     """One row for each number of robots; times in ms."""
     rows = []
     for count, trips in stamped.items():
@@ -268,6 +295,7 @@ def rows_of(kilobytes: int, stamped: dict[int, Trips], plain: dict[int, Trips], 
                 "p50_ms": round(float(p50), 3),
                 "p99_ms": round(float(p99), 3),
                 "p50_without_stamps_ms": round(without, 3),
+                "gateway_us": round(1e6 * spent_s[count] / len(plain[count]), 1),
                 "stages_ms": {
                     stage: round(float(value), 4) for stage, value in zip(STAGES, medians, strict=True)
                 },
@@ -301,12 +329,11 @@ def judge(rows: Sequence[Row]) -> list[Row]:
     ]
     for row in rows:
         if row["robots"] == 16 and row["kilobytes"] == 60:
-            spent_ms = sum(row["stages_ms"][stage] for stage in GATEWAYS)
             aims.append(
                 {
-                    "aim": "16 robots, 60 kB: read, decide and answer leave a gateway's core 5,000 requests/s",
-                    "value": f"{spent_ms:.3f} ms, {1000 / spent_ms:,.0f} requests/s",
-                    "holds": spent_ms <= MAX_GATEWAY_MS,
+                    "aim": "16 robots, 60 kB: one core of a gateway carries 5,000 requests/s, ZeroMQ's thread too",
+                    "value": f"{row['gateway_us']:.0f} us of CPU time, {1e6 / row['gateway_us']:,.0f} requests/s",
+                    "holds": row["gateway_us"] <= MAX_GATEWAY_US,
                 }
             )
     return aims
@@ -319,6 +346,7 @@ def table(rows: Sequence[Row]) -> str:
         lines.append(f"{stage:14}" + "".join(f"{row['stages_ms'][stage]:14.3f}" for row in rows))
     for key in ("p50_ms", "p99_ms", "p50_without_stamps_ms"):
         lines.append(f"{key[:-3].replace('_', ' ')[:14]:14}" + "".join(f"{row[key]:14.2f}" for row in rows))
+    lines.append(f"{'gateway, us CPU':14}" + "".join(f"{row['gateway_us']:14.0f}" for row in rows))
     return "\n".join(lines)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.emulated import NullBackend
 
 # A stage ends with its stamp and begins with the one before; the first stamp is where the client begins to encode.
@@ -27,7 +26,7 @@ STAGES = {
     "decode": "worker: pictures to arrays, of the whole batch",
     "infer": "worker: the model, encoding its outputs",
     "back": "worker and gateway: the answer to the gateway, waking it",
-    "answer": "gateway: reads, decides, sends",
+    "answer": "gateway: reads, decides, sends this answer and those before it",
     "receive": "ZeroMQ, TCP, waking the client",
     "open": "client: frames to arrays",
 }
@@ -70,9 +69,9 @@ def around(owner: type, name: str, note: Callable[[float, float, Sequence[Any], 
 def stamp_gateway(notes: Notes) -> None:
     """Install the hooks of a gateway in this process."""
     from rosa_server.serving.core.dispatch.core import ServingCore
-    from rosa_server.serving.gateway import Gateway
-    from rosa_server.serving.intake import Intake
-    from rosa_server.serving.worker_links import WorkerLinks
+    from rosa_server.serving.edge.gateway import Gateway
+    from rosa_server.serving.edge.intake import Intake
+    from rosa_server.serving.edge.worker_links import WorkerLinks
 
     def read(began_s: float, ended_s: float, _: Sequence[Any], message: Any) -> None:
         if message is not None:
@@ -109,7 +108,7 @@ def stamp_gateway(notes: Notes) -> None:
 def stamp_worker(notes: Notes) -> None:
     """Install the hooks of a worker in this process."""
     from rosa_contract.wire import messages as m
-    from rosa_server.serving.batch_worker import BatchWorker
+    from rosa_server.serving.worker.batch_worker import BatchWorker
 
     batch: list[int] = []
 
@@ -136,9 +135,6 @@ class StampedNull(NullBackend):
 
     def load(self) -> None:
         stamp_worker(self._notes)
-
-    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        return super().infer(batch)
 
     def close(self) -> None:
         self._notes.write(self._folder, "worker")

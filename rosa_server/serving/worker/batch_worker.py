@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -22,10 +25,12 @@ from rosa_server.serving.base.shared_memory import ShmReader
 from rosa_server.serving.base.watched_link import WatchedLink
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.failures import Failures
+from rosa_server.serving.worker.ahead import Ahead, Come
 from rosa_server.serving.worker.answers import (
     CANCELLED,
     Answer,
     Outcome,
+    Refusal,
     encoded,
     failure,
     finished,
@@ -36,8 +41,24 @@ from rosa_server.serving.worker.counts import Counts
 
 POLL_MS = 500
 ORPHAN_S = 15.0  # without its gateway: it has been given up by then (core/absence.py), and another one holds its place
+# The next batch is decoded while a model runs that takes so long, where decoding the last one took so much CPU time:
+# handing the sockets to another thread and back costs about 0.1 ms.
+MIN_RUN_MS, MIN_DECODE_MS = 4.0, 0.5
+MIN_SHARED_MS = 0.3  # of CPU time a request: below it, decoding in other threads costs more than it gains
+MAX_THREADS = 4  # that decode
 # A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
 Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
+Message = m.Execute | m.CancelTickets | m.Drain
+LATE: Refusal = ("budget_spent", "its budget was spent at the worker")
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A batch that the model can run: an input for each request, or why there is none."""
+
+    batch: m.Execute
+    inputs: Sequence[ModelInput | Refusal]
+    decode_ms: Sequence[float]  # of CPU time, by request
 
 
 class BatchWorker:
@@ -55,6 +76,13 @@ class BatchWorker:
             self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
         if link is not None:
             self._poller.register(link.monitor, zmq.POLLIN)
+        sources: list[zmq.Socket[bytes] | int] = [socket]
+        if self._shm is not None:
+            sources.append(self._shm.socket.fileno())
+        self._ahead: Ahead[Message, Message | Decoded] = Ahead(sources, self._read, self._prepared)
+        self._decoders = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), "decode")
+        self._decode_ms = 0.0  # of a request, in the last batch
+        self._worth_it = False  # to read ahead: the last batch says
         self._seldom = log.Seldom()
         self._counts = Counts(backend, spec.worker_id)
         self._needs = backend.input_spec
@@ -65,7 +93,9 @@ class BatchWorker:
         self.at_once = 1
 
     def close(self) -> None:
-        """Nothing runs beside the loop."""
+        """End the threads."""
+        self._ahead.close()
+        self._decoders.shutdown()
 
     def announce(self) -> None:
         """Tell the gateway that the model is warm, what it takes and how much at once."""
@@ -85,31 +115,56 @@ class BatchWorker:
             self.step()
 
     def step(self) -> None:
-        """Take one batch, decode it, infer, reply. Returns after a while when none comes."""
-        message = self._take()
-        if isinstance(message, m.Drain):
-            self.stopping = True
-        elif isinstance(message, m.Execute):
-            self._reply(*self._execute(message))
+        """Take one batch, decode it, infer, reply. Returns after a while when none comes.
 
-    def _execute(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Done:
+        The next one is taken and decoded while the model runs this one.
+        """
+        one = self._ahead.taken()
+        if one is None and (message := self._take()) is not None:
+            one = self._prepared(message)
+        if isinstance(one, m.Drain):
+            self.stopping = True
+        elif isinstance(one, Decoded):
+            with self._ahead.beside() if self._worth_it else nullcontext():
+                done = self._execute(one)
+            self._worth_it = done[1] >= MIN_RUN_MS and sum(one.decode_ms) >= MIN_DECODE_MS
+            self._reply(*done)
+
+    def _prepared(self, message: Message) -> Message | Decoded:
+        return self._decoded(message) if isinstance(message, m.Execute) else message
+
+    def _decoded(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Decoded:
         """`cancellations`: of each request; none where nothing is ever cancelled."""
         now_s = time.monotonic()
         senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
         cancellations = cancellations or [Cancellation() for _ in batch.frames]
-        decoded: list[ModelInput | tuple[str, str]] = []
-        decode_ms = []
-        for frames, sender, cancellation in zip(batch.frames, senders, cancellations, strict=True):
-            began_s = time.thread_time()
-            cancelled = cancellation.cancelled
-            decoded.append(CANCELLED if cancelled else self._decode(frames, sender, cancellation, now_s))
-            decode_ms.append((time.thread_time() - began_s) * 1000)
-        started_s = time.perf_counter()
-        outcomes = self._infer(decoded)
-        return batch, (time.perf_counter() - started_s) * 1000, outcomes, decode_ms
 
-    def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
-        come = self._poller.poll(POLL_MS)
+        def decode(
+            frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation
+        ) -> tuple[ModelInput | Refusal, float]:
+            began_s = time.thread_time()
+            known = CANCELLED if cancellation.cancelled else self._decode(frames, sender, cancellation, now_s)
+            return known, (time.thread_time() - began_s) * 1000
+
+        shared = len(batch.frames) > 1 and self._decode_ms >= MIN_SHARED_MS
+        asked = (batch.frames, senders, cancellations)
+        both = list((self._decoders.map if shared else map)(decode, *asked))
+        decode_ms = [ms for _, ms in both]
+        self._decode_ms = sum(decode_ms) / max(1, len(decode_ms))
+        return Decoded(batch, [known for known, _ in both], decode_ms)
+
+    def _execute(self, decoded: Decoded) -> Done:
+        """Run a batch. A request whose time is over by now is answered so, and does not reach the model."""
+        now_s = time.monotonic()
+        inputs = [
+            LATE if isinstance(one, ModelInput) and one.deadline_s <= now_s else one for one in decoded.inputs
+        ]
+        started_s = time.perf_counter()
+        outcomes = self._infer(inputs)
+        return decoded.batch, (time.perf_counter() - started_s) * 1000, outcomes, decoded.decode_ms
+
+    def _take(self) -> Message | None:
+        come: Come = self._poller.poll(POLL_MS)
         if self._link is not None:
             if self._link.came_up():
                 self.announce()
@@ -117,8 +172,10 @@ class BatchWorker:
                 log.error("worker_orphaned", worker=self._spec.worker_id, seconds=ORPHAN_S)
                 return m.Drain()
             come = [one for one in come if one[0] is not self._link.monitor]
-        if not come:
-            return None
+        return self._read(come) if come else None
+
+    def _read(self, come: Come) -> Message | None:
+        """A message of what is readable."""
         frames: Sequence[Any] | None = None
         if come[0][0] is self._socket:
             frames = self._socket.recv_multipart(copy=False)

@@ -69,6 +69,7 @@ class ContinuousWorker(BatchWorker):
     def close(self) -> None:
         """Wait for what runs and end the threads."""
         self._threads.shutdown()
+        super().close()
         self._poller.unregister(self._woken)
         for end in (self._woken, self._wake):
             os.close(end)
@@ -76,7 +77,7 @@ class ContinuousWorker(BatchWorker):
     def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
         """In a thread of its own; the sockets belong to the main one."""
         try:
-            self._done.put(self._execute(batch, cancellations))
+            self._done.put(self._execute(self._decoded(batch, cancellations)))
         except BaseException as error:
             self._done.put(error)
         with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.transport import path
 from benchmarks.transport.stamps import STAGES, Notes, around, paths, stamp_gateway, stamp_worker
-from rosa_server.serving.batch_worker import BatchWorker
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.gateway import Gateway
-from rosa_server.serving.intake import Intake
-from rosa_server.serving.worker_links import WorkerLinks
+from rosa_server.serving.edge.gateway import Gateway
+from rosa_server.serving.edge.intake import Intake
+from rosa_server.serving.edge.worker_links import WorkerLinks
+from rosa_server.serving.worker.batch_worker import BatchWorker
 
 HOOKED = (
     (Intake, "read"), (ServingCore, "on_request"), (Gateway, "_dispatch"), (WorkerLinks, "shared"),
@@ -77,11 +77,11 @@ def test_a_request_that_one_process_did_not_note_is_not_followed(tmp_path: Path)
 
 def test_what_the_stamps_cost_and_whom_they_miss_is_judged(tmp_path: Path) -> None:
     trips = notes_of(70, 3, tmp_path)
-    rows = path.rows_of(60, {16: trips}, {16: trips}, tmp_path)
+    rows = path.rows_of(60, {16: trips}, {16: trips}, {16: 0.003}, tmp_path)
     assert [aim["holds"] for aim in path.judge(rows)] == [True, True, False], (
         "3 ms of the gateway are too many"
     )
-    rows = path.rows_of(60, {16: {**trips, 71: trips[70]}}, {16: trips}, tmp_path)
+    rows = path.rows_of(60, {16: {**trips, 71: trips[70]}}, {16: trips}, {16: 0.0001}, tmp_path)
     assert not path.judge(rows)[0]["holds"], "one of two is not followed"
     assert "hand over" in path.table(rows)
 

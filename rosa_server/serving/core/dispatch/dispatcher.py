@@ -28,6 +28,7 @@ SAYS_HOW_FULL = (
     "queue_full",
     "no_worker",
 )  # endings that tell of the servers, not of the request
+NEVER_RAN = ("cancelled", "budget_spent")
 MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 
 
@@ -180,11 +181,11 @@ class Dispatcher:
         batch = worker.batches.get(done.batch_id) if worker is not None else None
         if worker is None or batch is None or [call.ticket for call in batch.calls] != list(done.tickets):
             return False
-        self.pool.finish(worker, done.batch_id, now_s)
+        self.pool.finish(worker, done.batch_id, now_s, sum(done.decode_ms) / 1000)
         worker.counts = done.counts or worker.counts
         size = batch.size
         if any(
-            cause != "cancelled" for cause, _ in done.errors
+            cause not in NEVER_RAN for cause, _ in done.errors
         ):  # else it ended early: its time says nothing
             profile = self.replicas[batch.queue].profile_of(worker)
             if not worker.link_s:

@@ -253,8 +253,8 @@ class WorkerPool:
             call.attempts += 1
         return batch
 
-    def finish(self, worker: WorkerState, batch_id: int, now_s: float) -> None:
-        """A batch has ended. The next one begins only now, so its expected end is corrected."""
+    def finish(self, worker: WorkerState, batch_id: int, now_s: float, decode_s: float = 0.0) -> None:
+        """A batch has ended; its pictures took `decode_s`. The next one begins only now: its end is corrected."""
         if worker.retired:
             worker.held -= len(worker.batches.pop(batch_id).calls)
             return
@@ -263,6 +263,7 @@ class WorkerPool:
         batch = worker.batches.pop(batch_id)
         worker.held -= len(batch.calls)
         heappush(worker.free, batch.buffer)
+        worker.decoded(decode_s)
         if worker.at_once == 1 and not worker.link_s:  # one that is away has begun with the next one long ago
             start_s = now_s
             for batch in worker.batches.values():

@@ -10,6 +10,8 @@ from rosa_server.serving.core.queueing.tiers import AWAY
 from rosa_server.timing.margins import PREFETCH_S
 
 CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
+MAX_DECODE_S = 0.2  # of a batch, counted for sending the next one early
+DECODE_RATE = 0.2  # by which each batch corrects the time of decoding
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class WorkerState:
     counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
     held: int = 0  # calls
     retired: bool = False  # it is given nothing more; what it runs it finishes
+    decode_s: float = 0.0  # CPU time of the pictures of one batch, as it last told
     # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
     credits: int = field(init=False)
     free: list[int] = field(init=False)
@@ -79,7 +82,16 @@ class WorkerState:
             return 0.0
         if self.at_once > 1:
             return float(len(self.batches))
-        return next(reversed(self.batches.values())).expected_end_s - PREFETCH_S
+        return next(reversed(self.batches.values())).expected_end_s - self.lead_s
+
+    @property
+    def lead_s(self) -> float:
+        """How long before its last batch ends the next one is sent: it decodes that while the model runs this one."""
+        return PREFETCH_S + min(self.decode_s, MAX_DECODE_S)
+
+    def decoded(self, took_s: float) -> None:
+        """A batch's pictures took so long."""
+        self.decode_s += DECODE_RATE * (took_s - self.decode_s)
 
     def free_at_s(self, now_s: float) -> float | None:
         """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
@@ -92,4 +104,4 @@ class WorkerState:
         if self.at_once > 1:
             return now_s
         expected_s = next(reversed(self.batches.values())).expected_end_s
-        return max(now_s, expected_s - PREFETCH_S)
+        return max(now_s, expected_s - self.lead_s)

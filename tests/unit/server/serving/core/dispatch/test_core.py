@@ -305,3 +305,31 @@ def test_the_next_tick_is_due_before_the_gateway_sweeps_or_settles_the_pace() ->
     assert core.tick(0.0) == 0.5, "silent robots are looked for every 0.5 s"
     assert core.tick(0.7) == 1.0, "the window that began at 0 s ends"
     assert core.tick(1.0) == 1.2
+
+
+def test_the_next_batch_is_sent_as_much_earlier_as_its_pictures_take_to_decode() -> None:
+    stage = experienced("r1", "r2", "r3")
+    stage.decode_ms = 20.0
+    for number in range(40):  # until it has learned
+        stage.send("r1", 100 + number, budget_ms=5000)
+        stage.finish("p1", inference_ms=50.0)
+    stage.dispatched.clear()
+    for number, robot in enumerate(("r1", "r2")):
+        stage.send(robot, 200 + number, budget_ms=5000)
+    stage.wait(0.027)
+    stage.send("r2", 300, budget_ms=5000)
+    assert [call.request_id for dispatch in stage.dispatched for call in dispatch.calls] == [200]
+    stage.wait(0.002)  # 21 ms before the first ends
+    assert [call.request_id for dispatch in stage.dispatched for call in dispatch.calls] == [200, 300], (
+        "until then the freshest observation replaces the one that waits"
+    )
+
+
+def test_pictures_that_are_said_to_take_for_ever_do_not_move_the_next_batch_for_ever() -> None:
+    stage = experienced("r1", "r2")
+    stage.decode_ms = 1e6
+    for number in range(5):
+        stage.send("r1", 100 + number, budget_ms=5000)
+        stage.finish("p1", inference_ms=5000.0)
+    worker = stage.core.pool.get("p1")
+    assert worker is not None and worker.lead_s < 1.0
