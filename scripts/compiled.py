@@ -36,6 +36,7 @@ CORES = (
     "rosa_client/motion/limits.py",
     "rosa_client/runtime/*.py",
     "rosa_client/runtime/machines/*.py",
+    "rosa_client/runtime/parts/*.py",
     "rosa_server/timing/*.py",
     "rosa_server/plan/*.py",
     "rosa_server/serving/core/*/*.py",

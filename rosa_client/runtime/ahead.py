@@ -14,9 +14,9 @@ from math import ceil, inf
 
 import numpy as np
 
-from rosa_client.runtime.chunks import Asked, Part, Playing
 from rosa_client.runtime.machines.side_machines import MAY_INFER
 from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.parts.chunk import Asked, Part, Playing
 from rosa_contract.config.tasks import ASYNCHRONOUS, SYSTEM1, SYSTEM2
 from rosa_contract.wire.overlap import MAX_ROWS, MAX_VALUES, Overlap
 
@@ -31,12 +31,12 @@ def wanted(core: Mission) -> bool:
     Not for an action that needs another plan first: System 2 has to see how this one ends, or its answer has to come.
     """
     pipeline, planner = core.task.pipeline, core.calls.get(SYSTEM2)
-    if pipeline.execution != ASYNCHRONOUS or core.safety not in MAY_INFER or core.playing is None:
+    if pipeline.execution != ASYNCHRONOUS or core.holds.safety not in MAY_INFER or core.chunk.playing is None:
         return False
     if planner is None:
         return True
-    planned = core.plan_credit + pipeline.system2_to_system1_call_ratio < 1 - 1e-9
-    return planned and not planner.in_flight
+    due = core.planning.is_due_after(pipeline.system2_to_system1_call_ratio)
+    return not due and not planner.in_flight
 
 
 def expected_s(core: Mission) -> float:
@@ -46,16 +46,16 @@ def expected_s(core: Mission) -> float:
     return max(latest, default=calls.component.slo_ms) / 1000 + MARGIN_S
 
 
-def begins(core: Mission, playing: Playing, now_s: float) -> None:
-    """A chunk begins to play; `core.play_until_s` is set."""
-    core.playing = playing
+def begins(core: Mission, playing: Playing, ends_s: float, now_s: float) -> None:
+    """A chunk begins to play, until `ends_s`."""
     asynchronous = core.task.pipeline.execution == ASYNCHRONOUS
-    core.ask_next_s = max(now_s, core.play_until_s - expected_s(core)) if asynchronous else inf
+    ask_next_s = max(now_s, ends_s - expected_s(core)) if asynchronous else inf
+    core.chunk.begins(playing, ends_s, ask_next_s)
 
 
 def overlap(core: Mission, now_s: float) -> tuple[Overlap, Asked]:
     """What goes on while the chunk that is asked for now is inferred."""
-    playing, scale = core.playing, core.robot.velocity_scale
+    playing, scale = core.chunk.playing, core.robot.velocity_scale
     assert playing is not None
     step_s, last = playing.step_s, len(playing.actions) - 1
     here_s = max(0.0, now_s - playing.zero_s) * scale
@@ -63,7 +63,7 @@ def overlap(core: Mission, now_s: float) -> tuple[Overlap, Asked]:
     columns = len(core.robot.action_names)
     most = min(MAX_ROWS, MAX_VALUES // columns)
     rows = playing.actions[first : first + most, :columns]
-    ends_s = min(core.play_until_s, now_s + expected_s(core))
+    ends_s = min(core.chunk.ends_s, now_s + expected_s(core))
     played = ceil((ends_s - playing.zero_s) * scale / step_s - 1e-6) - first
     frozen = min(max(1, played), len(rows))
     asked = Asked(playing.zero_s + first * step_s / scale, frozen)
@@ -75,9 +75,9 @@ def part(core: Mission, steps: int, step_s: float, lasts_s: float, now_s: float)
 
     The first frozen steps do not count: they were not the model's to choose.
     """
-    asked = core.asked_ahead
+    asked = core.chunk.asked
     if asked is None:
         return Part(0.0, lasts_s)
-    skip_s = max(0.0, min(now_s, core.play_until_s) - asked.zero_s) * core.robot.velocity_scale
+    skip_s = max(0.0, min(now_s, core.chunk.ends_s) - asked.zero_s) * core.robot.velocity_scale
     ends_s = min(asked.frozen * step_s + lasts_s, steps * step_s)
     return Part(skip_s, ends_s - skip_s) if ends_s - skip_s >= MIN_PLAYED_S else None

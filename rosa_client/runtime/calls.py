@@ -55,6 +55,26 @@ class ComponentCalls:
             return -inf
         return max(self.turn_s, self.sent_s - catch_up * period_s) + period_s
 
+    def begin(self, now_s: float) -> None:
+        """Another attempt: it is due now, and may be sent at once."""
+        self.due_s = self.resend_after_s = now_s
+
+    def due(self, now_s: float) -> None:
+        """It is called now, whatever its period says."""
+        self.due_s = now_s
+
+    def not_before(self, first_s: float) -> None:
+        """The server has given it a phase, which it keeps."""
+        self.due_s = max(self.due_s, first_s)
+
+    def again_after(self, again_s: float) -> None:
+        """It is not sent again before then."""
+        self.resend_after_s = again_s
+
+    def forgive(self) -> None:
+        """Misses in a row start again from zero, since a person knows of them."""
+        self.consecutive_missed = 0
+
     def ask(self, now_s: float) -> None:
         """A permit is asked for."""
         self.asked_s, self.wanted_s = now_s, min(now_s, self.wanted_s)
@@ -66,8 +86,12 @@ class ComponentCalls:
         period_s: float = 0.0,
         catch_up: float = 0.0,
         permitted: bool = False,
+        about: int = 0,
     ) -> None:
-        """A request leaves now; `period_s` and `catch_up` as for `next_turn_s`. With a permit it takes no turn."""
+        """A request leaves now, about the observation of that number; `period_s` and `catch_up` as for `next_turn_s`.
+
+        With a permit it takes no turn.
+        """
         if self.request_id is not None:
             raise RuntimeError(
                 f"{self.name}: request {self.request_id} is still in flight; end it before sending another"
@@ -78,6 +102,7 @@ class ComponentCalls:
         )
         self.asked_s, self.wanted_s = -inf, inf
         self.request_id = request_id
+        self.about = about
         self.sent_s = now_s
         self.deadline_s = now_s + self.component.slo_ms / 1000
         self.sent += 1

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
+
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import RETURNING
 from rosa_client.runtime.ladder import escalate, finish, stop, violate
 from rosa_client.runtime.machines.task_machine import NOT_TIMED, State
-from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.person import Cause
 from rosa_contract.fallbacks import FallbackAction
 
 SENSOR = "sensor:"
 ARM = "arm"  # the cause that holds the robot after an order that did not run to its end
 SEES = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RESETTING)
+
+
+def due_checks_s(core: Mission) -> float:
+    """When one of these checks fails next if nothing else happens, s; sensors are taken to stay fresh."""
+    if core.state in (State.IDLE, State.WAITING_FOR_HUMAN):
+        return inf
+    due_s = inf
+    for calls in core.calls.values():
+        if calls.request_id is not None and calls.deadline_s < due_s:
+            due_s = nextafter(calls.deadline_s, inf)
+    if core.deadline_s is not None and core.state not in NOT_TIMED:
+        due_s = min(due_s, nextafter(core.deadline_s, inf))
+    if core.arm_is_behind and core.state is not State.CONNECTING:
+        due_s = min(due_s, after(core.arm.unheard_since_s, core.timeouts.arm_s))
+    return due_s
+
+
+def after(since_s: float, timeout_s: float) -> float:
+    """The first time of which the core finds that `now_s - since_s > timeout_s`."""
+    return nextafter(since_s + timeout_s, inf)
 
 
 def check_deadlines(core: Mission, now_s: float) -> None:
@@ -46,12 +69,15 @@ def check_arm(core: Mission, now_s: float) -> None:
         return
     fault, behind = core.inputs.arm_fault, core.arm_is_behind
     if not behind:
-        core.excused_fault = ""
-        core.awaits_arm &= bool(fault)
-    returns = core.awaits_arm and core.inputs.arm_state == RETURNING
-    if fault and not returns and not (behind and fault == core.excused_fault):
+        core.arm.has_taken_the_newest(fault)
+    returns = core.arm.awaited and core.inputs.arm_state == RETURNING
+    if fault and not returns and not (behind and fault == core.arm.excused_fault):
         escalate(core, Cause("arm_fault", fault), now_s)
-    elif behind and core.state is not State.CONNECTING and now_s - core.unheard_since_s > core.timeouts.arm_s:
+    elif (
+        behind
+        and core.state is not State.CONNECTING
+        and now_s - core.arm.unheard_since_s > core.timeouts.arm_s
+    ):
         reason = f"the arm has taken no order for {core.timeouts.arm_s:g} s{_saying(fault)}"
         escalate(core, Cause("arm_silent", reason), now_s)
     elif core.inputs.arm_cut_short and not behind and not returns:
@@ -63,22 +89,22 @@ def _check_emergency_stop(core: Mission, now_s: float) -> None:
     if latched and core.state is not State.WAITING_FOR_HUMAN:
         reason = "the emergency stop is latched; release it, then decide"
         escalate(core, Cause("emergency_stop", reason), now_s)
-    elif latched and not core.was_stopped:
+    elif latched and not core.arm.was_stopped:
         core.note("wait", "emergency_stop", "the emergency stop is latched while the robot waits for a human")
 
 
 def _cut_short(core: Mission, now_s: float) -> None:
     why = core.inputs.arm_cut_short
     if core.state is State.EXECUTING:
-        core.cut_short_in_a_row += 1
+        in_a_row = core.holds.cut_short()
         limit = core.task.safety_and_slo_violation.max_consecutive_slo_violation
-        if core.cut_short_in_a_row >= limit:
+        if in_a_row >= limit:
             reason = f"the arm cut {limit} chunks in a row short: {why}"
             escalate(core, Cause("arm_cut_short", reason), now_s)
         else:
-            reason = f"{why} ({core.cut_short_in_a_row} of {limit} in a row)"
+            reason = f"{why} ({in_a_row} of {limit} in a row)"
             stop(core, ARM, FallbackAction.STOP_AND_RESEND, "arm_cut_short", reason, now_s)
-    elif ARM in core.held_by and now_s - core.held_by[ARM].since_s > core.timeouts.arm_s:
+    elif ARM in core.holds.by and now_s - core.holds.by[ARM].since_s > core.timeouts.arm_s:
         escalate(core, Cause("arm_cut_short", f"the arm does not recover: {why}"), now_s)
 
 
@@ -88,7 +114,7 @@ def check_sensors(core: Mission, now_s: float) -> None:
     for name, stamp_s in stale.items():
         if core.state not in SEES:
             return  # the one before has called a human
-        held = core.held_by.get(sensor_key(name))
+        held = core.holds.by.get(sensor_key(name))
         if held is None:  # a new hold; its timeout begins now
             reason = f"{name} is {1000 * (now_s - stamp_s):.0f} ms old{_because(core, name)}"
             stop(core, sensor_key(name), FallbackAction.STOP_AND_RESEND, "sensor_stale", reason, now_s)

@@ -8,7 +8,8 @@ from rosa_client.runtime.commands import RETURNING, RecoverArm
 from rosa_client.runtime.ladder import RECOVER_ARM, clear_the_cell, finish, retry, settle
 from rosa_client.runtime.machines.side_machines import SafetyEvent
 from rosa_client.runtime.machines.task_machine import Event, State
-from rosa_client.runtime.mission import Cause, Mission
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.person import Cause
 
 ALERT_NUMBERS = 999_999  # six digits: short enough to read out
 
@@ -29,9 +30,9 @@ def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: f
     """
     if not decided_by.strip():
         return Refusal("missing_text", "decided_by: expected the name of who decides, got nothing")
-    alert = core.alert
-    if alert_id in core.settled:
-        settled = core.settled[alert_id]
+    alert = core.person.alert
+    if alert_id in core.person.settled:
+        settled = core.person.settled[alert_id]
         ago = f"{now_s - settled.at_s:.1f} s ago"
         is_open = f"; the open one is {alert.alert_id}" if alert is not None else ""
         reason = f"alert {alert_id} is settled: {settled.by} decided {settled.choice} {ago}{is_open}"
@@ -54,7 +55,7 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
 
     Recovering the arm settles nothing: the alert stays, and whether to go on is another decision.
     """
-    alert = core.alert
+    alert = core.person.alert
     assert alert is not None
     if choice == RECOVER_ARM:
         core.note(choice, "operator", f"{decided_by} decided: {choice}")
@@ -65,9 +66,10 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
         finish(core, "aborted", "operator", f"{decided_by} aborted the task", now_s)
         return
     for calls in core.calls.values():
-        calls.consecutive_missed = 0
-    core.unsafe_in_a_row = core.cut_short_in_a_row = core.stops_in_a_row = core.failures = 0
-    core.safety_goes(SafetyEvent.ASK_AGAIN)
+        calls.forgive()
+    core.holds.forgive()
+    core.attempts.forgive()
+    core.holds.safety_goes(SafetyEvent.ASK_AGAIN)
     core.excuse_arm()
     core.note(choice, "operator", f"{decided_by} decided: {choice}")
     if core.inputs.arm_state == RETURNING:
@@ -76,8 +78,8 @@ def carry_out(core: Mission, choice: str, decided_by: str, now_s: float) -> None
         clear_the_cell(core, Event.CLEAR_THE_CELL, Cause(alert.cause, alert.reason), now_s)
     elif choice == "retry":
         retry(core, now_s)
-        core.failures = 0
-        core.forget_steps()  # whoever chooses this may have changed the scene
+        core.attempts.forgive()
+        core.planning.forget_steps()  # whoever chooses this may have changed the scene
     else:
         core.go(Event.RESUME, now_s)
         core.begin_attempt(now_s)

@@ -85,9 +85,10 @@ class Breach(NamedTuple):
 
 def of_state(core: Mission) -> Iterator[Breach]:
     """Everything that is wrong with what `core` is doing now."""
-    if (core.state is State.WAITING_FOR_HUMAN) is not (core.alert is not None):
+    if (core.state is State.WAITING_FOR_HUMAN) is not (core.person.alert is not None):
         yield Breach(
-            ALERT_OPEN, f"an alert is {'open' if core.alert else 'not open'} in state {core.state.value}"
+            ALERT_OPEN,
+            f"an alert is {'open' if core.person.alert else 'not open'} in state {core.state.value}",
         )
     yield from _order_fits(core)
     yield from _calls_fit(core)
@@ -102,13 +103,13 @@ def stands_when_unsafe(core: Mission) -> bool:
 
 
 def _order_fits(core: Mission) -> Iterator[Breach]:
-    state, order = core.state, core.last_order
+    state, order = core.state, core.arm.last_order
     expected = LAST_ORDER.get(state)
     if expected and not isinstance(order, expected):
         yield Breach(ORDER_FITS, f"is {state.value}, but the last order is {order}")
     if state in MOVES and isinstance(order, MoveTo):
-        if (order.pose, order.gripper) != (core.leg.pose, core.leg.gripper):
-            yield Breach(ORDER_FITS, f"goes to {core.leg}, but the last order is {order}")
+        if (order.pose, order.gripper) != (core.arm.leg.pose, core.arm.leg.gripper):
+            yield Breach(ORDER_FITS, f"goes to {core.arm.leg}, but the last order is {order}")
         if state is not State.RESETTING and order.pose != "safe":
             yield Breach(ORDER_FITS, f"is {state.value}, but the last order is {order}")
     if core.lets_move and state in AT_REST:
@@ -141,28 +142,27 @@ def _calls_fit(core: Mission) -> Iterator[Breach]:
 
 
 def _held(core: Mission) -> Iterator[Breach]:
-    if core.held_by and core.state not in (State.HOLDING, State.RETURNING):
-        yield Breach(HELD_STAYS, f"is {core.state.value}, but held by {', '.join(core.held_by)}")
-    if core.unfinished in RETURN_IS_OWED and core.state is not State.HOLDING:
+    if core.holds.by and core.state not in (State.HOLDING, State.RETURNING):
+        yield Breach(HELD_STAYS, f"is {core.state.value}, but held by {', '.join(core.holds.by)}")
+    if core.holds.unfinished in RETURN_IS_OWED and core.state is not State.HOLDING:
         words = f"is {core.state.value} although its move to the safe pose was interrupted"
         yield Breach(HELD_STAYS, words)
 
 
 def _danger(core: Mission) -> Iterator[Breach]:
     state = core.state
-    if (core.safety is Safety.UNSAFE) is not (core.unsafe_in_a_row > 0):
-        words = (
-            f"safety is {core.safety.value}, but {core.unsafe_in_a_row} unsafe verdicts in a row are counted"
-        )
+    if (core.holds.safety is Safety.UNSAFE) is not (core.holds.unsafe_in_a_row > 0):
+        counted = f"{core.holds.unsafe_in_a_row} unsafe verdicts in a row are counted"
+        words = f"safety is {core.holds.safety.value}, but {counted}"
         yield Breach(DANGER_STOPS, words)
-    if state is State.EXECUTING and core.safety not in MAY_INFER:
+    if state is State.EXECUTING and core.holds.safety not in MAY_INFER:
         yield Breach(DANGER_STOPS, "carries out a chunk before safety has said safe")
-    if not core.unsafe_in_a_row:
+    if not core.holds.unsafe_in_a_row:
         return
     if stands_when_unsafe(core) and state not in (State.HOLDING, *QUIET):
         words = f"is {state.value} although safety says unsafe, which its fallback answers by standing still"
         yield Breach(DANGER_STOPS, words)
-    if SAFETY not in core.held_by and state not in (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING):
+    if SAFETY not in core.holds.by and state not in (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING):
         yield Breach(DANGER_STOPS, "is not held although the last safety verdict is unsafe")
 
 
@@ -173,7 +173,7 @@ def _limits(core: Mission) -> Iterator[Breach]:
         if counts and calls.consecutive_missed >= limit.max_consecutive_slo_violation:
             words = f"goes on after {calls.consecutive_missed} misses of {calls.name} in a row"
             yield Breach(LIMITS_HOLD, words)
-    stops = core.stops_in_a_row
+    stops = core.holds.stops_in_a_row
     if core.state in (State.HOLDING, State.RETURNING) and stops >= limit.max_stops_without_action:
         yield Breach(LIMITS_HOLD, f"goes on after {stops} stops with no action carried out between")
 
@@ -214,7 +214,7 @@ class Books:
         books.newest_id = core.request_id
         books.plays_until_s = inf if core.state is State.EXECUTING else now_s
         books.moves = core.state in MOVES
-        books.waits_for_human = core.alert is not None
+        books.waits_for_human = core.person.alert is not None
         return books
 
     def arrives(self, response: Response) -> None:

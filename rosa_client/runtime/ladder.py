@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rosa_client.runtime.calls import ComponentCalls
-from rosa_client.runtime.commands import Alert, ClearAlert, TaskEnded
-from rosa_client.runtime.machines.side_machines import SafetyEvent, UnfinishedEvent
+from rosa_client.runtime.commands import ClearAlert, TaskEnded
+from rosa_client.runtime.machines.side_machines import UnfinishedEvent
 from rosa_client.runtime.machines.task_machine import Event, State
-from rosa_client.runtime.mission import Cause, Held, Mission, Settled
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.person import Cause
 from rosa_client.runtime.route import FIRST_LEG, TO_SAFETY
-from rosa_contract.config.tasks import ABORT, GOAL_COUPLED, RETURN_TO_SAFE_STATE, SYSTEM2
+from rosa_contract.config.tasks import ABORT, RETURN_TO_SAFE_STATE, SYSTEM2
 from rosa_contract.fallbacks import FallbackAction, fallback
 
 RECOVER_ARM = "recover_arm"  # offered first when the arm has a fault
 CHOICES = ("resume", "retry", "return_to_safe_state", "abort")
 # States in which every component is called. `clearing` ends with a human in any case; there only safety is called.
 SUPERVISED = (State.INFERRING, State.EXECUTING, State.HOLDING, State.RETURNING, State.RESETTING)
-REMEMBERED = 64  # settled alerts
 LOOK_INTO_THE_CELL = "look whether somebody is in the workcell; resume when it is clear"
 
 
@@ -46,23 +46,22 @@ def violate(core: Mission, missed: Sequence[tuple[ComponentCalls, str]], cause: 
 
 def unsafe(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     """The safety component says that going on is dangerous. The arm stops, whatever the fallback is."""
-    core.safety_goes(SafetyEvent.SAYS_UNSAFE)
-    core.unsafe_in_a_row += 1
+    core.holds.says_unsafe()
     action = max(fallback(calls.component.fallback), FallbackAction.STOP_AND_RESEND)
     if core.state is State.CLEARING and core.must_stand:
         action = FallbackAction.STOP_AND_CALL_HUMAN  # here, instead of at the safe pose
     limit = core.task.safety_and_slo_violation.max_consecutive_safety_replan
     # Calling a human is more severe than any policy of the limit.
     counts = core.state in SUPERVISED and action is not FallbackAction.STOP_AND_CALL_HUMAN
-    if counts and core.unsafe_in_a_row >= limit:
-        held = core.held_by.get(calls.name)
+    if counts and core.holds.unsafe_in_a_row >= limit:
+        held = core.holds.by.get(calls.name)
         lasts = f" for {now_s - held.since_s:.0f} s" if held is not None else ""
         reason = f"safety says unsafe{lasts}, {limit} times in a row"
         why = Cause("max_consecutive_safety_replan", reason, calls.name, LOOK_INTO_THE_CELL)
         _violation_limit(core, why, now_s)
         return
-    calls.resend_after_s = now_s + 1 / (calls.component.freq_hz or 1)
-    fall_back(core, calls, action, "unsafe", f"verdict unsafe ({core.unsafe_in_a_row} in a row)", now_s)
+    calls.again_after(now_s + 1 / (calls.component.freq_hz or 1))
+    fall_back(core, calls, action, "unsafe", f"verdict unsafe ({core.holds.unsafe_in_a_row} in a row)", now_s)
 
 
 def fall_back(
@@ -73,7 +72,7 @@ def fall_back(
     if core.state not in SUPERVISED and not (core.state is State.CLEARING and calls_human):
         return
     if action is FallbackAction.USE_LAST_PLAN:
-        if core.plan is not None:
+        if core.planning.plan is not None:
             if calls.name == SYSTEM2:
                 core.spend_plan_credit()
             core.note(action.key, cause, f"{reason}; the last plan stays", calls.name)
@@ -83,7 +82,7 @@ def fall_back(
         escalate(core, Cause(cause, f"{calls.name}: {reason}", calls.name), now_s)
         return
     if action >= FallbackAction.STOP_AND_REPLAN:
-        core.forget_plan()
+        core.planning.forget()
     if action is FallbackAction.RETURN_TO_SAFE_STATE:
         _return(core, calls, cause, reason, now_s)
     else:
@@ -112,50 +111,46 @@ def stop(
         returns and core.stands_in_danger
     ):
         if core.state is State.RESETTING:
-            core.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
+            core.holds.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
         elif returns:
-            core.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
+            core.holds.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
         core.go(Event.STOP, now_s)
         core.hold(now_s)
 
 
 def _return(core: Mission, calls: ComponentCalls, cause: str, reason: str, now_s: float) -> None:
     """Move to the safe pose, at once or when the danger is over, and hold there until the component answers well."""
-    before = core.held_by.get(calls.name)
+    before = core.holds.by.get(calls.name)
     _held(core, calls.name, FallbackAction.RETURN_TO_SAFE_STATE, now_s)
     already = before is not None and before.action is FallbackAction.RETURN_TO_SAFE_STATE
     if already or _stopped_too_often(core, reason, calls.name, now_s) or core.state is State.RETURNING:
         return  # already there, or on the way
     core.note(RETURN_TO_SAFE_STATE, cause, reason, calls.name)
     if core.state is State.RESETTING:
-        core.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
+        core.holds.unfinished_goes(UnfinishedEvent.RESET_INTERRUPTED)
     if core.stands_in_danger:
-        core.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
+        core.holds.unfinished_goes(UnfinishedEvent.RETURN_INTERRUPTED)
     else:
         to_safe_pose(core, now_s)
 
 
 def to_safe_pose(core: Mission, now_s: float) -> None:
     """Begin the move to the safe pose, or begin it again."""
-    core.unfinished_goes(UnfinishedEvent.RETURN_BEGINS)
+    core.holds.unfinished_goes(UnfinishedEvent.RETURN_BEGINS)
     core.go(Event.RETURN, now_s)
     core.move(TO_SAFETY, now_s)
 
 
 def _held(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
-    """`key` holds the arm now. System 1 and 2 do not count as stops here: only an answer ends their misses in a row."""
-    before = core.held_by.get(key)
-    kind = key.partition(":")[0]  # all sensors are one cause
-    if key not in GOAL_COUPLED and not any(other.partition(":")[0] == kind for other in core.held_by):
-        core.stops_in_a_row += 1
-    core.held_by[key] = Held(action, before.since_s if before is not None else now_s)
+    """`key` holds the arm now, so nothing is inferred about what it stood before."""
+    core.holds.add(key, action, now_s)
     core.cancel_chain(now_s)
 
 
 def _stopped_too_often(core: Mission, reason: str, component: str, now_s: float) -> bool:
     """Call a human when causes that come and go, none of them often enough in a row, keep the arm from every action."""
     limit = core.task.safety_and_slo_violation.max_stops_without_action
-    if core.stops_in_a_row < limit:
+    if core.holds.stops_in_a_row < limit:
         return False
     why = f"{reason}; {limit} stops in a row, with no action carried out between"
     escalate(core, Cause("max_stops_without_action", why, component), now_s)
@@ -164,27 +159,25 @@ def _stopped_too_often(core: Mission, reason: str, component: str, now_s: float)
 
 def retry(core: Mission, now_s: float) -> None:
     """Begin another attempt. The robot first moves back to its initial state, leg by leg."""
-    core.counters.retries += 1
-    core.failures += 1
-    core.attempt += 1
+    core.counters.retry()
+    core.attempts.failed()
     core.go(Event.RETRY, now_s)
     core.cancel_calls(now_s)
-    core.held_by.clear()
-    core.verdicts.clear()
-    core.forget_plan()
-    core.unfinished_goes(UnfinishedEvent.RESET_BEGINS)
+    core.holds.let_go()
+    core.planning.forget()
+    core.holds.unfinished_goes(UnfinishedEvent.RESET_BEGINS)
     core.move(FIRST_LEG, now_s)
 
 
 def failed(core: Mission, now_s: float) -> None:
     """The attempt failed: retry while retries are left, then follow `on_max_task_retries`."""
     policy = core.task.task_retry
-    if core.failures >= policy.max_task_retries:
+    if core.attempts.failures >= policy.max_task_retries:
         most = policy.max_task_retries
         reason = f"failed again after {most} {'retry' if most == 1 else 'retries'}"
         limit_reached(core, policy.on_max_task_retries, Cause("max_task_retries", reason), now_s)
         return
-    which = f"retry {core.failures + 1} of {policy.max_task_retries}"
+    which = f"retry {core.attempts.failures + 1} of {policy.max_task_retries}"
     core.note("retry", "monitor", f"the monitor says failed; {which}")
     retry(core, now_s)
 
@@ -214,15 +207,15 @@ def clear_the_cell(core: Mission, event: Event, why: Cause, now_s: float) -> Non
     """Move to the safe pose and call a human there, or wherever the move ends."""
     core.go(event, now_s)
     _let_go_of_everything(core, now_s)
-    core.call_human_for = why
+    core.person.call_later(why)
     for calls in core.calls.values():
-        calls.due_s = now_s  # safety watches this move from its beginning
+        calls.due(now_s)  # safety watches this move from its beginning
     core.move(TO_SAFETY, now_s)
 
 
 def escalate(core: Mission, why: Cause, now_s: float, event: Event = Event.ESCALATE) -> None:
     """Hold and ask a human. Only an operator's decision leads out (DESIGN: an escalation never clears itself)."""
-    before = core.call_human_for if core.state is State.CLEARING and event is Event.ESCALATE else None
+    before = core.person.call_for if core.state is State.CLEARING and event is Event.ESCALATE else None
     core.go(event, now_s)
     _let_go_of_everything(core, now_s)
     core.hold(now_s)
@@ -232,10 +225,9 @@ def escalate(core: Mission, why: Cause, now_s: float, event: Event = Event.ESCAL
     advice = why.advice or (before.advice if before is not None else "")
     reason = f"{reason}; {advice}" if advice else reason
     core.note(FallbackAction.STOP_AND_CALL_HUMAN.key, why.cause, reason, why.component)
-    core.alert_id += 1
     recovers = core.inputs.arm_fault and core.inputs.arm_recovers
-    core.alert = Alert(core.alert_id, why.cause, reason, (RECOVER_ARM, *CHOICES) if recovers else CHOICES)
-    core.out.append(core.alert)
+    choices = (RECOVER_ARM, *CHOICES) if recovers else CHOICES
+    core.out.append(core.person.call(why.cause, reason, choices))
 
 
 def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -> None:
@@ -243,7 +235,7 @@ def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -
     core.go(Event.FINISH, now_s)
     _let_go_of_everything(core, now_s)
     core.hold(now_s)
-    if core.alert is not None:
+    if core.person.alert is not None:
         settle(core, "the end of the task", outcome, reason, now_s)
     core.note(outcome, cause, reason)
     core.out.append(TaskEnded(outcome, reason, core.task_number))
@@ -251,14 +243,10 @@ def finish(core: Mission, outcome: str, cause: str, reason: str, now_s: float) -
 
 def settle(core: Mission, by: str, choice: str, reason: str, now_s: float) -> None:
     """Close the open alert."""
-    assert core.alert is not None
-    core.settled[core.alert.alert_id] = Settled(by, choice, now_s)
-    core.settled.pop(core.alert.alert_id - REMEMBERED, None)
-    core.out.append(ClearAlert(core.alert.alert_id, reason))
-    core.alert = None
+    core.out.append(ClearAlert(core.person.settle(by, choice, now_s), reason))
 
 
 def _let_go_of_everything(core: Mission, now_s: float) -> None:
     core.cancel_calls(now_s)
-    core.held_by.clear()
-    core.unfinished_goes(UnfinishedEvent.DROP)
+    core.holds.let_go()
+    core.holds.unfinished_goes(UnfinishedEvent.DROP)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.mission import Mission, Observed
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.parts.sight import Observed
 from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 
 
@@ -18,17 +19,18 @@ def observation_for(core: Mission, calls: ComponentCalls, now_s: float) -> Obser
     """What a call that leaves now is about; None while the newest samples are too old or show an earlier scene."""
     if core.stale(now_s):
         return None
-    after_s = max(core.fresh_after_s, core.looks_from_s) if calls.name in GOAL_COUPLED else core.fresh_after_s
-    if core.observed_now and core.observed.oldest_s > after_s:
-        return core.observed
-    if core.round_observed is not None and _shared(core, core.round_observed, calls, now_s):
-        return core.round_observed
+    after_s = core.sight.fresh_after_s
+    if calls.name in GOAL_COUPLED:
+        after_s = max(after_s, core.sight.looks_from_s)
+    if core.sight.is_new and core.sight.newest.oldest_s > after_s:
+        return core.sight.newest
+    if core.sight.of_round is not None and _shared(core, core.sight.of_round, calls, now_s):
+        return core.sight.of_round
     seen = core.inputs.sensor_stamp_s
     oldest_s = min(seen.get(name, -1.0) for name in core.sensors)
     if oldest_s <= after_s:
         return None
-    core.observed, core.observed_now = Observed(core.observed.number + 1, now_s, oldest_s), True
-    return core.observed
+    return core.sight.observe(now_s, oldest_s)
 
 
 def _shared(core: Mission, seen: Observed, calls: ComponentCalls, now_s: float) -> bool:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from math import inf
-
 from rosa_client.motion.chunk_check import BadChunk, check_chunk, check_horizon
 from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
-from rosa_client.runtime.chunks import Playing
 from rosa_client.runtime.commands import Play
 from rosa_client.runtime.ladder import SUPERVISED, failed, finish, unsafe, violate
-from rosa_client.runtime.machines.side_machines import SafetyEvent, Unfinished
+from rosa_client.runtime.machines.side_machines import Unfinished
 from rosa_client.runtime.machines.task_machine import MOVES, Event, State
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.planned import besides
+from rosa_client.runtime.parts.chunk import Playing
+from rosa_client.runtime.parts.planned import besides
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.wire.messages import OK, Output, Response
 
@@ -40,12 +37,11 @@ def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float) 
             return
         core.clear(calls.name, f"{calls.name} answered in time again")
         if calls.name == SAFETY:
-            core.safety_goes(SafetyEvent.SAYS_SAFE)
-            core.unsafe_in_a_row = 0
+            core.holds.says_safe()
         elif calls.name == SYSTEM2:
             _use_plan(core, output.text)
         elif calls.name == MONITOR:
-            core.planned = core.planned.heard(output.text)
+            core.planning.hear_monitor(output.text)
             _hear_why(core, besides(output.text))
             _use_progress(core, calls, output.verdict, now_s)
 
@@ -56,15 +52,14 @@ def _unusable(core: Mission, calls: ComponentCalls, cause: str, reason: str, now
 
 
 def _use_plan(core: Mission, text: str) -> None:
-    core.plan = text or None
-    core.planned = core.planned.and_then(text)
+    core.planning.hear(text)
     core.spend_plan_credit()
     core.note("plan", "plan_in_time", text or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
 
 
 def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_id: int, now_s: float) -> None:
     period_s = core.task.pipeline.action_period_ms / 1000
-    frozen = core.asked_ahead.frozen if core.asked_ahead is not None else 0
+    frozen = core.chunk.asked.frozen if core.chunk.asked is not None else 0
     try:
         actions, step_s = check_chunk(output, core.limits, period_s)
         free = max(1, len(actions) - frozen)
@@ -78,35 +73,33 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     lasts_s = period_s if steps is None else steps * step_s
     part = ahead.part(core, len(actions), step_s, lasts_s, now_s)
     if part is None:
-        core.ask_next_s = inf  # the chunk plays to its end; the next one is asked for when the arm stands
+        core.chunk.plays_out()
         core.note("discard", "chunk_is_over", "its time passed while it was inferred", SYSTEM1)
         return
     took_ms = calls.latencies_ms[-1]
-    core.counters.rounds += 1
-    core.counters.system1_ms.append(took_ms)
+    core.counters.round(took_ms)
     if core.state is State.EXECUTING:
         core.carried_out(played=not core.arm_is_behind)
     scale = core.robot.velocity_scale
-    core.play_until_s = now_s + part.lasts_s / scale
     core.go(Event.ACTIONS, now_s)
     told = f"round {core.counters.rounds}: {took_ms:.0f} ms"
     if steps is not None:
         told = f"{told}; {steps} of {len(actions)} steps: {output.horizon_reason[:HORIZON_TEXT]}"
-    if core.asked_ahead is not None:
+    if core.chunk.asked is not None:
         told = f"{told}; joined after {1000 * part.skip_s:.0f} ms"
     core.note("execute", "actions_in_time", told, SYSTEM1)
     number = core.next_sequence()
     core.order(Play(number, actions, step_s, part.lasts_s, request_id, part.skip_s), now_s)
-    ahead.begins(core, Playing(actions, step_s, now_s - part.skip_s / scale), now_s)
+    playing = Playing(actions, step_s, now_s - part.skip_s / scale)
+    ahead.begins(core, playing, now_s + part.lasts_s / scale, now_s)
 
 
 def _hear_why(core: Mission, text: str) -> None:
     """Tell people what the monitor says besides its verdict, such as `out_of_range: too dark: ...`; once per kind."""
     text = text[:MONITOR_TEXT]
     kind = text.rpartition(":")[0] or text  # without the figures, which differ from look to look
-    if text and kind != core.monitor_says:
+    if core.attempts.is_news(kind) and text:
         core.note("note", "monitor_says", text, MONITOR)
-    core.monitor_says = kind
 
 
 def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: float) -> None:
@@ -115,13 +108,11 @@ def _use_progress(core: Mission, calls: ComponentCalls, verdict: str, now_s: flo
     The reset moves the robot, so "failed" waits while something holds it. "done" moves nothing, so it ends the task
     also then, but not in the middle of a move to a pose, nor while such a move is to begin again.
     """
-    seen = core.verdicts.setdefault(calls.name, deque(maxlen=calls.component.confirmations))
-    seen.append(verdict)
-    confirmed = list(seen).count(verdict) >= calls.component.confirmations
-    moves = core.state in MOVES or core.unfinished is not Unfinished.NOTHING
+    confirmed = core.attempts.hear(calls.name, verdict, calls.component.confirmations)
+    moves = core.state in MOVES or core.holds.unfinished is not Unfinished.NOTHING
     if not confirmed or moves or core.state not in SUPERVISED:
         return
     if verdict == "done":
         finish(core, "done", "monitor", "the monitor says done", now_s)
-    elif verdict == "failed" and not core.held_by:
+    elif verdict == "failed" and not core.holds.by:
         failed(core, now_s)

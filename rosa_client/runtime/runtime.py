@@ -8,79 +8,164 @@ Sources: ROSA 3.2 ("Robot-side system responsibilities") and 3.3 (violations, re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import inf
+
 from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime import checks, choices, responses, steps
-from rosa_client.runtime.calls import Ending
-from rosa_client.runtime.commands import Command, Inputs
+from rosa_client.runtime.calls import ComponentCalls, Ending
+from rosa_client.runtime.commands import Alert, Command, Decision, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
-from rosa_client.runtime.machines.task_machine import Event, State
+from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
+from rosa_contract.config.robot import RobotSpec
+from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import Response
 
 __all__ = ["CHOICES", "JOINT_STATE", "RobotRuntime", "Timeouts"]
 
 
-class RobotRuntime(Mission):
-    """One robot with one task description. Every method takes the time and returns commands in order."""
+class RobotRuntime:
+    """One robot with one task description. Every method takes the time and returns commands in order.
+
+    `next_due_s`: when `tick` has to be called next at the latest, while the inputs stay the same; the past after every
+    other call, and when only a newer sensor sample is missing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        robot: RobotSpec,
+        timeouts: Timeouts | None = None,
+        first_alert: int = 1,
+    ) -> None:
+        self.mission = Mission(name, task, robot, timeouts, first_alert)
+        self.next_due_s = inf
+
+    # -- what others may look at --------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.mission.name
+
+    @property
+    def task(self) -> Task:
+        return self.mission.task
+
+    @property
+    def state(self) -> State:
+        return self.mission.state
+
+    @property
+    def inputs(self) -> Inputs:
+        """Of the last tick."""
+        return self.mission.inputs
+
+    @property
+    def calls(self) -> Mapping[str, ComponentCalls]:
+        """The calls of each component."""
+        return self.mission.calls
+
+    @property
+    def counters(self) -> Counters:
+        return self.mission.counters
+
+    @property
+    def alert(self) -> Alert | None:
+        """The open one."""
+        return self.mission.alert
+
+    @property
+    def plan(self) -> str | None:
+        """What System 2 has planned."""
+        return self.mission.plan
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt at the task this is, from 1."""
+        return self.mission.attempt
+
+    @property
+    def last_decision(self) -> Decision | None:
+        return self.mission.last_decision
+
+    @property
+    def lets_move(self) -> bool:
+        """The arm may move now; while this is true, the shell sends it signs of life."""
+        return self.mission.lets_move
+
+    @property
+    def sequence(self) -> int:
+        """Number of the newest order to the arm."""
+        return self.mission.arm.sequence
+
+    @property
+    def chunk_ends_s(self) -> float:
+        """When the newest chunk ends."""
+        return self.mission.chunk.ends_s
+
+    def next_sequence(self) -> int:
+        """The number of the next arm command, for a shell that sends one itself."""
+        return self.mission.next_sequence()
+
+    # -- what happens -------------------------------------------------------------------------------------------------
 
     def start(self, now_s: float, timeout_s: float = 0.0) -> list[Command]:
         """Begin the task. With `timeout_s` > 0 it ends as timed out when it is not done by then."""
-        self.go(Event.START, now_s)
-        self.calls = self.new_calls()
-        self.counters = Counters()
-        self.attempt = 1
-        self.task_number += 1
-        self.unsafe_in_a_row = self.cut_short_in_a_row = self.stops_in_a_row = self.failures = 0
-        self.deadline_s = now_s + timeout_s if timeout_s > 0 else None
-        self.excuse_arm(begins=True)
-        self.forget_steps()
-        self.begin_attempt(now_s)
-        self.note("start", "task_started", f"{self.name}: attempt 1")
-        self.hold(now_s)  # the task begins once the arm has taken this order
-        return self.take()
+        self.mission.begin(now_s, timeout_s)
+        self.mission.note("start", "task_started", f"{self.name}: attempt 1")
+        self.mission.hold(now_s)  # the task begins once the arm has taken this order
+        return self._at_once()
 
     def cancel(self, now_s: float, reason: str) -> list[Command]:
         """End the task because its client said so; the arm holds."""
         if self.state is not State.IDLE:
-            finish(self, "canceled", "cancelled", reason, now_s)
-        return self.take()
+            finish(self.mission, "canceled", "cancelled", reason, now_s)
+        return self._at_once()
 
     def abort(self, now_s: float, cause: str, reason: str) -> list[Command]:
         """End the task because the runtime itself must end it; the arm holds."""
         if self.state is not State.IDLE:
-            finish(self, "aborted", cause, reason, now_s)
-        return self.take()
+            finish(self.mission, "aborted", cause, reason, now_s)
+        return self._at_once()
 
     def tick(self, now_s: float, inputs: Inputs) -> list[Command]:
         """One control period: arm, deadlines and sensors first, then whatever is due."""
-        self.take_inputs(inputs, now_s)
+        self.mission.take_inputs(inputs, now_s)
+        self.next_due_s = inf
         if self.state is not State.IDLE:
-            checks.check_arm(self, now_s)
-            checks.check_deadlines(self, now_s)
-            checks.check_sensors(self, now_s)
-            checks.check_task_time(self, now_s)
-            steps.step(self, now_s)
-        return self.take()
+            checks.check_arm(self.mission, now_s)
+            checks.check_deadlines(self.mission, now_s)
+            checks.check_sensors(self.mission, now_s)
+            checks.check_task_time(self.mission, now_s)
+            self.next_due_s = steps.step(self.mission, now_s)
+        return self.mission.take()
 
     def answer(self, now_s: float, response: Response) -> list[Command]:
         """A response arrived. After its deadline it is discarded."""
-        checks.check_deadlines(self, now_s)
+        checks.check_deadlines(self.mission, now_s)
         for calls in self.calls.values():
             ending = calls.answer(response.request_id, now_s)
             if ending is Ending.LATE:
                 reason = f"request {response.request_id} came after its deadline"
-                self.note("discard", "late_result", reason, calls.name)
+                self.mission.note("discard", "late_result", reason, calls.name)
             elif ending is Ending.IN_TIME:
-                responses.use(self, calls, response, now_s)
+                responses.use(self.mission, calls, response, now_s)
             if ending is not Ending.UNKNOWN:
                 break  # no other component has sent a request of this number
-        return self.take()
+        return self._at_once()
 
     def decide(
         self, now_s: float, alert_id: int, choice: str, decided_by: str
     ) -> tuple[Refusal | None, list[Command]]:
         """An operator's decision: why it is refused (None when accepted), and commands."""
-        refusal = choices.refusal(self, alert_id, choice, decided_by, now_s)
+        refusal = choices.refusal(self.mission, alert_id, choice, decided_by, now_s)
         if refusal is None:
-            choices.carry_out(self, choice, decided_by, now_s)
-        return refusal, self.take()
+            choices.carry_out(self.mission, choice, decided_by, now_s)
+        return refusal, self._at_once()
+
+    def _at_once(self) -> list[Command]:
+        """The commands; what has just happened may make something due."""
+        self.next_due_s = -inf
+        return self.mission.take()

@@ -42,8 +42,8 @@ class RobotWatch:
         """What the core has just returned, and what it does now. Raises `Broken`."""
         self._none(self._books.commands(commands, now_s), now_s)
         if commands:
-            self._none(self._books.differ(core), now_s)
-            self._none(of_state(core), now_s)
+            self._none(self._books.differ(core.mission), now_s)
+            self._none(of_state(core.mission), now_s)
         for command in commands:
             if isinstance(command, Play):
                 self.plays, self.played_s = self.plays + 1, now_s

@@ -45,7 +45,7 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     if any(isinstance(c, Alert) for c in after.commands) and core.state is not State.WAITING_FOR_HUMAN:
         yield f"calls a human and then does not wait but is {core.state.value}"
     drives_away = core.state is State.CLEARING and was.state is not State.CLEARING and not decided
-    if drives_away and core.unsafe_in_a_row and stands_when_unsafe(core):
+    if drives_away and core.holds.unsafe_in_a_row and stands_when_unsafe(core):
         yield "drives to the safe pose in a danger that safety answers by standing still"
     if after.refusal and remembered(after) != remembered(before):
         yield "a refused decision changed something"
@@ -67,8 +67,8 @@ def broken(before: Situation, event: str, after: Situation) -> Iterator[str]:
     yield from _led_on(before, event, after)
     yield from _fell_back(before, after)
     yield from _chain(before, after)
-    if core.held_by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
-        yield f"moves {moved}, but is held by {', '.join(core.held_by)}"
+    if core.holds.by and any(isinstance(one, Play) or one.pose != "safe" for one in moved):
+        yield f"moves {moved}, but is held by {', '.join(core.holds.by)}"
     yield from _progress(was, core)
     yield from _promises(before, after, decided)
 
@@ -102,8 +102,8 @@ def _meant(before: Situation, event: str, after: Situation) -> Iterator[str]:
             yield f"{decision} without an answer that says so"
     ended = [command for command in after.commands if isinstance(command, TaskEnded)]
     over = before.core.state is not State.IDLE and after.core.state is State.IDLE
-    if len(ended) != over or (over and not isinstance(after.core.last_order, Hold)):
-        yield f"is {after.core.state.value}, reported {len(ended)} ends, and last ordered {after.core.last_order}"
+    if len(ended) != over or (over and not isinstance(after.core.arm.last_order, Hold)):
+        yield f"is {after.core.state.value}, reported {len(ended)} ends, and last ordered {after.core.arm.last_order}"
 
 
 def _resets(before: Situation, after: Situation) -> Iterator[str]:
@@ -158,13 +158,13 @@ def _fell_back(before: Situation, after: Situation) -> Iterator[str]:
     if worst is FallbackAction.STOP_AND_CALL_HUMAN and core.state is not State.WAITING_FOR_HUMAN:
         yield f"is {core.state.value} instead of calling a human for {actions[worst]}"
     elif worst is FallbackAction.RETURN_TO_SAFE_STATE and core.state not in (State.RETURNING, *CALLED):
-        held = was.held_by.get(actions[worst])
-        waits = core.unfinished in RETURN_IS_OWED and core.stands_in_danger
+        held = was.holds.by.get(actions[worst])
+        waits = core.holds.unfinished in RETURN_IS_OWED and core.stands_in_danger
         if not waits and (held is None or held.action is not worst):
             yield f"is {core.state.value} instead of returning to the safe pose for {actions[worst]}"
     elif worst > FallbackAction.USE_LAST_PLAN and core.state in (State.EXECUTING, State.RESETTING):
         yield f"is {core.state.value} instead of stopping for {actions[worst]}"
-    if worst > FallbackAction.STOP_AND_RESEND and core.plan is not None and core.state not in CALLED:
+    if worst > FallbackAction.STOP_AND_RESEND and core.planning.plan is not None and core.state not in CALLED:
         yield f"keeps its plan in spite of {worst.key}"
 
 
@@ -177,7 +177,7 @@ def _chain(before: Situation, after: Situation) -> Iterator[str]:
             asked = before.core.calls[name].request_id if name in before.core.calls else None
             if asked is not None and asked not in ended:
                 yield f"stops, and still waits for {name} about what it saw before"
-    if core.state is State.EXECUTING and after.joins and core.held_by:
+    if core.state is State.EXECUTING and after.joins and core.holds.by:
         yield "asks for the next chunk while something holds it"
     yield from _observations(before, after)
 
@@ -187,11 +187,11 @@ def _observations(before: Situation, after: Situation) -> Iterator[str]:
     core, was = after.core, before.core
     stopped = any(isinstance(command, Hold | MoveTo) for command in after.commands)
     begins = core.state is State.INFERRING and (stopped or was.state is not State.INFERRING)
-    if begins and core.round_observed is not None and core.round_observed.number <= was.observed.number:
+    if begins and core.sight.of_round is not None and core.sight.of_round.number <= was.sight.newest.number:
         yield "infers again, and remembers what it saw before"
     for sent in after.commands:
-        if isinstance(sent, Send) and sent.observation <= was.observed.number:
-            if was.round_observed is None or sent.observation != was.round_observed.number:
+        if isinstance(sent, Send) and sent.observation <= was.sight.newest.number:
+            if was.sight.of_round is None or sent.observation != was.sight.of_round.number:
                 yield f"asks {sent.component} about an old picture"
             elif was.calls[sent.component].about == sent.observation:
                 yield f"asks {sent.component} about the same picture again"
@@ -201,9 +201,9 @@ def _progress(was: Mission, core: Mission) -> Iterator[str]:
     """What keeps stopping the robot counts until an action is carried out."""
     if core.state not in (State.HOLDING, State.RETURNING):
         return
-    stopped_by = set(core.held_by) - set(was.held_by) - set(GOAL_COUPLED)
-    before = was.stops_in_a_row if was.state is not State.EXECUTING else 0  # whose chunk may have ended
-    if stopped_by and not was.held_by and core.stops_in_a_row <= before:
+    stopped_by = set(core.holds.by) - set(was.holds.by) - set(GOAL_COUPLED)
+    before = was.holds.stops_in_a_row if was.state is not State.EXECUTING else 0  # whose chunk may have ended
+    if stopped_by and not was.holds.by and core.holds.stops_in_a_row <= before:
         yield f"was stopped by {', '.join(stopped_by)} and does not count it"
 
 

@@ -36,12 +36,12 @@ def every_other_call_fails(situation: Situation) -> None:
         calls for calls in core.calls.values() if calls.component.freq_hz is not None and calls.in_flight
     ]
     fail = [calls for calls in asked if not calls.consecutive_missed]
-    hold = [calls for calls in asked if calls.name in core.held_by]
+    hold = [calls for calls in asked if calls.name in core.holds.by]
     recover = hold or asked
     if fail:
         events.refuse(situation, fail[0].name)
     elif recover:
-        events.answer_on(situation, recover[core.stops_in_a_row % len(recover)].name)
+        events.answer_on(situation, recover[core.holds.stops_in_a_row % len(recover)].name)
     else:
         _go_on(situation, answered=True)
     if not asked or hold:
@@ -62,7 +62,7 @@ def everything_is_gone(situation: Situation) -> None:
     events.chunk_ends(situation)
     events.lasts_too_long(situation)
     events.silent_arm(situation)
-    for key in core.held_by:
+    for key in core.holds.by:
         events.held_too_long(situation, key)
     situation.tick(BLIND)
 
@@ -79,7 +79,7 @@ def _go_on(situation: Situation, answered: bool) -> None:
         return
     elif calls:
         events.all_overdue(situation)
-    elif core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
+    elif core.state in MOVES and core.arm.leg_progress is LegProgress.ARRIVED:
         events.stay_over(situation)
     elif _asks_ahead(situation):
         events.asks_next(situation)
@@ -102,7 +102,7 @@ def _asks_ahead(situation: Situation) -> bool:
     """Whether System 1 is called when its time comes while the chunk plays."""
     core = situation.core
     free = core.calls[SYSTEM1].resend_after_s <= NOW_S
-    return core.state is State.EXECUTING and core.ask_next_s < inf and free and wanted(core)
+    return core.state is State.EXECUTING and core.chunk.ask_next_s < inf and free and wanted(core)
 
 
 def executes(situation: Situation) -> bool:

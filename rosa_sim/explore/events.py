@@ -12,10 +12,10 @@ from math import inf
 
 import numpy as np
 
-from rosa_client.runtime.chunks import Asked
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
 from rosa_client.runtime.machines.side_machines import LegProgress
 from rosa_client.runtime.machines.task_machine import MOVES, State
+from rosa_client.runtime.parts.chunk import Asked
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
@@ -43,11 +43,11 @@ def possible(situation: Situation) -> Iterator[Event]:
     """Every event that can happen now."""
     core = situation.core
     if core.state is State.IDLE:
-        yield "start", lambda w: w.hear(w.core.start(NOW_S, 60.0))
+        yield "start", lambda w: w.hear(w.runtime.start(NOW_S, 60.0))
         for wrong in ("", STOPPED, FAULTY, RETURNS):
             yield _tick("a period", wrong)
         return
-    yield "cancel", lambda w: w.hear(w.core.cancel(NOW_S, "enough"))
+    yield "cancel", lambda w: w.hear(w.runtime.cancel(NOW_S, "enough"))
     for wrong in (*ALL_WRONG, UNLINKED, RETURNS):
         yield _tick("a period", wrong)
     yield from _times(situation)
@@ -66,20 +66,20 @@ def _times(situation: Situation) -> Iterator[Event]:
             yield f"{calls.name} is due", _then_tick(_due(calls.name))
     if any(calls.resend_after_s > NOW_S for calls in core.calls.values()):
         yield "what was refused may be sent again", _then_tick(resend)
-    if core.state is State.EXECUTING and core.ask_next_s < inf:
+    if core.state is State.EXECUTING and core.chunk.ask_next_s < inf:
         for wrong in ALL_WRONG:
             yield f"the next chunk is to be asked for {wrong}", _then_tick(asks_next, wrong)
     if core.state is State.EXECUTING:
         for wrong in ALL_WRONG:
             yield f"the chunk ends {wrong}", _then_tick(chunk_ends, wrong)
-    if core.state in MOVES and core.leg_progress is LegProgress.ARRIVED:
+    if core.state in MOVES and core.arm.leg_progress is LegProgress.ARRIVED:
         yield "the stay is over", _then_tick(stay_over)
     if core.state in (State.CONNECTING, State.INFERRING, *MOVES):
         for wrong in ("", UNLINKED, RETURNS):
             yield f"the state lasts too long {wrong}", _then_tick(lasts_too_long, wrong)
     if situation.arm_behind:
         yield "the arm takes no order in time", _then_tick(silent_arm)
-    for key in core.held_by:
+    for key in core.holds.by:
         wrong = BLIND if key.startswith("sensor:") else ""
         yield f"{key} holds too long", _then_tick(_held_too_long(key), wrong)
     if core.deadline_s is not None:
@@ -110,7 +110,7 @@ def _arm(situation: Situation) -> Iterator[Event]:
     if situation.arm_state in (PLAYING, MOVING):
         yield "the arm comes to its end", _then_tick(comes_to_end)
         yield "the arm is cut short", _then_tick(cut_short)
-        if situation.core.state is State.RESETTING and situation.core.leg == UP_AND_CLEAR:
+        if situation.core.state is State.RESETTING and situation.core.arm.leg == UP_AND_CLEAR:
             yield "the arm comes to its end with something held", _then_tick(ends_holding)
 
 
@@ -123,15 +123,15 @@ def resend(situation: Situation) -> None:
 
 
 def chunk_ends(situation: Situation) -> None:
-    situation.core.play_until_s = NOW_S
+    situation.core.chunk.ends_s = NOW_S
 
 
 def asks_next(situation: Situation) -> None:
-    situation.core.ask_next_s = NOW_S
+    situation.core.chunk.ask_next_s = NOW_S
 
 
 def stay_over(situation: Situation) -> None:
-    situation.core.stay_until_s = NOW_S
+    situation.core.arm.stay_until_s = NOW_S
 
 
 def lasts_too_long(situation: Situation) -> None:
@@ -139,7 +139,7 @@ def lasts_too_long(situation: Situation) -> None:
 
 
 def silent_arm(situation: Situation) -> None:
-    situation.core.ordered_s = situation.core.unheard_since_s = LONG_AGO_S
+    situation.core.arm.ordered_s = situation.core.arm.unheard_since_s = LONG_AGO_S
 
 
 def task_time_over(situation: Situation) -> None:
@@ -170,8 +170,8 @@ def all_overdue(situation: Situation) -> None:
 
 
 def held_too_long(situation: Situation, key: str) -> None:
-    held = situation.core.held_by[key]
-    situation.core.held_by[key] = type(held)(held.action, LONG_AGO_S)
+    held = situation.core.holds.by[key]
+    situation.core.holds.by[key] = type(held)(held.action, LONG_AGO_S)
 
 
 def answer_well(situation: Situation, name: str) -> None:
@@ -247,14 +247,14 @@ def _answer(name: str, output: Output | None) -> Callable[[Situation], None]:
         request_id = situation.core.calls[name].request_id
         assert request_id is not None
         situation.arrived = response(request_id, output)
-        situation.hear(situation.core.answer(NOW_S, situation.arrived))
+        situation.hear(situation.runtime.answer(NOW_S, situation.arrived))
 
     return happen
 
 
 def _answers_for_the_past(situation: Situation) -> None:
     """In time, but the arm has played for longer meanwhile than the chunk lasts."""
-    situation.core.asked_ahead = Asked(LONG_AGO_S, 1)
+    situation.core.chunk.asked = Asked(LONG_AGO_S, 1)
     _answer(SYSTEM1, outputs(SYSTEM1)[0])(situation)
 
 
@@ -270,8 +270,8 @@ def _too_late(name: str, output: Output) -> Callable[[Situation], None]:
 
 def _decide(choice: str) -> Callable[[Situation], None]:
     def happen(situation: Situation) -> None:
-        alert = situation.core.alert
-        refused, commands = situation.core.decide(NOW_S, alert.alert_id if alert else 0, choice, "anna")
+        alert = situation.core.person.alert
+        refused, commands = situation.runtime.decide(NOW_S, alert.alert_id if alert else 0, choice, "anna")
         situation.refusal = refused
         situation.hear(commands)
 

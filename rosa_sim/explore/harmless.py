@@ -16,7 +16,7 @@ from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import CHOICES, RobotRuntime
 from rosa_contract.wire.messages import Output
 from rosa_sim.explore.events import outputs, response
-from rosa_sim.explore.situation import NOW_S, Situation
+from rosa_sim.explore.situation import NOW_S, PARTS, Situation
 
 LONG_OVER = -1  # a request id that no component waits for
 
@@ -41,28 +41,30 @@ def harmless(situation: Situation) -> Iterator[Thing]:
         for output in (*outputs(name), None):
             yield f"a late answer of {name}", partial(_late, name, output)
             yield f"an answer of {name} to a call that is over", partial(_over, output)
-    newest = core.alert_id
+    newest = core.person.newest
     for choice in CHOICES:
         for number in (newest - 1, newest, newest + 1):
-            if core.alert is None or number != core.alert.alert_id:
+            if core.person.alert is None or number != core.person.alert.alert_id:
                 yield f"operator: {choice} for another alert", partial(_refused, number, choice, "anna")
         yield f"nobody: {choice}", partial(_refused, newest, choice, " ")
     yield "operator: dance", partial(_refused, newest, "dance", "anna")
     if core.state is State.IDLE:
-        yield "cancel without a task", lambda one: not one.core.cancel(NOW_S, "enough")
+        yield "cancel without a task", lambda one: not one.runtime.cancel(NOW_S, "enough")
     else:
         yield "start in the middle of a task", _no_second_start
 
 
 def remembered(situation: Situation) -> tuple[Any, ...]:
-    """Everything that the core remembers, except counters, its last decision, and the book of late answers."""
+    """What the core remembers, except counters, its last decision, and the book of late answers."""
     core = situation.core
-    own = {name: value for name, value in vars(core).items() if name not in ("calls", "last_decision")}
+    without = ("calls", "last_decision", *PARTS)
+    own = {name: value for name, value in vars(core).items() if name not in without}
+    parts = [vars(getattr(core, part)) for part in PARTS]
     calls = [
         {name: value for name, value in vars(calls).items() if name not in ("late_discarded", "_overdue")}
         for calls in core.calls.values()
     ]
-    return own, calls
+    return own, parts, calls
 
 
 def _disturbs(situation: Situation, happens: Callable[[Situation], bool]) -> bool:
@@ -81,28 +83,28 @@ def _ignored(situation: Situation, happens: Callable[[Situation], bool]) -> bool
 def _late(name: str, output: Output | None, situation: Situation) -> bool:
     """An answer to a call that is known as overdue, as if it had been missed just now."""
     situation.core.calls[name]._overdue.add(LONG_OVER)
-    told = _hear(situation.core, LONG_OVER, output)
+    told = _hear(situation.runtime, LONG_OVER, output)
     return told == [("discard", "late_result")]
 
 
 def _over(output: Output | None, situation: Situation) -> bool:
     """An answer to the last call that ended: cancelled, missed or answered before."""
-    return _hear(situation.core, situation.retired, output) in ([], [("discard", "late_result")])
+    return _hear(situation.runtime, situation.retired, output) in ([], [("discard", "late_result")])
 
 
-def _hear(core: RobotRuntime, request_id: int, output: Output | None) -> list[Hashable]:
-    commands = core.answer(NOW_S, response(request_id, output))
+def _hear(runtime: RobotRuntime, request_id: int, output: Output | None) -> list[Hashable]:
+    commands = runtime.answer(NOW_S, response(request_id, output))
     return [(one.action, one.cause) if isinstance(one, Decision) else type(one) for one in commands]
 
 
 def _refused(number: int, choice: str, by: str, situation: Situation) -> bool:
-    refusal, commands = situation.core.decide(NOW_S, number, choice, by)
+    refusal, commands = situation.runtime.decide(NOW_S, number, choice, by)
     return refusal is not None and not commands
 
 
 def _no_second_start(situation: Situation) -> bool:
     try:
-        situation.core.start(NOW_S)
+        situation.runtime.start(NOW_S)
     except IllegalEvent:
         return True
     return False

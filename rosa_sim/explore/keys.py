@@ -25,23 +25,33 @@ RESET_IS_OWED = (Unfinished.RESET, Unfinished.RETURN_THEN_RESET)
 def fine(situation: Situation) -> Hashable:
     """All that the core or the arm may still look at."""
     core = situation.core
-    inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.excused_fault)
+    inputs = (core.inputs.emergency_stop, core.inputs.arm_fault, core.arm.excused_fault)
     arm = (situation.arm_state, situation.arm_behind, situation.arm_cut)
-    excused = (core.awaits_arm, situation.excused)
+    excused = (core.arm.awaited, situation.excused)
     if core.state is State.IDLE:
         return (core.state, inputs, arm)
     refused = _refused(situation, everyone=True)
     if core.state is State.WAITING_FOR_HUMAN:
-        return (core.state, inputs, arm, refused, core.alert is not None)
+        return (core.state, inputs, arm, refused, core.person.alert is not None)
     if core.state is State.CLEARING:
         asked = tuple(calls.in_flight for calls in core.calls.values())
-        return (core.state, inputs, excused, arm, refused, asked, core.safety, core.leg, core.leg_progress)
+        return (
+            core.state,
+            inputs,
+            excused,
+            arm,
+            refused,
+            asked,
+            core.holds.safety,
+            core.arm.leg,
+            core.arm.leg_progress,
+        )
     return (
         *(core.state, inputs, excused, arm, refused),
         *_task(situation),
-        (core.safety, core.unfinished),
-        type(core.last_order),
-        (core.ask_next_s == inf, situation.joins) if core.state in CHAIN else None,
+        (core.holds.safety, core.holds.unfinished),
+        type(core.arm.last_order),
+        (core.chunk.ask_next_s == inf, situation.joins) if core.state in CHAIN else None,
     )
 
 
@@ -58,19 +68,28 @@ def coarse(situation: Situation) -> Hashable:
         return (core.state, core.inputs.arm_fault)
     if core.state is State.WAITING_FOR_HUMAN:
         wrong = (core.inputs.emergency_stop, core.inputs.arm_fault)
-        return (core.state, wrong, _refused(situation, everyone=False), core.alert is not None)
-    fault = (core.inputs.arm_fault, core.excused_fault, core.awaits_arm, situation.excused)
+        return (core.state, wrong, _refused(situation, everyone=False), core.person.alert is not None)
+    fault = (core.inputs.arm_fault, core.arm.excused_fault, core.arm.awaited, situation.excused)
     arm = _arm(situation)
     if core.state is State.CLEARING:
         asked = tuple(calls.in_flight for calls in core.calls.values())
         refused = _refused(situation, everyone=False)
-        return (core.state, fault, arm, refused, asked, core.safety, core.leg, core.leg_progress)
-    resets = core.state is State.RESETTING or core.unfinished in RESET_IS_OWED
+        return (
+            core.state,
+            fault,
+            arm,
+            refused,
+            asked,
+            core.holds.safety,
+            core.arm.leg,
+            core.arm.leg_progress,
+        )
+    resets = core.state is State.RESETTING or core.holds.unfinished in RESET_IS_OWED
     return (
         *(core.state, fault, arm, _refused(situation, everyone=not resets)),
         *_task(situation),
-        (core.safety, core.unfinished),
-        core.ask_next_s == inf if core.state is State.EXECUTING else None,
+        (core.holds.safety, core.holds.unfinished),
+        core.chunk.ask_next_s == inf if core.state is State.EXECUTING else None,
         situation.joins if core.state in CHAIN else None,
     )
 
@@ -80,12 +99,17 @@ def _task(situation: Situation) -> tuple[Hashable, ...]:
     core = situation.core
     return (
         tuple((calls.in_flight, calls.consecutive_missed) for calls in core.calls.values()),
-        tuple(sorted((key, held.action.value) for key, held in core.held_by.items())),
-        (core.plan is not None, round(core.plan_credit, 3)),
-        (core.unsafe_in_a_row, core.cut_short_in_a_row, core.stops_in_a_row, core.failures),
-        tuple(tuple(seen) for seen in core.verdicts.values() if seen.maxlen != 1),
-        (core.leg, core.leg_progress) if core.state in MOVES else None,
-        (situation.reset_owed, situation.retried, core.alert is not None),
+        tuple(sorted((key, held.action.value) for key, held in core.holds.by.items())),
+        (core.planning.plan is not None, round(core.planning.credit, 3)),
+        (
+            core.holds.unsafe_in_a_row,
+            core.holds.cut_short_in_a_row,
+            core.holds.stops_in_a_row,
+            core.attempts.failures,
+        ),
+        tuple(tuple(seen) for seen in core.attempts.verdicts.values() if seen.maxlen != 1),
+        (core.arm.leg, core.arm.leg_progress) if core.state in MOVES else None,
+        (situation.reset_owed, situation.retried, core.person.alert is not None),
         _observed(situation),
     )
 
@@ -94,7 +118,7 @@ def _observed(situation: Situation) -> Hashable:
     """Who was asked about what this round's first call saw; None where each call of the chain observes for itself."""
     core = situation.core
     shares = core.task.pipeline.share_observation_ms > 0
-    if not shares or core.round_observed is None or core.state not in CHAIN:
+    if not shares or core.sight.of_round is None or core.state not in CHAIN:
         return None
     return tuple(calls.about for calls in core.calls.values())
 
@@ -115,5 +139,5 @@ def _arm(situation: Situation) -> Hashable:
     except while the robot is held for it.
     """
     if situation.arm_behind:
-        return type(situation.core.last_order)
-    return (situation.arm_state, situation.arm_cut and ARM in situation.core.held_by)
+        return type(situation.core.arm.last_order)
+    return (situation.arm_state, situation.arm_cut and ARM in situation.core.holds.by)

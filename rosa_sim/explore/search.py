@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from rosa_client.runtime import mission
+from rosa_client.runtime.machines import machine
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_sim.explore.checks import broken
 from rosa_sim.explore.continuations import CONTINUATIONS, Ends
@@ -128,7 +128,7 @@ class _Watch:
 
     def __init__(self, rows: set[tuple[Enum, Enum]]) -> None:
         self._rows = rows
-        self._before = mission.advance
+        self._before = machine.advance
 
     def __enter__(self) -> None:
         def noting(table: Any, state: Any, event: Any) -> Any:
@@ -136,7 +136,7 @@ class _Watch:
             self._rows.add((state, event))
             return after
 
-        mission.advance = noting
+        machine.advance = noting
 
     def __exit__(self, *_: object) -> None:
-        mission.advance = self._before
+        machine.advance = self._before

@@ -14,7 +14,6 @@ from typing import Any
 
 from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime.calls import ComponentCalls
-from rosa_client.runtime.chunks import Asked, Playing
 from rosa_client.runtime.commands import (
     HOLDING,
     MOVING,
@@ -30,7 +29,10 @@ from rosa_client.runtime.commands import (
     Play,
 )
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.mission import JOINT_STATE, Counters, Held, Observed
+from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission
+from rosa_client.runtime.parts.chunk import Asked, Playing
+from rosa_client.runtime.parts.holds import Held
+from rosa_client.runtime.parts.sight import Observed
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.wire.messages import Response
@@ -50,7 +52,7 @@ BLIND, FAULTY, STOPPED, UNLINKED, RETURNS = "blind", "faulty", "stopped", "unlin
 class Situation:
     """The core, its arm, and the calls that are over but may still be answered."""
 
-    core: RobotRuntime
+    runtime: RobotRuntime
     arm_state: str = HOLDING
     arm_sequence: int = 0  # the last order that the arm has taken
     arm_cut: bool = False  # ended its last order before time
@@ -70,10 +72,15 @@ class Situation:
     def copy(self) -> Situation:
         """Independent of this one; shares only what never changes."""
         other: Situation = _twin(self)
-        other.core = _copied(self.core)
+        other.runtime = _copied(self.runtime)
         other.commands, other.refusal, other.arrived = [], None, None
         other.ticked = other.blind = other.faulty = other.returns = False
         return other
+
+    @property
+    def core(self) -> Mission:
+        """What the robot remembers."""
+        return self.runtime.mission
 
     # -- what can be told to the core ---------------------------------------------------------------------------------
 
@@ -97,7 +104,7 @@ class Situation:
             emergency_stop=wrong == STOPPED,
             gripper_holds=self.object_held,
         )
-        self.hear(core.tick(NOW_S, inputs))
+        self.hear(self.runtime.tick(NOW_S, inputs))
 
     def hear(self, commands: list[Command]) -> None:
         """What the shell would do with the core's commands; the arm takes orders later, or not."""
@@ -113,21 +120,21 @@ class Situation:
 
     def arm_takes(self) -> None:
         """The arm takes the newest order."""
-        order = self.core.last_order
+        order = self.core.arm.last_order
         self.arm_state = {Play: PLAYING, MoveTo: MOVING, Hold: HOLDING}[type(order)]
         if isinstance(order, MoveTo) and (order.pose, order.gripper) == ("drop", OPEN):
             self.object_held = False
-        self.arm_sequence, self.arm_cut = self.core.sequence, False
+        self.arm_sequence, self.arm_cut = self.core.arm.sequence, False
 
     def led_arm_takes(self) -> None:
         """An arm that is led on takes the newest order, and refuses it when it moves."""
-        self.arm_state, self.arm_sequence = HOLDING, self.core.sequence
-        self.arm_cut = not isinstance(self.core.last_order, Hold)
+        self.arm_state, self.arm_sequence = HOLDING, self.core.arm.sequence
+        self.arm_cut = not isinstance(self.core.arm.last_order, Hold)
 
     @property
     def arm_behind(self) -> bool:
         """It has not yet taken the newest order."""
-        return self.arm_sequence < self.core.sequence
+        return self.arm_sequence < self.core.arm.sequence
 
     # -- what makes the search finite ---------------------------------------------------------------------------------
 
@@ -136,20 +143,22 @@ class Situation:
         core = self.core
         if core.state not in (State.HOLDING, State.RETURNING):
             self.reset_owed = False
-        core.entered_s = core.ordered_s = core.unheard_since_s = NOW_S
-        core.fresh_after_s = core.looks_from_s = LONG_AGO_S
+        core.entered_s = core.arm.ordered_s = core.arm.unheard_since_s = NOW_S
+        core.sight.fresh_after_s = core.sight.looks_from_s = LONG_AGO_S
         self._settle_observations()
-        core.play_until_s = core.stay_until_s = NEVER_S
-        core.ask_next_s = min(core.ask_next_s, NEVER_S) if core.ask_next_s < inf else inf
-        if core.playing is not None:
-            core.playing = Playing(core.playing.actions, core.playing.step_s, NOW_S)
-        if core.asked_ahead is not None:
-            core.asked_ahead = Asked(NOW_S, 1)
+        core.chunk.ends_s = core.arm.stay_until_s = NEVER_S
+        core.chunk.ask_next_s = min(core.chunk.ask_next_s, NEVER_S) if core.chunk.ask_next_s < inf else inf
+        if core.chunk.playing is not None:
+            core.chunk.playing = Playing(core.chunk.playing.actions, core.chunk.playing.step_s, NOW_S)
+        if core.chunk.asked is not None:
+            core.chunk.asked = Asked(NOW_S, 1)
         core.deadline_s = NEVER_S if core.deadline_s is not None else None
-        core.held_by = {key: Held(held.action, NOW_S) for key, held in core.held_by.items()}
+        core.holds.by = {key: Held(held.action, NOW_S) for key, held in core.holds.by.items()}
         core.counters = Counters()
-        core.attempt = 1
-        core.settled = {key: value for key, value in core.settled.items() if key >= core.alert_id - 1}
+        core.attempts.number = 1
+        core.person.settled = {
+            key: value for key, value in core.person.settled.items() if key >= core.person.newest - 1
+        }
         for calls in core.calls.values():
             calls.sent = calls.in_time = calls.missed = calls.cancelled = calls.late_discarded = 0
             calls.latencies_ms.clear()
@@ -161,16 +170,20 @@ class Situation:
 
     def _settle_observations(self) -> None:
         """The newest observation is number 2, that of the round's first call number 1, and both are recent."""
-        core, saw = self.core, self.core.round_observed
+        core, saw = self.core, self.core.sight.of_round
         for calls in core.calls.values():
             calls.about = int(saw is not None and calls.about == saw.number)
-        core.round_observed = None if saw is None else Observed(1, NOW_S, NOW_S)
-        core.observed, core.observed_now = Observed(2, NOW_S, NOW_S), False
+        core.sight.of_round = None if saw is None else Observed(1, NOW_S, NOW_S)
+        core.sight.newest, core.sight.is_new = Observed(2, NOW_S, NOW_S), False
 
     @property
     def joins(self) -> bool:
         """System 1 is in flight, and its chunk joins the one that plays or has just ended."""
-        return self.core.calls[SYSTEM1].in_flight and self.core.asked_ahead is not None
+        return self.core.calls[SYSTEM1].in_flight and self.core.chunk.asked is not None
+
+
+# The parts of a core; their values are frozen, or copied one by one below.
+PARTS = ("sight", "planning", "chunk", "arm", "holds", "attempts", "person")
 
 
 def _twin(one: Any) -> Any:
@@ -180,14 +193,20 @@ def _twin(one: Any) -> Any:
     return other
 
 
-def _copied(core: RobotRuntime) -> RobotRuntime:
+def _copied(runtime: RobotRuntime) -> RobotRuntime:
     """A copy that shares only descriptions and frozen values."""
-    other: RobotRuntime = _twin(core)
+    copied: RobotRuntime = _twin(runtime)
+    core, other = runtime.mission, _twin(runtime.mission)
+    copied.mission = other
     other.counters, other.out = Counters(), []
-    other.held_by, other.settled = dict(core.held_by), dict(core.settled)
-    other.verdicts = {name: deque(seen, seen.maxlen) for name, seen in core.verdicts.items()}
+    for part in PARTS:
+        setattr(other, part, _twin(getattr(core, part)))
+    other.holds.by, other.person.settled = dict(core.holds.by), dict(core.person.settled)
+    other.attempts.verdicts = {
+        name: deque(seen, seen.maxlen) for name, seen in core.attempts.verdicts.items()
+    }
     other.calls = {name: _calls_copied(calls) for name, calls in core.calls.items()}
-    return other
+    return copied
 
 
 def _calls_copied(calls: ComponentCalls) -> ComponentCalls:

@@ -1,7 +1,7 @@
 """One virtual robot: production's core and greeting in a body without joints. Pure; a shell carries the messages.
 
 The body plays a chunk for exactly its duration, takes every order, sees fresh samples, and has a person who resumes it
-after an escalation, if asked to. The core is asked only when something can change (`quiet.next_due_s`).
+after an escalation, if asked to. The core is asked only when something can change (`next_due_s`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from rosa_client.runtime.commands import (
     Send,
     TaskEnded,
 )
-from rosa_client.runtime.quiet import next_due_s
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import Task
@@ -151,23 +150,31 @@ class VirtualRobot:
             )
             self._carry(commands, now_s)
         self._samples.look(now_s)
-        self._carry(self.core.tick(now_s, self._feel()), now_s)
-        self._plan_wake(now_s, next_due_s(self.core), STEP_S)
+        self._ask_core(now_s)
+        self._plan_wake(now_s, self.core.next_due_s, STEP_S)
         return self._take()
 
     def receive(self, response: Response, now_s: float) -> list[ToSend]:
-        """An answer has come; as in production the core is asked right after, where that can matter."""
+        """An answer has come; as in production the core is asked right after."""
         self._useful = response.status == OK
         self._carry(self.core.answer(now_s, response), now_s)
-        due_s = next_due_s(self.core)
-        if due_s <= now_s or self._arm_changes_s <= now_s:
+        if self._arm_changes_s <= now_s:
             return self.tick(now_s)
-        self._plan_wake(now_s, due_s, 0.0)
+        self._samples.look(now_s)
+        went_on = self._ask_core(now_s)
+        due_s = self.core.next_due_s
+        self._plan_wake(now_s, due_s, STEP_S if went_on or due_s <= now_s else 0.0)
         return self._take()
 
     def linked(self, now_s: float) -> list[ToSend]:
         """The link has become ready, or lost, or has other rates: the core has to know."""
         return self.tick(now_s) if self.due_s < inf else []
+
+    def _ask_core(self, now_s: float) -> bool:
+        """Whether it commanded anything."""
+        commands = self.core.tick(now_s, self._feel())
+        self._carry(commands, now_s)
+        return bool(commands)
 
     def _feel(self) -> Inputs:
         old, link = self._inputs, self.link
@@ -224,7 +231,7 @@ class VirtualRobot:
                 self._sends.append(command)
             elif isinstance(command, Play):
                 self._arm_state, self._arm_sequence = PLAYING, command.sequence
-                self._arm_changes_s = self.core.play_until_s
+                self._arm_changes_s = self.core.chunk_ends_s
                 self._observer.acted(self, now_s)
             elif isinstance(command, MoveTo):
                 self._arm_state, self._arm_sequence = MOVING, command.sequence

@@ -126,7 +126,7 @@ def test_the_end_of_a_call_is_told(bench: Bench) -> None:
 def test_each_component_s_prompt_and_the_plan_are_told_when_they_change(bench: Bench) -> None:
     """For the recording; whoever comes late gets them too."""
     core = RobotRuntime("bench", TASK, ROBOT)
-    core.plan = "push the red block"
+    core.mission.planning.hear("push the red block")
     for request, (component, prompt) in enumerate(
         [("system2", "sort"), ("system1", "push"), ("system1", "push"), ("system1", "lift")]
     ):

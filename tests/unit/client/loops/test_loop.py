@@ -132,7 +132,7 @@ def test_a_decision_from_the_server_is_judged_and_recorded_as_one_that_comes_ove
         Decide(2, 1, "abort", "anna", "enough"),
         Decide(3, 1, "resume", "ben", "it is clear"),
     )
-    loop = RobotLoop(stage.core, link, body_of(stage, audits))
+    loop = RobotLoop(stage.runtime, link, body_of(stage, audits))
     loop._period(0.0)
     assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
         (1, False, "unknown_choice"),
@@ -167,7 +167,7 @@ def test_over_a_link_without_keys_only_a_stop_is_taken_from_the_server() -> None
         Decide(3, 0, "emergency_stop", "anna", "smoke"),
     )
     link.proves_server = False
-    loop = RobotLoop(stage.core, link, body_of(stage, audits, arm))
+    loop = RobotLoop(stage.runtime, link, body_of(stage, audits, arm))
     loop._period(0.0)
     loop._period(0.0)
     assert [(one.number, one.accepted, one.cause) for one in link.answers] == [
@@ -191,7 +191,7 @@ def test_a_stop_from_the_server_goes_to_the_arm_and_its_answer_back(refusal: Ref
         answered(refusal)
 
     link: Any = ServerLink(Decide(5, 0, "emergency_stop", "anna", "smoke"))
-    loop = RobotLoop(stage.core, link, body_of(stage, [], arm))
+    loop = RobotLoop(stage.runtime, link, body_of(stage, [], arm))
     loop._period(0.0)
     loop._period(0.0)
     assert asked == [("emergency_stop", "anna", "smoke")]

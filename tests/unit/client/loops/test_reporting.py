@@ -30,7 +30,7 @@ class Told:
             for at_s, command in self.stage.events[self._seen :]:
                 self.reporter.hear(command, at_s)
             self._seen = len(self.stage.events)
-            report = self.reporter.due(self.stage.core, self.rate_hz, self.stage.now_s)
+            report = self.reporter.due(self.stage.runtime, self.rate_hz, self.stage.now_s)
             if report is not None:
                 self.reports.append((self.stage.now_s, report))
         return [report for _, report in self.reports[first:]]

@@ -95,7 +95,7 @@ class AnyDay(RuleBasedStateMachine):
     def cancel(self, rarely: int) -> None:
         stage = self._step()
         if rarely == 0:
-            stage._note(stage.core.cancel(stage.now_s, "enough"))
+            stage._note(stage.runtime.cancel(stage.now_s, "enough"))
 
     @precondition(at_work)
     @rule(seconds=st.sampled_from([0.01, 0.05, 0.2, 0.5]))
@@ -209,7 +209,7 @@ class AnyDay(RuleBasedStateMachine):
         stage = self._step()
         self._collect()
         core = stage.core
-        alert_id = core.alert.alert_id - old if core.alert else 0
+        alert_id = core.person.alert.alert_id - old if core.person.alert else 0
         before = (core.state, len(stage.events))
         refused = stage.decide(choice, alert_id, who)
         if refused:
@@ -234,8 +234,8 @@ class AnyDay(RuleBasedStateMachine):
         """An arm that listens again takes the newest order."""
         stage = self.stage
         stage.arm_deaf = deaf
-        if not deaf and stage.core.last_order is not None and stage.arm_sequence < stage.last_sequence:
-            stage.take(stage.core.last_order)
+        if not deaf and stage.core.arm.last_order is not None and stage.arm_sequence < stage.last_sequence:
+            stage.take(stage.core.arm.last_order)
 
     def _collect(self) -> None:
         for _, command in self.stage.events[self.seen :]:

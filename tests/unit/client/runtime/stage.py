@@ -92,7 +92,8 @@ class Stage:
             more="\n".join(components),
         )
         task = parse_factory(text).tasks["pick"]
-        self.core = RobotRuntime("robot", task, robot, first_alert=first_alert)
+        self.runtime = RobotRuntime("robot", task, robot, first_alert=first_alert)
+        self.core = self.runtime.mission
         self.now_s = 100.0
         self.books = Books(task, robot, PERIOD_S)
         self.events: list[tuple[float, Command]] = []
@@ -137,7 +138,7 @@ class Stage:
                 self.arm_state = HOLDING
             if self.cut_short and self.arm_state != HOLDING:
                 self.arm_state, self._was_cut_short = HOLDING, self.cut_short
-            for command in self._note(self.core.tick(self.now_s, self.inputs())):
+            for command in self._note(self.runtime.tick(self.now_s, self.inputs())):
                 if isinstance(command, Send) and command.component in self.good:
                     self.answer(command, self.good[command.component])
         return [command for _, command in self.events[first:]]
@@ -176,7 +177,7 @@ class Stage:
     # -- the people and the server --
 
     def start(self, timeout_s: float = 0.0) -> None:
-        self._note(self.core.start(self.now_s, timeout_s))
+        self._note(self.runtime.start(self.now_s, timeout_s))
 
     def send_of(self, component: str, limit_s: float = 30.0) -> Send:
         """The next request for `component`."""
@@ -208,12 +209,12 @@ class Stage:
 
     def _hear(self, response: Response) -> list[Command]:
         self.books.arrives(response)
-        return self._note(self.core.answer(self.now_s, response))
+        return self._note(self.runtime.answer(self.now_s, response))
 
     def decide(self, choice: str, alert_id: int | None = None, by: str = "anna") -> Refusal | None:
         if alert_id is None:
-            alert_id = self.core.alert.alert_id if self.core.alert else 0
-        refusal, commands = self.core.decide(self.now_s, alert_id, choice, by)
+            alert_id = self.core.person.alert.alert_id if self.core.person.alert else 0
+        refusal, commands = self.runtime.decide(self.now_s, alert_id, choice, by)
         if refusal is None:
             self.books.decided()
         self._note(commands)

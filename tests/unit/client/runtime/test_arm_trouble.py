@@ -146,7 +146,7 @@ def test_what_a_person_decides_while_the_arm_is_led_on_is_done_afterwards(choice
         stage.run_until(Play, limit_s=1)
     else:
         move = stage.run_until(MoveTo, limit_s=0.1)
-        assert isinstance(move, MoveTo) and move.pose == stage.core.leg.pose, "it was refused before"
+        assert isinstance(move, MoveTo) and move.pose == stage.core.arm.leg.pose, "it was refused before"
     if choice == "retry":
         stage.run_until(Play, limit_s=10)
     assert len(stage.of(Alert)) == before
@@ -276,7 +276,7 @@ def test_a_robot_that_was_away_itself_gives_its_sensors_time() -> None:
     """The runtime was stopped for five seconds: what it knows is old, but nothing has failed."""
     stage = playing()
     stage.now_s += 5.0
-    stage._note(stage.core.tick(stage.now_s, stage.inputs()))
+    stage._note(stage.runtime.tick(stage.now_s, stage.inputs()))
     assert stage.core.state is State.HOLDING
     stage.run_until(Play, limit_s=1)
     assert not stage.of(Alert)

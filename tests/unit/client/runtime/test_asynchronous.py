@@ -56,11 +56,11 @@ def test_the_slowest_of_the_latest_calls_counts() -> None:
     began_s, expected_s = stage.now_s, 0.18
     for _ in range(10):
         request = stage.send_of("system1")
-        assert stage.core.play_until_s - stage.now_s == pytest.approx(expected_s + 0.02, abs=2 * PERIOD_S)
+        assert stage.core.chunk.ends_s - stage.now_s == pytest.approx(expected_s + 0.02, abs=2 * PERIOD_S)
         stage.run(0.05)
         joined(stage, request)
     request = stage.send_of("system1")
-    assert stage.core.play_until_s - stage.now_s == pytest.approx(0.05 + 0.02, abs=2 * PERIOD_S)
+    assert stage.core.chunk.ends_s - stage.now_s == pytest.approx(0.05 + 0.02, abs=2 * PERIOD_S)
     assert stage.now_s > began_s
 
 
@@ -96,7 +96,7 @@ def test_the_request_says_how_long_the_robot_still_acts_and_where_it_is_in_its_t
     assert second is not None
     assert (second.task, second.round) == (1, 1)
     assert second.acts_ms == pytest.approx((began_s + 0.4 - stage.now_s) * 1000)
-    stage._note(stage.core.cancel(stage.now_s, "enough"))
+    stage._note(stage.runtime.cancel(stage.now_s, "enough"))
     stage.start()
     again = stage.send_of("system1").progress
     assert again == Progress(2, 0, 0.0, "default"), "another task has another number"
@@ -126,7 +126,7 @@ def test_a_late_answer_lets_the_chunk_play_to_its_end_and_the_time_stands_while_
     stage, began_s = working(latency_s=0.05)
     request = stage.send_of("system1")
     row_s = began_s + STEP_S * int((stage.now_s - began_s) / STEP_S + 1e-6)
-    ends_s = stage.core.play_until_s
+    ends_s = stage.core.chunk.ends_s
     stage.run(0.15)
     assert stage.core.state is State.INFERRING, "the arm holds, and the call is still in flight"
     assert not [one for one in stage.of(CallEnded) if one.request_id == request.request_id]
@@ -160,7 +160,7 @@ def test_an_answer_to_what_was_seen_before_a_stop_is_never_executed(trouble: str
     elif trouble == "blind":
         stage.late_s["front"] = 5.0
     elif trouble == "cancel":
-        stage._note(stage.core.cancel(stage.now_s, "enough"))
+        stage._note(stage.runtime.cancel(stage.now_s, "enough"))
     else:
         stage.good["monitor"] = "failed"
         stage.run(0.05)

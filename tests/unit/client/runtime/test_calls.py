@@ -23,7 +23,7 @@ def test_every_call_is_told_of_when_it_ends() -> None:
     assert missed.duration_ms >= missed.slo_ms == 300
     stage.good["monitor"] = "ongoing"
     last = stage.send_of("system1")
-    stage._note(stage.core.cancel(stage.now_s, "enough"))
+    stage._note(stage.runtime.cancel(stage.now_s, "enough"))
     assert ("cancelled", last.request_id) in [(c.ending, c.request_id) for c in stage.of(CallEnded)]
     sent, ended = stage.of(Send), stage.of(CallEnded)
     assert sorted(c.request_id for c in ended) == [c.request_id for c in sent]

@@ -13,8 +13,8 @@ from rosa_client.runtime.commands import Alert, CallEnded, Hold, MoveTo, Play, S
 from rosa_client.runtime.invariants import Books, of_state, unanswered, while_waiting
 from rosa_client.runtime.machines.side_machines import Safety, Unfinished
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.mission import Held
-from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.parts.holds import Held
 from rosa_contract.fallbacks import FallbackAction
 from rosa_contract.wire.messages import FAILED, OK, Output, Response
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, ROBOT, SYSTEM2, Stage
@@ -25,7 +25,7 @@ STILL = np.zeros((2, 3), np.float32)
 HELD = Held(FallbackAction.STOP_AND_RESEND, 0.0)
 
 
-def inferring() -> RobotRuntime:
+def inferring() -> Mission:
     """A core that has asked System 2."""
     stage = Stage(SYSTEM2, SAFETY, MONITOR)
     stage.good = {"safety": "safe"}
@@ -35,64 +35,64 @@ def inferring() -> RobotRuntime:
     return stage.core
 
 
-def human_without_an_alert(core: RobotRuntime) -> None:
-    core.alert = Alert(1, "x", "y", ())
+def human_without_an_alert(core: Mission) -> None:
+    core.person.alert = Alert(1, "x", "y", ())
 
 
-def the_last_order_moves(core: RobotRuntime) -> None:
+def the_last_order_moves(core: Mission) -> None:
     core.calls["system2"].cancel(T_S)
-    core.state, core.last_order = State.CONNECTING, Play(1, STILL, 0.1, 0.2, 1)
+    core.state, core.arm.last_order = State.CONNECTING, Play(1, STILL, 0.1, 0.2, 1)
 
 
-def another_way_than_ordered(core: RobotRuntime) -> None:
+def another_way_than_ordered(core: Mission) -> None:
     core.calls["system2"].cancel(T_S)
-    core.state, core.last_order = State.RETURNING, MoveTo(1, "home")
+    core.state, core.arm.last_order = State.RETURNING, MoveTo(1, "home")
 
 
-def asks_while_it_moves(core: RobotRuntime) -> None:
-    core.state, core.last_order = State.RETURNING, MoveTo(1, "safe")
+def asks_while_it_moves(core: Mission) -> None:
+    core.state, core.arm.last_order = State.RETURNING, MoveTo(1, "safe")
 
 
-def asks_both(core: RobotRuntime) -> None:
+def asks_both(core: Mission) -> None:
     core.calls["system1"].request_id = 7
 
 
-def asks_on_the_way_to_a_human(core: RobotRuntime) -> None:
-    core.state, core.last_order = State.CLEARING, MoveTo(1, "safe")
+def asks_on_the_way_to_a_human(core: Mission) -> None:
+    core.state, core.arm.last_order = State.CLEARING, MoveTo(1, "safe")
 
 
-def goes_on_while_held(core: RobotRuntime) -> None:
-    core.held_by["monitor"] = HELD
+def goes_on_while_held(core: Mission) -> None:
+    core.holds.by["monitor"] = HELD
 
 
-def forgets_the_way_it_owes(core: RobotRuntime) -> None:
-    core.unfinished = Unfinished.RETURN
+def forgets_the_way_it_owes(core: Mission) -> None:
+    core.holds.unfinished = Unfinished.RETURN
 
 
-def acts_before_safety(core: RobotRuntime) -> None:
+def acts_before_safety(core: Mission) -> None:
     core.calls["system2"].cancel(T_S)
-    core.state, core.last_order = State.EXECUTING, Play(1, STILL, 0.1, 0.2, 1)
-    core.safety = Safety.UNKNOWN
+    core.state, core.arm.last_order = State.EXECUTING, Play(1, STILL, 0.1, 0.2, 1)
+    core.holds.safety = Safety.UNKNOWN
 
 
-def forgets_a_verdict(core: RobotRuntime) -> None:
-    core.safety = Safety.UNSAFE
+def forgets_a_verdict(core: Mission) -> None:
+    core.holds.safety = Safety.UNSAFE
 
 
-def goes_on_in_danger(core: RobotRuntime) -> None:
-    core.safety, core.unsafe_in_a_row = Safety.UNSAFE, 1
+def goes_on_in_danger(core: Mission) -> None:
+    core.holds.safety, core.holds.unsafe_in_a_row = Safety.UNSAFE, 1
 
 
-def goes_on_after_too_many_misses(core: RobotRuntime) -> None:
+def goes_on_after_too_many_misses(core: Mission) -> None:
     core.calls["monitor"].consecutive_missed = 3
 
 
-def goes_on_after_too_many_stops(core: RobotRuntime) -> None:
+def goes_on_after_too_many_stops(core: Mission) -> None:
     core.calls["system2"].cancel(T_S)
-    core.state, core.stops_in_a_row = State.HOLDING, 10
+    core.state, core.holds.stops_in_a_row = State.HOLDING, 10
 
 
-STATES: list[tuple[Callable[[RobotRuntime], None], str]] = [
+STATES: list[tuple[Callable[[Mission], None], str]] = [
     (human_without_an_alert, invariants.ALERT_OPEN),
     (the_last_order_moves, invariants.ORDER_FITS),
     (another_way_than_ordered, invariants.ORDER_FITS),
@@ -110,7 +110,7 @@ STATES: list[tuple[Callable[[RobotRuntime], None], str]] = [
 
 
 @pytest.mark.parametrize(("breaks", "rule"), STATES, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_core_that_breaks_a_promise_is_noticed(breaks: Callable[[RobotRuntime], None], rule: str) -> None:
+def test_a_core_that_breaks_a_promise_is_noticed(breaks: Callable[[Mission], None], rule: str) -> None:
     core = inferring()
     breaks(core)
     assert rule in [breach.rule for breach in of_state(core)]

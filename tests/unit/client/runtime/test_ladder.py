@@ -24,7 +24,7 @@ def test_any_component_may_have_any_fallback(name: str, fallback: str) -> None:
     assert stage.of(Play)
     answered = stage.good.pop(name)
     stage.send_of(name)
-    stage.core.plan = "the last plan"
+    stage.core.planning.plan = "the last plan"
     first = len(stage.events)
     stage.run(0.21)
     stage.good[name] = answered
@@ -33,7 +33,7 @@ def test_any_component_may_have_any_fallback(name: str, fallback: str) -> None:
     assert (fallback, "slo_missed") in stage.actions_taken
     assert any(isinstance(c, Alert) for c in done) is (fallback == "stop_and_call_human")
     assert [c.pose for c in done if isinstance(c, MoveTo)] == ["safe"] * (fallback == "return_to_safe_state")
-    assert (stage.core.plan is None) is (fallback in ("stop_and_replan", "return_to_safe_state"))
+    assert (stage.core.planning.plan is None) is (fallback in ("stop_and_replan", "return_to_safe_state"))
     plays = len(stage.of(Play))
     stage.run(3.0)
     assert (len(stage.of(Play)) > plays) is (fallback != "stop_and_call_human")
@@ -136,7 +136,7 @@ def test_an_unsafe_verdict_stops_the_robot_whatever_the_fallback_is() -> None:
     stage.good.update(system1="", system2="")
     stage.start()
     stage.answer(stage.send_of("safety"), verdict="unsafe")
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
     assert stage.core.state is State.HOLDING
 
 

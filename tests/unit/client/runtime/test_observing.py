@@ -8,7 +8,7 @@ from itertools import pairwise
 from rosa_client.runtime.commands import Play, Send
 from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
-from tests.unit.client.runtime.test_quiet import open_calls
+from tests.unit.client.runtime.test_due import open_calls
 
 VERDICTS = {
     "system1": ("",),
@@ -123,7 +123,7 @@ def named_again(seed: int, planning: str, execution: str) -> int:
         stage.cut_short = "no sign of life" if rng.random() < 0.01 else ""
         if stage.core.state is State.WAITING_FOR_HUMAN:
             stage.decide("resume")
-        before_s = stage.core.fresh_after_s
+        before_s = stage.core.sight.fresh_after_s
         stage.run(PERIOD_S)
         for at_s, one in sends(stage)[seen:]:
             seen += 1

@@ -50,7 +50,7 @@ def test_who_decides_is_required() -> None:
 
 def test_an_alert_that_ended_with_its_task_says_so() -> None:
     stage = waiting()
-    stage._note(stage.core.cancel(stage.now_s, "the client gave up"))
+    stage._note(stage.runtime.cancel(stage.now_s, "the client gave up"))
     assert stage.of(ClearAlert)[-1].reason == "the client gave up"
     said = because("alert_settled", stage.decide("resume", 1))
     assert said == "alert 1 is settled: the end of the task decided canceled 0.0 s ago"

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_client.runtime.commands import Ask, CallEnded, Send
-from rosa_client.runtime.quiet import next_due_s
 from rosa_client.runtime.steps import ASK_PERMIT_EVERY_S, MAX_WAIT_FOR_PERMIT_S, MIN_WAIT_FOR_PERMIT_S
 from tests.unit.client.runtime.stage import PERIOD_S, SYSTEM2, Stage
 
@@ -111,7 +110,7 @@ def test_whatever_is_lost_it_goes_on_and_its_quiet_time_holds(
         before = len(times(stage, Send))
         run(stage, MAX_WAIT_FOR_PERMIT_S + 1.5, answer_s)
         assert len(times(stage, Send)) > before
-        assert next_due_s(stage.core) <= stage.now_s + MAX_WAIT_FOR_PERMIT_S + 10
+        assert stage.runtime.next_due_s <= stage.now_s + MAX_WAIT_FOR_PERMIT_S + 10
     open_calls = sum(isinstance(c, Send) for _, c in stage.events) - sum(
         isinstance(c, CallEnded) for _, c in stage.events
     )

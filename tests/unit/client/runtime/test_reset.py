@@ -40,7 +40,7 @@ def test_the_robot_comes_home_by_way_of_a_clear_pose_and_puts_down_what_it_holds
     stage.run_until(Play)
     assert legs(stage) == route
     assert not stage.gripper_holds
-    assert stage.core.attempt == 2
+    assert stage.core.attempts.number == 2
 
 
 def test_it_stays_until_the_fingers_are_open() -> None:
@@ -84,7 +84,7 @@ def test_a_person_in_the_cell_stops_the_reset_too_and_then_it_begins_again() -> 
     stage.good["safety"] = "unsafe"
     stage.run(0.5)
     assert stage.core.state is State.HOLDING
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
     stage.good["safety"] = "safe"
     stage.run_until(Play)
     assert legs(stage) == [*EMPTY[:2], *EMPTY]

@@ -136,12 +136,12 @@ def test_a_task_that_is_done_is_done_also_while_safety_holds_the_robot(fallback:
     stage.good.update(safety="unsafe", monitor="ongoing")
     stage.start()
     stage.run(3.0)
-    assert stage.core.state is State.HOLDING and stage.core.held_by
+    assert stage.core.state is State.HOLDING and stage.core.holds.by
     stage.good["monitor"] = "done"
     after = stage.run(2.0)
     assert [c.outcome for c in after if isinstance(c, TaskEnded)] == ["done"]
     assert not [c for c in after if isinstance(c, Play | MoveTo)]
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
 
 
 def test_a_robot_that_was_held_at_the_end_of_a_task_begins_the_next_one_only_when_safety_says_safe() -> None:
@@ -215,7 +215,7 @@ def test_actions_asked_for_before_a_stop_are_not_executed_after_it() -> None:
     stage = Stage(MONITOR)
     stage.start()
     asked = stage.send_of("system1")
-    stage._note(stage.core.tick(stage.now_s, stage.inputs()))
+    stage._note(stage.runtime.tick(stage.now_s, stage.inputs()))
     monitor = next(c for c in stage.of(Send) if c.component == "monitor")
     stage.refuse(monitor, "failed")
     assert stage.core.state is State.HOLDING
@@ -282,7 +282,7 @@ def test_cancelling_holds_and_ends() -> None:
     stage = Stage()
     stage.start()
     stage.answer(stage.send_of("system1"))
-    stage._note(stage.core.cancel(stage.now_s, "enough"))
+    stage._note(stage.runtime.cancel(stage.now_s, "enough"))
     assert [type(c) for c in (stage.of(Hold)[-1], stage.of(TaskEnded)[-1])] == [Hold, TaskEnded]
     assert stage.of(TaskEnded)[-1] == TaskEnded("canceled", "enough", 1)
     assert stage.core.state is State.IDLE
@@ -290,10 +290,10 @@ def test_cancelling_holds_and_ends() -> None:
 
 def test_a_runtime_that_is_taken_out_of_work_holds_and_aborts_with_the_cause() -> None:
     stage = Stage()
-    assert stage.core.abort(stage.now_s, "deactivated", "no task") == []
+    assert stage.runtime.abort(stage.now_s, "deactivated", "no task") == []
     stage.start()
     stage.answer(stage.send_of("system1"))
-    stage._note(stage.core.abort(stage.now_s, "deactivated", "the node was deactivated"))
+    stage._note(stage.runtime.abort(stage.now_s, "deactivated", "the node was deactivated"))
     assert stage.of(Hold)[-1].sequence > stage.of(Play)[-1].sequence
     assert stage.of(TaskEnded)[-1] == TaskEnded("aborted", "the node was deactivated", 1)
     assert stage.core.last_decision is not None and stage.core.last_decision.cause == "deactivated"

@@ -6,7 +6,6 @@ import pytest
 
 from rosa_client.runtime.commands import Play, Send
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.quiet import next_due_s
 from tests.unit.client.runtime.stage import PERIOD_S, SYSTEM2, Stage
 
 SAFE = "    safety: {model: s, slo_ms: 200, freq_hz: 20, fallback: stop_and_replan}"
@@ -26,7 +25,7 @@ def after_a_chunk(*components: str, settle_ms: float = 1000 * SETTLES_S) -> tupl
         stage.run(PERIOD_S)
     while stage.core.state is not State.INFERRING:
         stage.run(PERIOD_S)
-    return stage, stage.core.play_until_s
+    return stage, stage.core.chunk.ends_s
 
 
 def sends(stage: Stage, component: str, since_s: float) -> list[float]:
@@ -82,5 +81,5 @@ def test_a_stop_while_it_settles_is_waited_out_as_ever() -> None:
 
 def test_nobody_has_to_ask_it_while_it_settles() -> None:
     stage, ended_s = after_a_chunk()
-    assert next_due_s(stage.core) == pytest.approx(ended_s + SETTLES_S, abs=2 * PERIOD_S)
+    assert stage.runtime.next_due_s == pytest.approx(ended_s + SETTLES_S, abs=2 * PERIOD_S)
     assert len(stage.of(Play)) == 1

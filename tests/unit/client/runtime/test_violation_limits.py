@@ -72,7 +72,7 @@ def test_a_danger_on_the_way_to_a_human_stops_the_robot_at_once(safety: str) -> 
     assert isinstance(alert, Alert)
     assert alert.cause == "unsafe"
     assert "on the way to the safe pose because of max_consecutive_slo_violation" in alert.reason
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
     assert len(stage.of(MoveTo)) == 1
 
 
@@ -80,7 +80,7 @@ def test_where_the_safe_pose_is_the_answer_to_danger_the_way_to_a_human_goes_on(
     stage = clearing("return_to_safe_state")
     stage.good["safety"] = "unsafe"
     stage.run(2)
-    assert stage.core.unsafe_in_a_row > 1
+    assert stage.core.holds.unsafe_in_a_row > 1
     assert stage.core.state is State.CLEARING
 
 
@@ -129,7 +129,7 @@ def test_a_limit_may_give_the_task_up() -> None:
     assert isinstance(ended, TaskEnded)
     assert (ended.outcome, stage.core.state) == ("failed", State.IDLE)
     assert "3 times in a row" in ended.reason
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
     assert not stage.of(Alert)
 
 
@@ -160,9 +160,9 @@ def test_a_reset_that_is_interrupted_again_and_again_calls_a_human() -> None:
     alert = every_other_missed(stage, "safety")
     assert (alert.cause, stage.core.state) == ("max_stops_without_action", State.WAITING_FOR_HUMAN)
     assert "its queue is full" in alert.reason and "10 stops in a row" in alert.reason
-    assert isinstance(stage.core.last_order, Hold)
+    assert isinstance(stage.core.arm.last_order, Hold)
     assert stage.decide("resume") is None
-    assert stage.core.stops_in_a_row == 0
+    assert stage.core.holds.stops_in_a_row == 0
 
 
 def test_two_components_that_miss_in_turn_hold_no_robot_for_ever() -> None:
@@ -174,8 +174,8 @@ def test_two_components_that_miss_in_turn_hold_no_robot_for_ever() -> None:
     while not stage.of(Alert):
         assert stage.now_s < 160.0
         asked |= {c.component: c for c in stage.run(PERIOD_S) if isinstance(c, Send)}
-        held = [name for name in names if name in stage.core.held_by]
-        assert held or stage.core.stops_in_a_row == 0
+        held = [name for name in names if name in stage.core.holds.by]
+        assert held or stage.core.holds.stops_in_a_row == 0
         if len(held) == 2 and held[0] in asked:
             stage.answer(asked.pop(held[0]), "safe")
             names = (names[1], names[0])

@@ -108,8 +108,8 @@ def plays_late_results(patch: Patch) -> None:
     def answer(self: RobotRuntime, now_s: float, response: Any) -> Any:
         for calls in self.calls.values():
             if calls.request_id == response.request_id:
-                responses.use(self, calls, response, now_s)
-        return self.take()
+                responses.use(self.mission, calls, response, now_s)
+        return self.mission.take()
 
     patch.setattr(RobotRuntime, "answer", answer)
 

@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from functools import cache
+from math import inf
 from typing import Any
 
 import pytest
 
-from rosa_client.runtime import ahead, checks, choices, ladder, mission, responses, runtime, steps
+from rosa_client.runtime import ahead, checks, choices, ladder, responses, runtime, steps
 from rosa_client.runtime.calls import ComponentCalls, Ending
+from rosa_client.runtime.machines import machine
 from rosa_client.runtime.machines.machine import advance
 from rosa_client.runtime.machines.side_machines import Safety, Unfinished, UnfinishedEvent
 from rosa_client.runtime.machines.task_machine import Event, State
 from rosa_client.runtime.mission import Mission
+from rosa_client.runtime.parts.holds import Holds
+from rosa_client.runtime.parts.sight import Sight
+from rosa_client.runtime.person import Cause
 from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of
@@ -110,7 +115,7 @@ def takes_any_choice(core: Mission, alert_id: int, choice: str, decided_by: str,
 
 def takes_any_number(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> Any:
     """Takes a decision on whichever alert for one on the open one."""
-    alert = core.alert
+    alert = core.person.alert
     return real_refusal(core, alert.alert_id if alert else alert_id, choice, decided_by, now_s)
 
 
@@ -148,10 +153,11 @@ def sees_no_danger(core: Mission) -> bool:
     return False
 
 
-def never_times_out(core: Mission, now_s: float) -> None:
+def never_times_out(core: Mission, now_s: float) -> float:
     """Waits for a move for ever."""
     if core.inputs.arm_state == "holding" and not core.arm_is_behind:
         steps._arrived(core, now_s)
+    return inf
 
 
 def plays_late(core: Mission, now_s: float) -> None:
@@ -167,22 +173,23 @@ def limits_first(
 ) -> None:
     """Gives the task up at a limit although a component that missed calls a human."""
     if any(calls.consecutive_missed >= 1 for calls, _ in missed):
-        ladder._violation_limit(core, mission.Cause("max_consecutive_slo_violation", "too many"), now_s)
+        ladder._violation_limit(core, Cause("max_consecutive_slo_violation", "too many"), now_s)
 
 
 def drives_in_danger(core: Mission, calls: ComponentCalls, now_s: float) -> None:
     """Hears of a danger on the way to a human, and drives on."""
     if core.state is State.CLEARING:
-        core.unsafe_in_a_row += 1
+        core.holds.unsafe_in_a_row += 1
     else:
         real_unsafe(core, calls, now_s)
 
 
-def moves_before_it_looked(core: Mission, now_s: float) -> None:
+def moves_before_it_looked(core: Mission, now_s: float) -> float:
     """Asks for actions, and carries them out, as if safety had said safe already."""
-    safety, core.safety = core.safety, Safety.SAFE
-    steps.inferring(core, now_s)
-    core.safety = safety
+    safety, core.holds.safety = core.holds.safety, Safety.SAFE
+    due_s = steps.inferring(core, now_s)
+    core.holds.safety = safety
+    return due_s
 
 
 def never_stops(core: Mission, *why: Any) -> None:
@@ -194,9 +201,9 @@ def believes_old_reports(core: Mission) -> bool:
     return False
 
 
-def remembers_what_it_saw(core: Mission, after_s: float) -> None:
+def remembers_what_it_saw(sight: Sight, after_s: float) -> None:
     """Acts on what it saw before a stop."""
-    core.fresh_after_s = after_s
+    sight.fresh_after_s = after_s
 
 
 def asks_without_a_plan(core: Mission) -> bool:
@@ -204,20 +211,20 @@ def asks_without_a_plan(core: Mission) -> bool:
     return True
 
 
-def starts_counting_again(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+def starts_counting_again(holds: Holds, key: str, action: FallbackAction, now_s: float) -> None:
     """Takes every stop for the first one since an action."""
-    core.stops_in_a_row = 0
-    real_held(core, key, action, now_s)
+    holds.stops_in_a_row = 0
+    real_add(holds, key, action, now_s)
 
 
-def counts_only_what_stops(core: Mission, key: str, action: FallbackAction, now_s: float) -> None:
+def counts_only_what_stops(holds: Holds, key: str, action: FallbackAction, now_s: float) -> None:
     """Takes no notice of what begins to hold a robot that something else holds already."""
-    stops, held = core.stops_in_a_row, bool(core.held_by)
-    real_held(core, key, action, now_s)
-    core.stops_in_a_row = stops if held else core.stops_in_a_row
+    stops, held = holds.stops_in_a_row, bool(holds.by)
+    real_add(holds, key, action, now_s)
+    holds.stops_in_a_row = stops if held else holds.stops_in_a_row
 
 
-real_held = ladder._held
+real_add = Holds.add
 real_check_arm = checks.check_arm
 real_unsafe = ladder.unsafe
 real_refusal = choices.refusal
@@ -233,24 +240,24 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("guarded", ComponentCalls, "answer", takes_late_answers),
     ("guarded", ComponentCalls, "answer", remembers_late_answers),
     ("guarded, stands still", Mission, "stands_in_danger", property(sees_no_danger)),
-    ("pick and place", mission, "advance", starts_again),
-    ("pick and place", mission, "advance", forgets_an_interrupted_reset),
-    ("guarded and watched", mission, "advance", forgets_an_interrupted_return),
+    ("pick and place", machine, "advance", starts_again),
+    ("pick and place", machine, "advance", forgets_an_interrupted_reset),
+    ("guarded and watched", machine, "advance", forgets_an_interrupted_return),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.RETURNING: never_times_out}),
     ("pick and place", runtime.checks, "check_deadlines", plays_late),
     ("pick and place", checks, "_cut_short", trusts_the_arm),
     ("strict", checks, "violate", limits_first),
     ("guarded, stands still", responses, "unsafe", drives_in_danger),
     ("guarded", steps, "STEPS", {**steps.STEPS, State.INFERRING: moves_before_it_looked}),
-    ("guarded", ladder, "_held", starts_counting_again),
-    ("guarded and watched", ladder, "_held", counts_only_what_stops),
+    ("guarded", Holds, "add", starts_counting_again),
+    ("guarded and watched", Holds, "add", counts_only_what_stops),
     ("asynchronous", Mission, "cancel_chain", keeps_calls),
     ("asynchronous, planned ahead", ahead, "wanted", asks_without_a_plan),
     ("asynchronous, all four", Mission, "cancel_chain", keeps_calls),
     ("asynchronous, all four", checks, "stop", never_stops),
     ("asynchronous, all four", Mission, "arm_is_behind", property(believes_old_reports)),
-    ("asynchronous, all four", mission, "advance", forgets_an_interrupted_reset),
-    ("one observation", Mission, "observe_again", remembers_what_it_saw),
+    ("asynchronous, all four", machine, "advance", forgets_an_interrupted_reset),
+    ("one observation", Sight, "again", remembers_what_it_saw),
 ]
 
 
@@ -269,6 +276,6 @@ def test_a_broken_core_is_noticed(
 
 def test_a_search_leaves_the_core_as_it_found_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a broken one: what is tested after it must not meet the break."""
-    monkeypatch.setattr(mission, "advance", starts_again)
+    monkeypatch.setattr(machine, "advance", starts_again)
     search(core_of("pick and place"), max_states=1)
-    assert mission.advance is starts_again
+    assert machine.advance is starts_again

@@ -18,7 +18,7 @@ def stage_of_the_task() -> Stage:
     line = f"    safety: {{model: s, slo_ms: 200, freq_hz: {SAFETY.freq_hz}, fallback: {SAFETY.fallback}}}"
     policy = TASK.safety_and_slo_violation.on_max_violation
     stage = Stage(line, unsafe=LIMIT, on_violation=policy)
-    stage.core.start(stage.now_s)
+    stage.runtime.start(stage.now_s)
     stage.good |= {"system1": "", "safety": "safe"}
     stage.run_until(Play)
     return stage

@@ -6,7 +6,7 @@ import pytest
 
 from rosa_client.runtime.commands import Alert, Decision, MoveTo, TaskEnded
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.planned import Planned, besides
+from rosa_client.runtime.parts.planned import Planned, besides
 from rosa_contract.errors import ConfigError
 from rosa_contract.wire.progress import MAX_STEPS
 from tests.unit.client.runtime.stage import SYSTEM2, Stage

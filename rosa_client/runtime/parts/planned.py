@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 from rosa_contract.wire.progress import MAX_STEPS, STEP_DONE
 
+ROUNDING = 1e-9  # of credits, which are sums of call ratios
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -44,3 +46,48 @@ class Planned:
 def besides(text: str) -> str:
     """What a monitor's text says besides which steps are done."""
     return "\n".join(line for line in text.split("\n") if not line.startswith(STEP_DONE))
+
+
+class Planning:
+    """The plan, the calls of System 2 that are due, and the steps. Only this class writes what is here."""
+
+    def __init__(self, counts_after: int) -> None:
+        """`counts_after` as in `Planned`."""
+        self.plan: str | None = None
+        self.credit = 1.0  # System 2 calls that are due; grows by the call ratio with each round
+        self._counts_after = counts_after
+        self.steps = Planned(counts_after)
+
+    @property
+    def is_due(self) -> bool:
+        """System 2 is called before System 1."""
+        return self.credit >= 1 - ROUNDING
+
+    def is_due_after(self, ratio: float) -> bool:
+        """Whether it is when the action under way has earned its `ratio` of a call."""
+        return self.credit + ratio >= 1 - ROUNDING
+
+    def hear(self, text: str) -> None:
+        """System 2 has planned; an empty plan is none."""
+        self.plan = text or None
+        self.steps = self.steps.and_then(text)
+
+    def hear_monitor(self, text: str) -> None:
+        """The monitor has said which steps are done."""
+        self.steps = self.steps.heard(text)
+
+    def spend(self, owed: float) -> None:
+        """System 2 was called for one plan. Called ahead, it used the credit that the action under way will earn."""
+        self.credit = max(-owed, self.credit - 1)
+
+    def earn(self, ratio: float) -> None:
+        """An action was carried out."""
+        self.credit += ratio
+
+    def forget(self) -> None:
+        """Plan again before anything else."""
+        self.plan, self.credit = None, 1.0
+
+    def forget_steps(self) -> None:
+        """Another scene: what was planned before says nothing about it. Another attempt is at the same scene."""
+        self.steps = Planned(self._counts_after)

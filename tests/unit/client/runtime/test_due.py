@@ -10,7 +10,6 @@ import pytest
 
 from rosa_client.runtime.commands import CallEnded, Send
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.quiet import next_due_s
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
 
 VERDICTS = {
@@ -27,8 +26,16 @@ def memory(stage: Stage) -> tuple[object, ...]:
     calls = tuple(
         (calls.request_id, calls.sent_s, calls.due_s, calls.missed) for calls in core.calls.values()
     )
-    holds = tuple(core.held_by.items())
-    return core.state, core.sequence, core.request_id, core.plan_credit, core.stay_until_s, holds, calls
+    holds = tuple(core.holds.by.items())
+    return (
+        core.state,
+        core.arm.sequence,
+        core.request_id,
+        core.planning.credit,
+        core.arm.stay_until_s,
+        holds,
+        calls,
+    )
 
 
 def open_calls(stage: Stage) -> list[Send]:
@@ -74,7 +81,7 @@ def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
     felt = None
     for _ in range(3000):
         something_happens(stage, rng)
-        due_s, before = next_due_s(stage.core), memory(stage)
+        due_s, before = stage.runtime.next_due_s, memory(stage)
         feels = replace(stage.inputs(), sensor_stamp_s={})
         commands = stage.run(PERIOD_S)
         told = replace(stage.core.inputs, sensor_stamp_s={})
@@ -92,10 +99,10 @@ def test_it_is_due_when_a_sensor_that_cannot_be_used_was_waited_for_long_enough(
     stage.start()
     stage.run(PERIOD_S)
     entered_s, waits = stage.now_s, stage.core.timeouts
-    assert next_due_s(stage.core) == pytest.approx(entered_s + waits.connect_s, abs=2 * PERIOD_S)
+    assert stage.runtime.next_due_s == pytest.approx(entered_s + waits.connect_s, abs=2 * PERIOD_S)
     stage.sensor_faults["front"] = "pictures are 2x2 px"
     stage.run(PERIOD_S)
-    assert next_due_s(stage.core) == pytest.approx(entered_s + waits.sensor_s, abs=2 * PERIOD_S)
+    assert stage.runtime.next_due_s == pytest.approx(entered_s + waits.sensor_s, abs=2 * PERIOD_S)
     stage.run(waits.sensor_s)
     assert stage.core.state is State.WAITING_FOR_HUMAN
 
@@ -104,9 +111,9 @@ def test_it_is_due_when_its_call_misses_its_deadline() -> None:
     stage = Stage()
     stage.start()
     call = stage.send_of("system1")
-    due_s = next_due_s(stage.core)
-    assert not stage.core.tick(stage.core.calls["system1"].deadline_s, stage.inputs())
-    ended = stage.core.tick(due_s, stage.inputs())
+    due_s = stage.runtime.next_due_s
+    assert not stage.runtime.tick(stage.core.calls["system1"].deadline_s, stage.inputs())
+    ended = stage.runtime.tick(due_s, stage.inputs())
     assert any(isinstance(c, CallEnded) and c.request_id == call.request_id for c in ended)
 
 
@@ -117,9 +124,9 @@ def test_it_is_due_when_its_rate_lets_it_send_again() -> None:
     first = stage.send_of("system1")
     sent_s = stage.now_s
     stage.run(1.5)
-    assert next_due_s(stage.core) == pytest.approx(sent_s + 2.0, abs=1e-9)
+    assert stage.runtime.next_due_s == pytest.approx(sent_s + 2.0, abs=1e-9)
     assert stage.send_of("system1").request_id > first.request_id
 
 
 def test_without_a_task_it_is_never_due() -> None:
-    assert next_due_s(Stage().core) == inf
+    assert Stage().runtime.next_due_s == inf
