@@ -17,8 +17,13 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] | None = None,
     length: int | None = None,
+    rule: Any = None,
+    always: bool = False,
 ) -> Any:
-    """A documented configuration field. `default` may be a class or function: it is then called for each object."""
+    """A documented field. `default` may be a class or function: it is then called for each object.
+
+    `rule`, `always`: of a message's field, how it travels (`wire/rules.py`).
+    """
     metadata = {
         "doc": doc,
         "above": above,
@@ -26,6 +31,8 @@ def setting(
         "at_most": at_most,
         "choices": choices,
         "length": length,
+        "rule": rule,
+        "always": always,
     }
     if default is REQUIRED:
         return dataclasses.field(metadata=metadata)

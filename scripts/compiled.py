@@ -29,7 +29,6 @@ PACKAGES = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
 LINKED = ("configs", "hardware", ".cache")
 # What a simulated fleet runs, as one group: calls between groups cost a third of what is gained.
 CORES = (
-    "rosa_contract/wire/messages.py",
     "rosa_contract/fallbacks.py",
     "rosa_client/connection/greeting.py",
     "rosa_client/motion/chunk_check.py",

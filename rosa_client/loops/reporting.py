@@ -14,7 +14,7 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import CallEnded, Command, Decision
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
-from rosa_contract.wire.fields import MAX_NAME_CHARS
+from rosa_contract.wire.bounds import MAX_NAME_CHARS
 from rosa_contract.wire.status import (
     MAX_AGE_MS,
     MAX_AUDITS,

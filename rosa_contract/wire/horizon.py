@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rosa_contract.setting import setting
+from rosa_contract.wire.rules import NAME
 
 STATIC, THRESHOLD = "static", "threshold"
 MAX_STEPS = 1024
@@ -24,7 +24,8 @@ class Horizon:
 
     policy: str = setting(
         "static: always `steps`; threshold: up to the first step that the model still revises, see `t`; or a name that"
-        " the server's own model registers"
+        " the server's own model registers",
+        rule=NAME,
     )
     steps: int | None = setting("static: steps that are played", None, at_least=1, at_most=MAX_STEPS)
     t: float | None = setting(
@@ -82,6 +83,6 @@ def contradictions(spec: Horizon) -> Iterator[tuple[str, str, str]]:
         yield "min", f"must be <= max ({spec.max}), got {spec.min}", "conflict"
 
 
-def packed(spec: Horizon) -> list[Any]:
-    """The policy as plain values for the wire."""
-    return [spec.policy, spec.steps, spec.t, spec.min, spec.max]
+def contradiction(spec: Horizon) -> str:
+    """The first of them in words; empty where there is none."""
+    return next((f"{key}: {words}" for key, words, _ in contradictions(spec)), "")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_contract.errors import CodecError
-from rosa_contract.wire.jpeg import jpeg_size, plain_jpeg
-from rosa_contract.wire.png import plain_png, png_size
+from rosa_contract.wire.pictures.jpeg import jpeg_size, plain_jpeg
+from rosa_contract.wire.pictures.png import plain_png, png_size
 
 ENCODINGS = ("jpeg", "png", "rgb8")
 MAX_SIDE_PX = 4096
@@ -52,8 +52,7 @@ def decode_image(image: EncodedImage) -> Rgb:
     """The image as (height, width, 3) uint8 RGB.
 
     Raises `CodecError` when the bytes are not what `encoding`, `height` and `width` announce. Whatever in a file could
-    take more time or memory than its picture, or make a library write, is refused before one sees it (`wire/png.py`,
-    `wire/jpeg.py`).
+    take more time or memory than its picture, or make a library write, is refused before one sees it (`pictures/`).
     """
     check_size(image.height, image.width)
     size = image.height, image.width

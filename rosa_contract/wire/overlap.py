@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from rosa_contract.wire.rules import ARRAY, Number, Whole, declared
+
 MAX_ROWS, MAX_COLUMNS = 256, 64
+MAX_STEP_S = 10.0
 MAX_VALUES = 8192  # 32 KiB: half of what the header of a request may have
 
 
@@ -18,13 +21,16 @@ MAX_VALUES = 8192  # 32 KiB: half of what the header of a request may have
 class Overlap:
     """The rest of the chunk that plays, from the step that plays when the observation is taken.
 
-    `actions` `(rows, joints + 1)` float32, rad and m, `step_s` apart; `(rows, joints)` of a robot without a gripper.
-    The first `frozen` rows are played before the answer comes; row 0 of the next chunk is at the time of row 0 here.
+    Row 0 of the next chunk is at the time of row 0 here.
     """
 
-    actions: npt.NDArray[Any]
-    frozen: int
-    step_s: float
+    actions: npt.NDArray[Any] = declared(
+        ARRAY,
+        f"`(rows, joints + 1)` float32, rad and m, `step_s` apart; `(rows, joints)` of a robot without a gripper; up to"
+        f" {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, {MAX_VALUES} values",
+    )
+    frozen: int = declared(Whole(1, MAX_ROWS), "the first rows, which are played before the answer comes")
+    step_s: float = declared(Number(0.0, MAX_STEP_S), "0.001 or more")
 
 
 def overlap_problem(overlap: Overlap) -> str:
@@ -36,6 +42,6 @@ def overlap_problem(overlap: Overlap) -> str:
         return f"expected 1 to {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, at most {MAX_VALUES} values, got {shape}"
     if not 1 <= overlap.frozen <= shape[0]:
         return f"expected 1 to {shape[0]} frozen rows, got {overlap.frozen}"
-    if not 1e-3 <= overlap.step_s <= 10:
+    if not 1e-3 <= overlap.step_s <= MAX_STEP_S:
         return f"expected a step of 0.001 to 10 s, got {overlap.step_s}"
     return ""

@@ -6,7 +6,8 @@ A task is named by a number, begins with the first request that carries it, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from rosa_contract.wire.rules import ID, Number, Text, declared
 
 MAX_ACTS_MS = 600_000.0
 # Steps of a plan: a monitor is told those of its task, and answers which are done, each on a line of its own.
@@ -23,12 +24,13 @@ OUTCOMES = (DONE, FAILED, TIMED_OUT, ABORTED, CANCELED)
 class Progress:
     """What a request says about its robot's task."""
 
-    task: int  # the robot's next task has another number
-    round: int  # chunks of actions that this task has had before; 0: it begins
-    acts_ms: float  # how long the robot still acts on what it has, when the request leaves
-    kind: str = ""  # tasks of one kind are about equally long; empty: all tasks of this name are
-
-
-def packed_progress(progress: Progress) -> list[Any]:
-    """As it travels in a request's header."""
-    return [progress.task, progress.round, progress.acts_ms, progress.kind]
+    task: int = declared(ID, "its number; the robot's next task has another one")
+    round: int = declared(ID, "chunks of actions that this task has had before; 0: it begins")
+    acts_ms: float = declared(
+        Number(0.0, MAX_ACTS_MS), "how long the robot still acts on what it has, when the request leaves"
+    )
+    kind: str = declared(
+        Text(MAX_KIND_CHARS),
+        "tasks of one kind are about equally long; empty: all tasks of this name are",
+        "",
+    )

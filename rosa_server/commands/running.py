@@ -16,9 +16,10 @@ import zmq
 
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.packing import unpack
-from rosa_server.serving.watching.hub import ORDERED
+from rosa_contract.wire.watching import Order, Watch, encode_ask
+from rosa_server.serving.watching.hub import ORDERED, VERSION
 from rosa_server.serving.watching.place import check_private, default_folder, watched_gateways
-from rosa_server.serving.watching.watchers import SAYS_EVERY_S, order_message, watch_message
+from rosa_server.serving.watching.watchers import SAYS_EVERY_S
 
 ANSWERS_S = 5.0  # a server that runs says something within this
 MAX_NEWS_BYTES = 16 << 20
@@ -32,6 +33,7 @@ class RunningError(CausedError):
         "no_server": "no server of this user runs on this machine, or none of this name",
         "which_server": "several run; --server says which",
         "no_answer": "the server did not answer",
+        "wrong_version": "the server is of another release",
         "refused": "the server refused the order; its words say why",
     }
 
@@ -49,23 +51,27 @@ class Running:
         while (now_s := time.monotonic()) < end_s:
             if now_s >= self._says_s:
                 self._says_s = now_s + SAYS_EVERY_S
-                self._socket.send(watch_message())
+                self._socket.send(encode_ask(Watch(b"")))
             if self._socket.poll(int(1000 * max(0.0, min(end_s, self._says_s) - now_s)) + 1):
                 topic, *parts = self._socket.recv_multipart()
                 if len(parts) == 1:
-                    yield topic, unpack(parts[0], "server", MAX_NEWS_BYTES, 1 << 20)
+                    told = unpack(parts[0], "server", MAX_NEWS_BYTES, 1 << 20)
+                    if told.get("v") != VERSION:
+                        words = f"the server tells version {told.get('v')!r}, this command reads {VERSION}"
+                        raise RunningError("wrong_version", f"{words}: use one release")
+                    yield topic, told
 
     def answers(self) -> bool:
         return next(self.news(ANSWERS_S), None) is not None
 
     def order(self, what: str, target: str, value: str, limit_s: float) -> str:
         """Have an order carried out, and wait for its end. Returns the server's words. Raises `RunningError`."""
-        self._socket.send(order_message(NUMBER, what, target, value, getpass.getuser()))
+        self._socket.send(encode_ask(Order(b"", NUMBER, what, target, value, getpass.getuser())))
         for topic, told in self.news(limit_s):
-            if topic == ORDERED and told["i"] == NUMBER:
-                if not told["o"]:
-                    raise RunningError("refused", f"{told['r']} ({told['c']})")
-                return str(told["r"])
+            if topic == ORDERED and told["number"] == NUMBER:
+                if not told.get("accepted"):
+                    raise RunningError("refused", f"{told.get('reason', '')} ({told.get('cause', '')})")
+                return str(told.get("reason", ""))
         raise RunningError(
             "no_answer", f"the server has not carried it out within {limit_s:g} s; see its log"
         )

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS
+from rosa_contract.wire.bounds import MAX_ID, MAX_NAME_CHARS
 from rosa_contract.wire.status import ARM_CHOICES, MAX_WORDS
 from rosa_server.dashboard.feed import Feed
 from rosa_server.dashboard.guard import HEADERS, Guard, Refused

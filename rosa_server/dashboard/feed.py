@@ -6,16 +6,15 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import zmq
 
 from rosa_contract.errors import CodecError
-from rosa_contract.wire.packing import check_sum, unpack
+from rosa_contract.wire.watching import Asked, Look, Watch, decode_answer, encode_ask
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.serving.watching.hub import DECIDED
 from rosa_server.serving.watching.pictures import PICTURES
-from rosa_server.serving.watching.watchers import SAYS_EVERY_S, decide_message, look_message, watch_message
+from rosa_server.serving.watching.watchers import SAYS_EVERY_S
 
 LOOK_EVERY_S = 0.05
 ANSWER_WITHIN_S = 7.0  # longer than the gateway waits for a robot
@@ -62,7 +61,7 @@ class Feed:
                 now_s = time.monotonic()
                 if now_s >= self._say_s:
                     self._say_s = now_s + SAYS_EVERY_S
-                    self._send(watch_message())
+                    self._send(encode_ask(Watch(b"")))
                 self._read()
                 self.model.refresh(now_s)
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -78,7 +77,7 @@ class Feed:
         number = next(self._numbers)
         answer = self._open[number] = asyncio.get_running_loop().create_future()
         try:
-            if not self._send(decide_message(number, robot, alert_id, choice, person, why)):
+            if not self._send(encode_ask(Asked(b"", number, robot, alert_id, choice, person, why))):
                 return Outcome(False, "no_gateway", "the gateway is not there: nothing was decided")
             return await asyncio.wait_for(answer, ANSWER_WITHIN_S)
         except TimeoutError:
@@ -89,7 +88,7 @@ class Feed:
 
     def look(self, robot: str) -> None:
         """Ask for what the robot's cameras show; it comes with the robot's next request."""
-        self._send(look_message(robot))
+        self._send(encode_ask(Look(b"", robot)))
 
     def _send(self, message: bytes) -> bool:
         try:
@@ -115,11 +114,9 @@ class Feed:
 
     def _decided(self, message: list[bytes]) -> None:
         try:
-            told: dict[str, Any] = unpack(message[1], "decided", 1 << 16, 64)
-            check_sum(message[1], told, "decided")
-            outcome = Outcome(told["o"] is True, str(told["c"]), str(told["r"]))
-            answer = self._open.get(told["i"])
-        except (CodecError, KeyError, IndexError, TypeError):
+            told = decode_answer(message[1])
+        except (CodecError, IndexError):
             return
+        outcome, answer = Outcome(told.accepted, told.cause, told.reason), self._open.get(told.number)
         if answer is not None and not answer.done():
             answer.set_result(outcome)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rosa_contract.errors import CausedError
-from rosa_contract.wire.fields import MAX_NAME_CHARS
+from rosa_contract.wire.bounds import MAX_NAME_CHARS
 
 TOKEN_BYTES = 32
 MAX_FILE_BYTES = 1 << 20

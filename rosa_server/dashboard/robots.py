@@ -16,7 +16,7 @@ SILENT_AFTER_S = 4.0  # a robot says something every second
 WINDOW_S = 5.0  # over which rates are measured
 ROW_EVERY_S = 0.5
 MAX_ROBOTS = 10_000
-NEWS = ("l", "d", "u")  # keys of a report that hold what happened: calls, decisions, audits
+NEWS = ("calls", "decisions", "audits")  # what happened, in a report
 Row = dict[str, Any]
 
 
@@ -89,13 +89,13 @@ class Robots:
         try:
             header = msgpack.unpackb(frame, strict_map_key=False)
             news = [key for key in NEWS if header.get(key)]
-            waits = "a" in header
+            waits = "alert" in header
         except Exception:  # whatever a robot sends that its gateway lets pass
             return False
         one.here, one.reports, one.heard_s, one.frame, one.changed = True, True, now_s, frame, True
         if news:
             one.memory.keep(now_s, frame, max(MIN_ROBOT_BYTES, MAX_BYTES // max(1, len(self._by_name))))
-        urgent = waits != (one.alert_since_s is not None) or "u" in news
+        urgent = waits != (one.alert_since_s is not None) or "audits" in news
         if urgent:
             one.alert_since_s = now_s if waits else None
             one.next_row_s = now_s

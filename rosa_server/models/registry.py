@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rosa_contract.errors import CausedError
-from rosa_contract.wire.fields import MAX_BATCH
+from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wording import nearest
 from rosa_server.models.backend import Backend, InputSpec
 from rosa_server.plan.engines import AUTO_ENGINE

@@ -12,6 +12,7 @@ from rosa_client.connection.greeting import Greeting
 from rosa_client.runtime.commands import Alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import MONITOR, Task
+from rosa_contract.wire.codec import request_header
 from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot
@@ -206,7 +207,7 @@ class ChaosWorld(FaultyServers):
             if self._hits(fault, seat):
                 for name, part in seat.robot.core.task.components.items():
                     self._foreign += 1
-                    header = {"i": self._foreign, "c": name, "b": part.slo_ms, "m": [], "s": {}}
+                    header = request_header(self._foreign, name, part.slo_ms)
                     self._send(now_s, seat, header)
         self.at(now_s + 1 / fault.amount, partial(self._hurry, fault))
 
@@ -230,6 +231,6 @@ class ChaosWorld(FaultyServers):
         session = self.core.sessions.get(seat.connection)
         if type(message) is dict and session is not None:
             models = self._models[session.task]
-            key = (seat.connection, message["i"])
-            self.watching.request(now_s, key, models.get(message["c"], ""), message["b"])
+            key = (seat.connection, message["request_id"])
+            self.watching.request(now_s, key, models.get(message["component"], ""), message["budget_ms"])
         super()._to_gateway(now_s, seat, message)

@@ -14,8 +14,8 @@ from rosa_contract.config.cameras import CameraSpec
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.robot import JointLimits, RobotSpec
 from rosa_contract.config.tasks import Task
+from rosa_contract.wire.codec import packed_progress, request_header
 from rosa_contract.wire.messages import Cancel, Hello, Ready, TaskEnds, ToRobot
-from rosa_contract.wire.progress import packed_progress
 from rosa_server.simulator.fleet import Seat, SimulatedFleet
 from rosa_server.simulator.network import IDEAL, Network
 from rosa_server.simulator.servers import CALL, Serving
@@ -138,9 +138,9 @@ class Simulation(SimulatedFleet[RobotSeat]):
                 if seat.link.ready and seat.link.tasks:
                     self._send(now_s, seat, TaskEnds(send.task, send.outcome))
                 continue
-            header = {"i": send.request_id, "c": send.component, "b": send.budget_ms, "m": [], "s": {}}
+            header = request_header(send.request_id, send.component, send.budget_ms)
             if send.progress is not None and seat.link.tasks:
-                header["k"] = packed_progress(send.progress)
+                header["progress"] = packed_progress(send.progress)
             self._send(now_s, seat, header)
         self._wake_at(now_s, seat, min(seat.robot.due_s, seat.link.next_due_s()))
 

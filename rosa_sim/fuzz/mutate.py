@@ -16,6 +16,7 @@ from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.overlap import Overlap
 from rosa_contract.wire.progress import OUTCOMES, Progress
+from rosa_contract.wire.schema import rules_of
 from rosa_contract.wire.status import ENDINGS, Audit, ComponentStatus, EndedCall, OpenAlert, TakenDecision
 
 Frames = list[bytes]
@@ -48,7 +49,7 @@ ODD: tuple[Any, ...] = (
     {str(n): n for n in range(100)},
 )
 FRONT = EncodedImage("rgb8", 8, 8, bytes(8 * 8 * 3))
-KEYS = ("v", "t", "i", "c", "b", "p", "s", "m", "h", "r", "k", "y", "z", "f", "#", "")
+KEYS = ("v", "type", "#", "", *sorted({name for kind in codec.FROM_ROBOT for name in rules_of(kind)}))
 
 
 def hello(robot: str) -> Frames:
@@ -198,13 +199,13 @@ def _other_side(frames: Frames, chance: random.Random) -> Frames:
         "drain",
         "x",
     )
-    return [summed({**_header(frames), "t": chance.choice(kinds)}), *frames[1:]]
+    return [summed({**_header(frames), "type": chance.choice(kinds)}), *frames[1:]]
 
 
 def _nest(frames: Frames, chance: random.Random) -> Frames:
     depth = chance.choice((3, 100, 600, 5000))
     return [
-        b"\x84\xa1v\x01\xa1t\xa5hello\xa1z" + b"\x91" * depth + b"\xc0\xa1#\xce\x00\x00\x00\x00",
+        b"\x84\xa1v\x04\xa4type\xa5hello\xa8robot_id" + b"\x91" * depth + b"\xc0\xa1#\xce\x00\x00\x00\x00",
         *frames[1:],
     ]
 
@@ -213,8 +214,8 @@ def _header(frames: Frames) -> dict[str, Any]:
     try:
         header = msgpack.unpackb(frames[0], strict_map_key=False)
     except Exception:  # mutated before
-        return {"v": m.SCHEMA_VERSION, "t": "request"}
-    return header if isinstance(header, dict) else {"v": m.SCHEMA_VERSION, "t": "hello"}
+        return {"v": m.SCHEMA_VERSION, "type": "request"}
+    return header if isinstance(header, dict) else {"v": m.SCHEMA_VERSION, "type": "hello"}
 
 
 Mutation = Callable[[Frames, random.Random], Frames]

@@ -28,12 +28,12 @@ from rosa_contract.keyfile import KeyFileError, read_keys
 from rosa_contract.wire import codec
 from rosa_contract.wire.images import EncodedImage, decode_image, written_size
 from rosa_contract.wire.packing import SUM, image_sum
+from rosa_contract.wire.watching import decode_ask
 from rosa_server.scheduler.profiles.profile import profile_from
 from rosa_server.scheduler.schedule import parse_schedule
 from rosa_server.serving.base.shared_memory import ShmReader, ShmWriter
 from rosa_server.serving.core.sessions.check import misfit, observation_of, request_fields
 from rosa_server.serving.core.sessions.router import ModelNeeds
-from rosa_server.serving.watching.watchers import asked_in
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_PIXELS = 1 << 20  # larger pictures only make the search slow
@@ -76,24 +76,24 @@ def robot_message(data: bytes) -> None:
     frames = framed(data)
     with suppress(CodecError):
         header = codec.read_robot_header(frames)
-        if header["t"] != "request":
+        if header["type"] != "request":
             codec.decode_robot(header, frames)
             return
         request_fields(header)
         observation_of(header)
         assert isinstance(misfit(header, frames, NEEDS), tuple | None)
-        images, sums = header.get("m"), header.get("h")
-        if isinstance(images, list) and isinstance(sums, list):  # as if its checksums were right
-            known = [image_sum("png", frame) for frame in frames[1:]]
-            raw = [isinstance(entry, list) and "rgb8" in entry for entry in images]
-            header["h"] = [0 if plain else one for plain, one in zip(raw, known, strict=False)]
+        images = header.get("images")
+        if isinstance(images, list):  # as if its checksums were right
+            for entry, frame in zip(images, frames[1:], strict=False):
+                if isinstance(entry, dict):
+                    entry["checksum"] = image_sum(str(entry.get("encoding")), frame)
             codec.decode([_summed(msgpack.packb(header)), *frames[1:]])
 
 
 def watcher(data: bytes) -> None:
     """What somebody says to a gateway's watch socket is understood, or `CodecError`."""
     with suppress(CodecError):
-        asked_in(b"watcher", _summed(data))
+        decode_ask(b"watcher", _summed(data))
 
 
 def output(data: bytes) -> None:

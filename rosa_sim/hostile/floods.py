@@ -55,7 +55,7 @@ def flood(data: Callable[[], bytes]) -> Callable[[Place], tuple[str, str]]:
 
 def huge_header() -> bytes:
     """A well-formed message that takes long to decode, with a key that no message has."""
-    fields = {"v": m.SCHEMA_VERSION, "t": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF}
+    fields = {"v": m.SCHEMA_VERSION, "type": "health_query", "z": [{}] * 1_000_000, "#": 0xFFFFFFFF}
     body = msgpack.packb(fields)[:-4]
     return message([body + zlib.crc32(body).to_bytes(4, "big")])
 

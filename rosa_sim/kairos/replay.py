@@ -13,8 +13,9 @@ from math import inf
 from random import Random
 
 from rosa_contract.config.factory import Factory, parse_factory
+from rosa_contract.wire.codec import packed_progress, request_header
 from rosa_contract.wire.messages import OK, Bye, Hello, Response, TaskEnds, ToRobot
-from rosa_contract.wire.progress import DONE, Progress, packed_progress
+from rosa_contract.wire.progress import DONE, Progress
 from rosa_server.plan.placement import Placement, Replica, cloud_name
 from rosa_server.serving.core.queueing.actions import Dispatch
 from rosa_server.serving.core.queueing.order import Order
@@ -162,7 +163,7 @@ class Replay(SimulatedServers):
     def _send(self, now_s: float, run: Run) -> None:
         acts_ms = 0.0 if run.acts_until_s is None else max(0.0, run.acts_until_s - now_s) * 1000
         progress = packed_progress(Progress(run.number, run.round, acts_ms, run.task.kind))
-        header = {"i": self._found.calls, "c": "system1", "b": BUDGET_MS, "m": [], "s": {}, "k": progress}
+        header = request_header(self._found.calls, "system1", BUDGET_MS) | {"progress": progress}
         run.sent_s = now_s
         self._found.calls += 1
         self.core.on_request(now_s, run.connection, header, NO_FRAMES)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rosa_client.connection import session_token
-from rosa_contract.wire import jpeg
+from rosa_contract.wire.pictures import jpeg
 from rosa_server.cluster import local, output
 from rosa_server.serving.base import log
 from rosa_server.serving.core.guard import decoding

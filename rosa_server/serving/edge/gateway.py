@@ -13,7 +13,7 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.reports import open_alert
+from rosa_contract.wire.status import open_alert
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import Peaks
 from rosa_server.serving.base.worker_keys import WorkerKeys
@@ -242,12 +242,12 @@ class Gateway:
                 words = f"message: expected at most {limit}, got {count - 1} frames, {size} bytes"
                 raise CodecError("too_large", words)
             header = codec.read_robot_header(content)
-            if header["t"] == "request":
+            if header["type"] == "request":
                 self._core.on_request(now_s, connection, header, content)
                 if self._post is not None and self._post.pictures:
                     self._show(now_s, connection, header, content, self._post)
                 return 0.0
-            if header["t"] == "status":
+            if header["type"] == "status":
                 self._report(now_s, connection, header, content)
                 return 0.0
             message = codec.decode_robot(header, content)
@@ -403,14 +403,16 @@ class Gateway:
         ran = answer.batch_size > 0
         queue_ms = ((call.dispatched_s if ran else answer.ended_s) - call.arrived_s) * 1000
         header = codec.response_header(
-            call.request_id,
-            answer.status,
-            answer.cause,
-            answer.reason,
-            queue_ms,
-            answer.inference_ms,
-            answer.batch_size,
-            call.pace,
+            m.Response(
+                call.request_id,
+                answer.status,
+                answer.cause,
+                answer.reason,
+                queue_ms,
+                answer.inference_ms,
+                answer.batch_size,
+                pace=call.pace,
+            )
         )
         self._send_to(call.connection, [header] if answer.output is None else [header, answer.output])
         self._metrics.answered(answer)

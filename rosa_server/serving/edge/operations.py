@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rosa_contract.errors import CausedError
+from rosa_contract.wire.watching import Order
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.edge.cluster import Cluster
-from rosa_server.serving.watching.watchers import Order
 
 DRAIN, UNDRAIN, ROLLOUT = "drain", "undrain", "rollout"
 WEIGHTS = "weights"

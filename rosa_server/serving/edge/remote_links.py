@@ -110,7 +110,7 @@ class RemoteLinks(WorkerLinks):
         if self._connections.get(worker_id) == connection:
             return True
         try:
-            if codec.read_header(frames)["t"] != "worker_ready":
+            if codec.read_header(frames)["type"] != "worker_ready":
                 return False
         except CodecError:
             return False

@@ -15,14 +15,14 @@ from typing import Any
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
-from rosa_contract.wire.messages import OK
+from rosa_contract.wire.messages import OK, SCHEMA_VERSION
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.status import OpenAlert
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Reply
 from rosa_server.serving.core.workers.worker_state import WorkerState
 
-VERSION = 1
+VERSION = SCHEMA_VERSION
 STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED = (
     b"state",
     b"about",

@@ -10,13 +10,13 @@ import zmq
 
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Decide, Decided
-from rosa_contract.wire.packing import pack
+from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket
 from rosa_server.serving.watching.hub import DECIDED, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures
-from rosa_server.serving.watching.watchers import Asked, Look, Order, Watchers
+from rosa_server.serving.watching.watchers import Watchers
 
 ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
@@ -83,8 +83,8 @@ class WatchPost:
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         """Answer an order. `cause`: why it was not carried out; empty: it was."""
         if self._watchers is not None:
-            body = {"i": order.number, "o": not cause, "c": cause, "r": words}
-            self._watchers.answer(order.watcher, [ORDERED, pack(body)])
+            answer = Answer(order.number, not cause, cause, words)
+            self._watchers.answer(order.watcher, [ORDERED, encode_answer(answer)])
 
     def close(self) -> None:
         if self._watchers is not None:
@@ -145,5 +145,5 @@ class WatchPost:
             reason=answer.reason,
         )
         if self._watchers is not None:
-            body = {"i": asked.number, "o": answer.accepted, "c": answer.cause, "r": answer.reason}
-            self._watchers.answer(asked.watcher, [DECIDED, pack(body)])
+            told = Answer(asked.number, answer.accepted, answer.cause, answer.reason)
+            self._watchers.answer(asked.watcher, [DECIDED, encode_answer(told)])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from rosa_contract.wire.decoders import MAX_COUNTS
-from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS
+from rosa_contract.wire.bounds import MAX_COUNTS, MAX_ID, MAX_NAME_CHARS
 from rosa_server.serving.base import log
 from rosa_server.serving.worker.answers import short
 

@@ -15,8 +15,8 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.status import ComponentStatus, OpenAlert
+from rosa_contract.wire.watching import Asked, Watch, decode_answer, encode_ask
 from rosa_server.serving.watching.hub import DECIDED, EVENTS, STATUS
-from rosa_server.serving.watching.watchers import decide_message, watch_message
 from tests.system.server_harness import PATIENCE_S, Robot, Server, robot, serving
 
 ALERT = OpenAlert(17, "arm_fault", "the arm reports a fault", ("resume", "abort"))
@@ -43,7 +43,7 @@ def watching(endpoint: str) -> Iterator[Callable[..., list[list[bytes]]]]:
             socket.send(message)
         end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
-            socket.send(watch_message())
+            socket.send(encode_ask(Watch(b"")))
             while socket.poll(200):
                 message = socket.recv_multipart()
                 heard.append(message)
@@ -89,7 +89,8 @@ def test_an_alert_comes_out_of_the_gateway_and_a_decision_goes_in(tmp_path: Path
             assert codec.decode([news[2]]) == WAITS, "as the robot has said it"
             until(lambda: 'rosa_robot_waits_for_person{robot="panda0"} 1.0' in metrics(server), "the metric")
             heard(
-                lambda m: m[0] == b"state", decide_message(5, "panda0", 17, "resume", "anna", "it is clear")
+                lambda m: m[0] == b"state",
+                encode_ask(Asked(b"", 5, "panda0", 17, "resume", "anna", "it is clear")),
             )
             asked = decision_of(panda)
             assert (asked.alert_id, asked.choice, asked.decided_by, asked.why) == (
@@ -99,8 +100,8 @@ def test_an_alert_comes_out_of_the_gateway_and_a_decision_goes_in(tmp_path: Path
                 "it is clear",
             )
             panda.send(m.Decided(asked.number, True))
-            answer = unpack(heard(lambda message: message[0] == DECIDED)[1], "answer", 1 << 16, 64)
-            assert (answer["i"], answer["o"]) == (5, True)
+            answer = decode_answer(heard(lambda message: message[0] == DECIDED)[1])
+            assert (answer.number, answer.accepted) == (5, True)
             panda.send(m.Bye())
             gone = unpack(
                 heard(lambda m: m[0] == EVENTS and b"robot_left" in m[1])[1], "events", 1 << 20, 999

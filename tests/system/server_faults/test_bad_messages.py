@@ -100,7 +100,7 @@ def test_a_request_before_hello_is_refused(server: Server) -> None:
 def test_nan_in_the_state_is_an_invalid_request(panda: Robot) -> None:
     header, image = codec.encode(m.Request(5, "system1", 5000, "", JOINTS, {"front": FRONT}))
     fields = msgpack.unpackb(header)
-    fields["s"]["joint_position"][2] = np.full(7, np.nan, np.float32).tobytes()
+    fields["state"]["joint_position"][2] = np.full(7, np.nan, np.float32).tobytes()
     panda.send_frames([pack(fields), image])
     answer = panda.answer()
     assert (answer.request_id, answer.status, answer.cause) == (5, "invalid", "not_finite")

@@ -43,10 +43,10 @@ def test_an_image_is_a_frame_of_its_own_and_never_in_the_header() -> None:
     assert len(frames[0]) < 500
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 4, "3", None, True])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 5, "4", None, True])
 def test_another_schema_version_is_named_on_both_sides(version: object) -> None:
-    raw = msgpack.packb({"v": version, "t": "bye"})
-    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 3") as error:
+    raw = msgpack.packb({"v": version, "type": "bye"})
+    with pytest.raises(VersionError, match=r"the peer speaks .*, this side speaks 4") as error:
         codec.decode([raw])
     assert error.value.cause == "version_mismatch"
 
@@ -59,7 +59,7 @@ def test_non_finite_numbers_are_refused_at_both_ends(value: float) -> None:
         codec.encode(m.Request(1, "system1", 1.0, state={"joint_position": array}))
     with refused("not_finite"):
         codec.encode_output(m.Output({"actions": array}))
-    smuggled = pack({"a": {"actions": ["<f4", [7], array.tobytes()]}})
+    smuggled = pack({"arrays": {"actions": ["<f4", [7], array.tobytes()]}})
     with refused("not_finite"):
         codec.decode_output(smuggled)
 
@@ -68,7 +68,7 @@ def test_object_arrays_are_refused_at_both_ends() -> None:
     with refused("bad_array"):
         codec.encode_output(m.Output({"actions": np.array([object()])}))
     with refused("bad_array"):
-        codec.decode_output(pack({"a": {"actions": ["|O", [1], b"12345678"]}}))
+        codec.decode_output(pack({"arrays": {"actions": ["|O", [1], b"12345678"]}}))
 
 
 def test_an_image_that_is_larger_than_announced_is_refused_before_it_is_expanded() -> None:
@@ -115,7 +115,7 @@ def test_damage_is_called_damage_and_not_another_version() -> None:
     with refused("checksum_mismatch"):
         codec.decode([header[:at] + b"\x02" + header[at + 1 :]])
     with refused("checksum_mismatch", "no checksum"):
-        codec.decode([msgpack.packb({"v": m.SCHEMA_VERSION, "t": "bye"})])
+        codec.decode([msgpack.packb({"v": m.SCHEMA_VERSION, "type": "bye"})])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,17 @@ def test_a_response_has_a_cause_of_its_status_or_is_refused_at_both_ends(status:
     output = m.Output() if status == m.OK else None
     with refused("bad_field"):
         codec.encode(m.Response(7, status, cause, output=output))
-    frames = [codec.response_header(7, status, cause, "", 0.0, 0.0, 0)]
+    with refused("bad_field"):
+        codec.response_header(m.Response(7, status, cause))
+    fields = {
+        "request_id": 7,
+        "status": status,
+        "cause": cause,
+        "queue_ms": 0,
+        "inference_ms": 0,
+        "batch_size": 0,
+    }
+    frames = [pack({"v": m.SCHEMA_VERSION, "type": "response", **fields})]
     with refused("bad_field"):
         codec.decode(frames + [codec.encode_output(m.Output())] * (status == m.OK))
 
@@ -143,10 +153,10 @@ def test_a_cause_that_is_on_no_list_cannot_be_given() -> None:
     with pytest.raises(ValueError, match="expected one of"):
         CodecError("because", "of this")
     with refused("bad_field"):
-        codec.decode([pack({"v": m.SCHEMA_VERSION, "t": "refused", "c": "because", "r": ""})])
+        codec.decode([pack({"v": m.SCHEMA_VERSION, "type": "refused", "cause": "because", "reason": ""})])
     with refused("bad_field"):
-        fields = {"i": 3, "k": [1], "n": 1.0, "e": [["because", ""]]}
-        codec.decode([pack({"v": m.SCHEMA_VERSION, "t": "executed", **fields}), b""])
+        fields = {"batch_id": 3, "tickets": [1], "inference_ms": 1.0, "errors": [["because", ""]]}
+        codec.decode([pack({"v": m.SCHEMA_VERSION, "type": "executed", **fields}), b""])
 
 
 def test_an_oversized_header_is_refused_by_its_length() -> None:
@@ -157,13 +167,13 @@ def test_an_oversized_header_is_refused_by_its_length() -> None:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ({"t": "health_query", "z": [{}] * 20_000}, "not msgpack"),
-        ({"t": "health_query", "z": 1}, "unknown key"),
-        ({"t": "request", "i": 1, "x": 1}, "unknown key"),
-        ({"t": "welcome"}, "does not send"),
-        ({"t": "execute", "k": []}, "does not send"),
-        ({"t": "hello", "p": "x" * 70_000}, "at most 65536 bytes"),
-        ({"t": "hello", "c": {f"c{n}": n for n in range(2000)}}, "not msgpack"),
+        ({"type": "health_query", "z": [{}] * 20_000}, "not msgpack"),
+        ({"type": "health_query", "z": 1}, "unknown key"),
+        ({"type": "request", "request_id": 1, "x": 1}, "unknown key"),
+        ({"type": "welcome"}, "does not send"),
+        ({"type": "execute", "tickets": []}, "does not send"),
+        ({"type": "hello", "prompt": "x" * 70_000}, "at most 65536 bytes"),
+        ({"type": "hello", "cameras": {f"c{n}": n for n in range(2000)}}, "not msgpack"),
     ],
 )
 def test_a_robots_header_is_bounded_in_every_way(header: dict[str, Any], words: str) -> None:
@@ -172,9 +182,10 @@ def test_a_robots_header_is_bounded_in_every_way(header: dict[str, Any], words: 
 
 
 def test_a_robots_header_of_a_thousand_levels_is_no_problem() -> None:
-    deep = pack({"v": m.SCHEMA_VERSION, "t": "hello", "r": None})
+    deep = pack({"v": m.SCHEMA_VERSION, "type": "hello", "robot_id": None})
+    assert b"robot_id\xc0" in deep
     with pytest.raises(CodecError):
-        codec.read_robot_header([deep.replace(b"\xa1r\xc0", b"\xa1r" + b"\x91" * 1000 + b"\xc0")])
+        codec.read_robot_header([deep.replace(b"robot_id\xc0", b"robot_id" + b"\x91" * 1000 + b"\xc0")])
 
 
 def test_what_robots_send_is_read_with_every_key_of_it() -> None:
@@ -188,4 +199,4 @@ def test_what_robots_send_is_read_with_every_key_of_it() -> None:
     for message in (hello, m.Bye(), m.HealthQuery()):
         frames = codec.encode(message)
         assert codec.decode_robot(codec.read_robot_header(frames), frames) == message
-    assert codec.read_robot_header(codec.encode(request()))["t"] == "request"
+    assert codec.read_robot_header(codec.encode(request()))["type"] == "request"

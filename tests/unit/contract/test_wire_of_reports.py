@@ -9,7 +9,6 @@ import pytest
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import pack
-from rosa_contract.wire.reports import open_alert
 from rosa_contract.wire.status import (
     MAX_AUDITS,
     MAX_CALLS,
@@ -17,18 +16,30 @@ from rosa_contract.wire.status import (
     MAX_COMPONENTS,
     MAX_DECISIONS,
     MAX_WORDS,
+    open_alert,
 )
 from tests.unit.contract.wire import STATUS, refused
 
-COMPONENT = ["system1", 300.0, 80.0, 120.0, 9, 8, 1, 0, 0]
-CALL = ["system1", 7, "in_time", 80.0, 1.0]
-DECISION = ["hold", "slo_missed", "late", "system1", 1.0]
-AUDIT = [3, "resume", "anna", "clear", True, "", 1.0]
-ALERT = [3, "arm_fault", "a fault", ["resume"]]
+COMPONENT = {
+    "name": "system1", "slo_ms": 300.0, "last_ms": 80.0, "p99_ms": 120.0, "sent": 9, "in_time": 8, "missed": 1,
+    "consecutive_missed": 0, "late_discarded": 0,
+}  # fmt: skip
+CALL = {"component": "system1", "request_id": 7, "ending": "in_time", "duration_ms": 80.0, "age_ms": 1.0}
+DECISION = {"action": "hold", "cause": "slo_missed", "reason": "late", "component": "system1", "age_ms": 1.0}
+AUDIT = {
+    "alert_id": 3, "choice": "resume", "decided_by": "anna", "why": "clear", "accepted": True, "reason": "",
+    "age_ms": 1.0,
+}  # fmt: skip
+ALERT = {"alert_id": 3, "cause": "arm_fault", "reason": "a fault", "choices": ["resume"]}
 
 
 def status(**changes: Any) -> list[bytes]:
-    return [pack({"v": m.SCHEMA_VERSION, "t": "status", "s": "idle", "n": 0, "p": 0, **changes})]
+    fields = {"v": m.SCHEMA_VERSION, "type": "status", "state": "idle", "round": 0, "attempt": 0}
+    return [pack({**fields, **changes})]
+
+
+def without(entry: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != key}
 
 
 def test_a_report_is_read_by_a_gateway_with_every_key_of_it() -> None:
@@ -45,33 +56,34 @@ def test_the_alert_of_a_report_is_read_alone() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"s": ""},
-        {"s": "x" * 200},
-        {"s": "a\u202eb"},
-        {"r": "x" * (MAX_WORDS + 1)},
-        {"b": 1},
-        {"n": -1},
-        {"e": "yes"},
-        {"c": [COMPONENT] * (MAX_COMPONENTS + 1)},
-        {"c": [COMPONENT[:-1]]},
-        {"c": [["system1", -1.0, *COMPONENT[2:]]]},
-        {"c": [["system1", float("nan"), *COMPONENT[2:]]]},
-        {"c": [["system1", 1.0, float("inf"), *COMPONENT[3:]]]},
-        {"c": {"system1": 1}},
-        {"l": [CALL] * (MAX_CALLS + 1)},
-        {"l": [["system1", 7, "lost", 80.0, 1.0]]},
-        {"l": [["system1", 7, ["in_time"], 80.0, 1.0]]},
-        {"l": [[*CALL[:-1], -1.0]]},
-        {"d": [DECISION] * (MAX_DECISIONS + 1)},
-        {"d": [["hold", "c", "x" * (MAX_WORDS + 1), "", 1.0]]},
-        {"u": [AUDIT] * (MAX_AUDITS + 1)},
-        {"u": [[*AUDIT[:4], "yes", *AUDIT[5:]]]},
-        {"a": None},
-        {"a": ALERT[:-1]},
-        {"a": [-1, *ALERT[1:]]},
-        {"a": [3, "", *ALERT[2:]]},
-        {"a": [*ALERT[:3], ["resume"] * (MAX_CHOICES + 1)]},
-        {"a": [*ALERT[:3], [1]]},
+        {"state": ""},
+        {"state": "x" * 200},
+        {"state": "a\u202eb"},
+        {"reason": "x" * (MAX_WORDS + 1)},
+        {"running": 1},
+        {"round": -1},
+        {"stopped": "yes"},
+        {"components": [COMPONENT] * (MAX_COMPONENTS + 1)},
+        {"components": [without(COMPONENT, "late_discarded")]},
+        {"components": [{**COMPONENT, "more": 1}]},
+        {"components": [{**COMPONENT, "slo_ms": -1.0}]},
+        {"components": [{**COMPONENT, "slo_ms": float("nan")}]},
+        {"components": [{**COMPONENT, "last_ms": float("inf")}]},
+        {"components": {"system1": 1}},
+        {"calls": [CALL] * (MAX_CALLS + 1)},
+        {"calls": [{**CALL, "ending": "lost"}]},
+        {"calls": [{**CALL, "ending": ["in_time"]}]},
+        {"calls": [{**CALL, "age_ms": -1.0}]},
+        {"decisions": [DECISION] * (MAX_DECISIONS + 1)},
+        {"decisions": [{**DECISION, "reason": "x" * (MAX_WORDS + 1)}]},
+        {"audits": [AUDIT] * (MAX_AUDITS + 1)},
+        {"audits": [{**AUDIT, "accepted": "yes"}]},
+        {"alert": None},
+        {"alert": without(ALERT, "choices")},
+        {"alert": {**ALERT, "alert_id": -1}},
+        {"alert": {**ALERT, "cause": ""}},
+        {"alert": {**ALERT, "choices": ["resume"] * (MAX_CHOICES + 1)}},
+        {"alert": {**ALERT, "choices": [1]}},
     ],
 )
 def test_a_report_beyond_its_limits_is_refused(changes: dict[str, Any]) -> None:
@@ -80,9 +92,11 @@ def test_a_report_beyond_its_limits_is_refused(changes: dict[str, Any]) -> None:
         codec.decode(status(**changes))
 
 
-@pytest.mark.parametrize("changes", [{"i": -1}, {"o": 1}, {"c": "x" * 200}, {"r": "x" * (MAX_WORDS + 1)}])
+@pytest.mark.parametrize(
+    "changes", [{"number": -1}, {"accepted": 1}, {"cause": "x" * 200}, {"reason": "x" * (MAX_WORDS + 1)}]
+)
 def test_the_answer_to_a_decision_is_bounded(changes: dict[str, Any]) -> None:
-    fields = {"v": m.SCHEMA_VERSION, "t": "decided", "i": 1, "o": True, "c": "", "r": ""}
+    fields = {"v": m.SCHEMA_VERSION, "type": "decided", "number": 1, "accepted": True}
     assert codec.decode([pack(fields)]) == m.Decided(1, True)
     with refused("bad_field"):
         codec.decode([pack({**fields, **changes})])

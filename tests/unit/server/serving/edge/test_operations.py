@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.edge.operations import (
     DRAIN,
@@ -19,7 +20,6 @@ from rosa_server.serving.edge.operations import (
     Operations,
     with_weights,
 )
-from rosa_server.serving.watching.watchers import Order
 from tests.unit.server.serving.core.planned import full
 from tests.unit.server.serving.core.stage import Stage
 

@@ -12,22 +12,21 @@ import pytest
 import zmq
 
 from rosa_contract.config.factory import parse_factory
-from rosa_contract.errors import CodecError
-from rosa_contract.wire.messages import Bye, Decide, Decided
+from rosa_contract.errors import CodecError, VersionError
+from rosa_contract.wire.messages import SCHEMA_VERSION, Bye, Decide, Decided
 from rosa_contract.wire.packing import pack, unpack
-from rosa_server.serving.watching.hub import DECIDED, STATE, Hub
+from rosa_contract.wire.watching import Answer, Asked, Watch, decode_answer, decode_ask, encode_ask
+from rosa_server.serving.watching.hub import ABOUT, DECIDED, STATE, Hub
 from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways
 from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
-from rosa_server.serving.watching.watchers import (
-    MAX_UNREAD,
-    MAX_WATCHERS,
-    asked_in,
-    decide_message,
-    watch_message,
-)
+from rosa_server.serving.watching.watchers import MAX_UNREAD, MAX_WATCHERS
 from tests.unit.server.serving.core.stage import FACTORY, Stage
 
 PATIENCE_S = 30.0
+
+
+def decide(number: int, robot: str, alert_id: int, choice: str, decided_by: str, why: str) -> bytes:
+    return encode_ask(Asked(b"", number, robot, alert_id, choice, decided_by, why))
 
 
 class Desk:
@@ -44,11 +43,11 @@ class Desk:
         self.said: list[tuple[bytes, Decide]] = []
         self._sockets: list[zmq.Socket[bytes]] = []
 
-    def watcher(self) -> zmq.Socket[bytes]:
+    def watcher(self, says: bytes = encode_ask(Watch(b""))) -> zmq.Socket[bytes]:
         socket = self.context.socket(zmq.DEALER)
         socket.linger = 0
         socket.connect(self.endpoint)
-        socket.send(watch_message())
+        socket.send(says)
         self._sockets.append(socket)
         return socket
 
@@ -70,7 +69,7 @@ class Desk:
             self.run()
             time.sleep(0.005)
 
-    def answer(self, socket: zmq.Socket[bytes]) -> dict[str, object]:
+    def answer(self, socket: zmq.Socket[bytes]) -> Answer:
         """The next answer to a decision of this watcher."""
         end_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < end_s:
@@ -78,7 +77,7 @@ class Desk:
             if socket.poll(10):
                 topic, *rest = socket.recv_multipart()
                 if topic == DECIDED:
-                    return unpack(rest[0], "answer", 1 << 20, 64)
+                    return decode_answer(rest[0])
         raise AssertionError("no answer came")
 
     def close(self) -> None:
@@ -99,9 +98,9 @@ def test_a_decision_reaches_its_robot_and_the_answer_who_has_decided(desk: Desk)
     anna, ben = desk.watcher(), desk.watcher()
     desk.until_watched(2)
     desk.stage.core.on_report(desk.stage.now_s, b"r1")
-    anna.send(decide_message(7, "r1", 3, "resume", "anna", "it is clear"))
+    anna.send(decide(7, "r1", 3, "resume", "anna", "it is clear"))
     desk.until_said(1)
-    ben.send(decide_message(7, "r1", 3, "abort", "ben", "enough"))
+    ben.send(decide(7, "r1", 3, "abort", "ben", "enough"))
     desk.until_said(2)
     (to, first), (_, second) = desk.said
     assert (to, first.alert_id, first.choice, first.decided_by, first.why) == (
@@ -115,35 +114,35 @@ def test_a_decision_reaches_its_robot_and_the_answer_who_has_decided(desk: Desk)
     desk.post.decided(b"r1", Decided(second.number, False, "alert_settled", "anna decided resume 0.1 s ago"))
     desk.post.decided(b"r1", Decided(first.number, True))
     desk.post.decided(b"r1", Decided(first.number, False, "again", "twice"))
-    assert desk.answer(anna)["o"] is True
+    assert desk.answer(anna).accepted
     told = desk.answer(ben)
-    assert (told["i"], told["o"], told["c"]) == (7, False, "alert_settled")
+    assert (told.number, told.accepted, told.cause) == (7, False, "alert_settled")
 
 
 @pytest.mark.parametrize(("robot", "cause"), [("nobody", "robot_not_here"), ("r2", "takes_no_decisions")])
 def test_a_decision_that_no_robot_can_take_is_refused_at_once(desk: Desk, robot: str, cause: str) -> None:
     anna = desk.watcher()
-    anna.send(decide_message(1, robot, 3, "resume", "anna", ""))
-    assert desk.answer(anna)["c"] == cause
+    anna.send(decide(1, robot, 3, "resume", "anna", ""))
+    assert desk.answer(anna).cause == cause
     assert desk.said == []
 
 
 def test_a_robot_that_does_not_answer_is_named(desk: Desk) -> None:
     anna = desk.watcher()
     desk.stage.core.on_report(desk.stage.now_s, b"r1")
-    anna.send(decide_message(1, "r1", 3, "resume", "anna", ""))
+    anna.send(decide(1, "r1", 3, "resume", "anna", ""))
     desk.until_said(1)
     desk.run(ANSWER_WITHIN_S + 0.1)
-    assert desk.answer(anna)["c"] == "no_answer"
+    assert desk.answer(anna).cause == "no_answer"
 
 
 def test_decisions_that_wait_for_their_robots_are_bounded(desk: Desk) -> None:
     anna = desk.watcher()
     desk.stage.core.on_report(desk.stage.now_s, b"r1")
     for number in range(MAX_QUESTIONS + 1):
-        anna.send(decide_message(number, "r1", 3, "resume", "anna", ""))
+        anna.send(decide(number, "r1", 3, "resume", "anna", ""))
     told = desk.answer(anna)
-    assert (told["i"], told["c"]) == (MAX_QUESTIONS, "overloaded")
+    assert (told.number, told.cause) == (MAX_QUESTIONS, "overloaded")
     assert len(desk.said) == MAX_QUESTIONS
 
 
@@ -171,17 +170,40 @@ def test_so_many_may_watch_and_who_falls_silent_makes_room(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    [b"", b"\xff" * 10, pack({"t": "request"}), pack({"t": "decide", "i": 1}), pack({"t": 1}), bytes(10_000)],
+    [
+        b"",
+        b"\xff" * 10,
+        pack({"v": SCHEMA_VERSION, "type": "request"}),
+        pack({"v": SCHEMA_VERSION, "type": "decide", "number": 1}),
+        pack({"v": SCHEMA_VERSION, "type": ["watch"]}),
+        bytes(10_000),
+    ],
 )
 def test_what_cannot_be_read_is_dropped(desk: Desk, frame: bytes) -> None:
     with pytest.raises(CodecError):
-        asked_in(b"w", frame)
+        decode_ask(b"w", frame)
     anna = desk.watcher()
     anna.send(frame)
     anna.send_multipart([b"a", b"b"])
     again = desk.watcher()
-    again.send(decide_message(2, "nobody", 3, "resume", "anna", ""))
-    assert desk.answer(again)["i"] == 2
+    again.send(decide(2, "nobody", 3, "resume", "anna", ""))
+    assert desk.answer(again).number == 2
+
+
+@pytest.mark.parametrize("fields", [{"t": "watch"}, {"v": SCHEMA_VERSION + 1, "type": "watch"}])
+def test_a_watcher_of_another_release_is_told_the_version_of_this_one(
+    desk: Desk, fields: dict[str, object]
+) -> None:
+    with pytest.raises(VersionError, match=f"this side speaks {SCHEMA_VERSION}"):
+        decode_ask(b"w", pack(fields))
+    other = desk.watcher(pack(fields))
+    end_s = time.monotonic() + PATIENCE_S
+    while not other.poll(50):
+        assert time.monotonic() < end_s, "it was told nothing"
+        desk.run()
+    topic, body = other.recv_multipart()
+    assert (topic, unpack(body, "news", 1 << 16, 64)["v"]) == (ABOUT, SCHEMA_VERSION)
+    assert not desk.post.hub.watched
 
 
 def test_robots_that_come_and_go_are_told_once(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,18 +54,18 @@ def test_a_request_with_a_missing_image_frame_is_invalid() -> None:
     assert stage.count() == {"invalid": 1}
 
 
-@pytest.mark.parametrize("field", ["i", "c", "b"])
+@pytest.mark.parametrize("field", ["request_id", "component", "budget_ms"])
 @pytest.mark.parametrize("value", [None, -1, "", float("nan"), [], True, 1 << 70, "x" * 200])
 def test_a_header_that_cannot_be_answered_raises_the_contracts_error(field: str, value: object) -> None:
     stage = Stage().open()
     header = {
         "v": m.SCHEMA_VERSION,
-        "t": "request",
-        "i": 1,
-        "c": "system1",
-        "b": 100.0,
-        "s": {},
-        "m": [],
+        "type": "request",
+        "request_id": 1,
+        "component": "system1",
+        "budget_ms": 100.0,
+        "state": {},
+        "images": [],
         field: value,
     }
     with pytest.raises(CodecError) as error:

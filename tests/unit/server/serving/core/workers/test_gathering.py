@@ -85,7 +85,7 @@ def test_a_new_session_of_a_robot_shares_nothing_with_the_one_before() -> None:
 def test_an_observation_that_is_no_number_is_refused(observation: object) -> None:
     stage = staged()
     frames = codec.encode(request())
-    header = codec.read_header(frames) | {"o": observation}
+    header = codec.read_header(frames) | {"observation": observation}
     with pytest.raises(CodecError, match="observation: expected a whole number"):
         stage.core.on_request(stage.now_s, b"r1", header, frames)
 

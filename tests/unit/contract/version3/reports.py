@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rosa_contract.errors import CodecError
-from rosa_contract.wire import fields
 from rosa_contract.wire import status as s
-from rosa_contract.wire.fields import MAX_ID, MAX_NAME_CHARS, Header, check_count, finite
 from rosa_contract.wire.packing import Frame, short
+from tests.unit.contract.version3 import fields
+from tests.unit.contract.version3.fields import MAX_ID, MAX_NAME_CHARS, Header, check_count, finite
 
 MAX_MS = 1e9
 Parts = tuple[Header, list[Frame]]

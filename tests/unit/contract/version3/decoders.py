@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rosa_contract.errors import CodecError
-from rosa_contract.wire import fields, reports
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.fields import MAX_BATCH, MAX_ID, MAX_IMAGES, MAX_NAME_CHARS, Header, check_count
 from rosa_contract.wire.horizon import MAX_REASON_CHARS, MAX_STEPS, Horizon, contradictions
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.overlap import MAX_ROWS, Overlap, overlap_problem
@@ -25,6 +23,15 @@ from rosa_contract.wire.packing import (
 )
 from rosa_contract.wire.progress import OUTCOMES
 from rosa_contract.wire.status import MAX_STATUS_HZ
+from tests.unit.contract.version3 import fields, reports
+from tests.unit.contract.version3.fields import (
+    MAX_BATCH,
+    MAX_ID,
+    MAX_IMAGES,
+    MAX_NAME_CHARS,
+    Header,
+    check_count,
+)
 
 MAX_RATE_HZ = 1e6
 MAX_PACE = 1e3

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rosa_contract.errors import CodecError
-from rosa_contract.wire import fields, reports
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.fields import Header, finite
-from rosa_contract.wire.horizon import MAX_REASON_CHARS, MAX_STEPS, packed
+from rosa_contract.wire.horizon import MAX_REASON_CHARS, MAX_STEPS
 from rosa_contract.wire.overlap import overlap_problem
 from rosa_contract.wire.packing import Frame, image_sum, pack, pack_arrays, short
-from rosa_contract.wire.progress import OUTCOMES, packed_progress
+from rosa_contract.wire.progress import OUTCOMES
+from tests.unit.contract.version3 import fields, reports
+from tests.unit.contract.version3.fields import Header, finite
 
+SCHEMA_VERSION = 3
 Parts = tuple[Header, list[Frame]]
 
 
@@ -47,7 +48,7 @@ def response_header(
     """Frame 0 of a response; frame 1, with status ok, is the worker's output frame, untouched."""
     return pack(
         {
-            "v": m.SCHEMA_VERSION,
+            "v": SCHEMA_VERSION,
             "t": "response",
             "i": request_id,
             "s": status,
@@ -101,7 +102,13 @@ def _request(message: m.Request) -> Parts:
         "h": [image_sum(image.encoding, image.data) for image in message.images.values()],
     }
     if message.horizon is not None:
-        header["z"] = packed(message.horizon)
+        header["z"] = [
+            message.horizon.policy,
+            message.horizon.steps,
+            message.horizon.t,
+            message.horizon.min,
+            message.horizon.max,
+        ]
     if message.observation is not None:
         header["o"] = message.observation
     if message.overlap is not None:
@@ -110,7 +117,12 @@ def _request(message: m.Request) -> Parts:
             raise CodecError("bad_field", f"request: overlap: {problem}")
         header["f"] = [one.frozen, one.step_s, pack_arrays({"actions": one.actions})["actions"]]
     if message.progress is not None:
-        header["k"] = packed_progress(message.progress)
+        header["k"] = [
+            message.progress.task,
+            message.progress.round,
+            message.progress.acts_ms,
+            message.progress.kind,
+        ]
         fields.progress(header["k"])
     return header, [image.data for image in message.images.values()]
 
