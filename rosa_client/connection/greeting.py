@@ -9,11 +9,11 @@ from dataclasses import replace
 from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
+from rosa_contract.permits import PACE_HOLDS_S
 from rosa_contract.wire.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing was sent that is answered, as a sign of life
 HELLO_REQUIRED = "hello_required"  # the cause with which a gateway refuses requests without a session
-PACE_HOLDS_S = 3.0  # how long a response's pace counts
 MAX_ASKED = 16  # decisions that wait for the robot's next control period
 SILENT_AFTER_S = 3.0  # after so long without a message the server counts as lost
 

@@ -38,13 +38,10 @@ from rosa_contract.config.tasks import (
     SYSTEM1,
     SYSTEM2,
 )
+from rosa_contract.permits import ASK_PERMIT_EVERY_S, MAX_WAIT_FOR_PERMIT_S, MIN_WAIT_FOR_PERMIT_S
 from rosa_contract.wire.progress import MAX_ACTS_MS, MAX_KIND_CHARS, Progress
 
 ASK_ARM_EVERY_S = 1.0
-ASK_PERMIT_EVERY_S = 0.5
-# Without a permit a robot calls when it has waited so long and has its turn at the schedule's rate, or has waited for
-# longest: its deadline and fallback take over then.
-MIN_WAIT_FOR_PERMIT_S, MAX_WAIT_FOR_PERMIT_S = 0.25, 2.0
 
 
 def step(core: Mission, now_s: float) -> float:

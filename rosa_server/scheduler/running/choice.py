@@ -19,7 +19,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import as_published, carried_out
-from rosa_server.scheduler.running.prediction import Prediction, predicted
+from rosa_server.scheduler.running.prediction import Prediction, estimated, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
@@ -52,16 +52,18 @@ def choose(
     if (options.share_gpus or not best.schedule.feasible) and not as_published(policies):
         best = _with_shared_gpus(best, problem, library, options, policies, clock)
         if best.schedule.shares_gpus:
-            return best
+            return _confirmed(best, problem)
     if not best.schedule.feasible or not best.placement.adaptive:
         return best
 
     def objective(schedule: Schedule) -> float:
-        return expected(schedule, problem, library, policies).prediction.objective
+        return _compared(schedule, problem, library, policies).prediction.objective
 
     most = best.prediction.objective
     found = rebalanced(best.schedule, most, objective, problem, library, options, clock)
-    return best if found is best.schedule else expected(found, problem, library, policies)
+    if found is best.schedule:
+        return _confirmed(best, problem)
+    return expected(found, problem, library, policies)
 
 
 def _with_or_without_sharing(
@@ -71,14 +73,14 @@ def _with_or_without_sharing(
     policies: Policies,
     clock: Callable[[], float],
 ) -> Choice:
-    best = expected(solve(problem, library, options, clock), problem, library, policies)
+    best = _compared(solve(problem, library, options, clock), problem, library, policies)
     if options.share_components or as_published(policies):
         return best
     shared = solve(problem, library, replace(options, share_components=True), clock, apart=best.schedule)
     if not best.schedule.feasible:  # sharing needs fewer servers, so its refusal says more
-        return expected(shared, problem, library, policies)
+        return _compared(shared, problem, library, policies)
     if shared.feasible and any(len(server.components) > 1 for server in shared.servers):
-        other = expected(shared, problem, library, policies)
+        other = _compared(shared, problem, library, policies)
         if _better(other, best):
             return other
     return best
@@ -102,7 +104,7 @@ def _with_shared_gpus(
         if sizes in seen:
             continue
         seen.add(sizes)
-        other = expected(schedule, problem, library, policies)
+        other = _compared(schedule, problem, library, policies)
         if not best.schedule.feasible or _better(other, best):
             best = other
     return best
@@ -110,10 +112,20 @@ def _with_shared_gpus(
 
 def expected(schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:
     """The predicted outcome of a schedule."""
+    return _confirmed(_compared(schedule, problem, library, policies), problem)
+
+
+def _compared(schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:
+    """As `expected`, by the estimate that is fast enough for a search."""
     placement = placement_of(schedule)
     if schedule.feasible:
         placement = carried_out(placement, schedule, problem, library, policies)
-    return Choice(schedule, placement, predicted(placement, schedule, problem))
+    return Choice(schedule, placement, estimated(placement, schedule, problem))
+
+
+def _confirmed(choice: Choice, problem: Problem) -> Choice:
+    """With what the real serving core makes of it."""
+    return replace(choice, prediction=predicted(choice.placement, choice.schedule, problem))
 
 
 def _better(one: Choice, other: Choice) -> bool:

@@ -1,37 +1,37 @@
-"""What robots do when a schedule is carried out: their closed loop, played through in a few seconds of simulated time.
+"""What a fleet does when a schedule is carried out: simulated with the real serving core and scripted robots.
 
 The schedule's rates hold for any arrivals. Robots that may act faster than that are held back only by the rounds that
 they wait for, and these depend on each other: equation (4) with the latencies that arise. They are found by letting the
-robots run, with idle servers at first, a local network, and phases as the server gives them. Periodic components are
-called, too, since they may share servers with System 2. Service times vary a little, or robots would march in step as
-they never do. The same random numbers every time make it a pure function.
+robots run, on a local network. A search compares schedules by a faster estimate (`estimate.py`). The same random
+numbers every time make both pure functions.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from math import floor, inf
-from random import Random
+from math import floor
 
-from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
-from rosa_server.plan.placement import Placement, Replica
-from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_contract.config.factory import Factory, FleetEntry, ServerCluster
+from rosa_contract.config.gateway import Gateway
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2, Component, Pipeline, Task
+from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.running.estimate import MEASURED_S, Estimate
 from rosa_server.scheduler.schedule import Schedule, task_of
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.continuous import Shared
-from rosa_server.timing.margins import MIN_WAIT_S, PREFETCH_S, RETURN_MARGIN_S, largest, together
-from rosa_server.timing.turns import Turn, whose_turn
+from rosa_server.simulator.network import Network
+from rosa_server.simulator.scripted import ScriptedFleet, Tally
+from rosa_server.simulator.servers import Serving
 
-SETTLE_S, MEASURED_S = 8.0, 20.0
+# Controllers of the serving core settle; then it is measured until so many calls were seen, within these bounds.
+SETTLE_S, MIN_MEASURED_S, MAX_MEASURED_S, CALLS = 6.0, 6.0, 20.0, 3000
 VARIATION = 0.03  # of one run: standard deviation, as a share
-NETWORK_S = 0.001  # there and back
+NETWORK_MS = 0.5  # one way
 MAX_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
 LARGER_PARTS = (1, 2, 4, 8)  # times as many, where some queue has too few servers to be divided so far
-MAX_ROBOTS = 256  # that are played through; of a larger fleet, an even slice of robots and servers
+MAX_SIMULATED = 96  # robots; in a larger fleet the real core would take longer than the rest of a plan
+MAX_ROBOTS = 256  # that an estimate plays through; of a larger fleet, an even slice of robots and servers
 
 
 @dataclass(frozen=True)
@@ -50,67 +50,24 @@ class Prediction:
         return all(share >= 1 - MAX_LATE for share in self.meet.values())
 
 
-@dataclass(eq=False)
-class _Robot:
-    cls: TaskClass
-    queues: Mapping[str, _Queue]  # by component
-    rounds: int = 0  # since the last plan
-    sent_s: dict[str, float] = field(default_factory=dict)
-    told: set[str] = field(
-        default_factory=set
-    )  # components that it may call, on a GPU whose models take turns
-
-
-Asked = tuple[_Robot, Need]  # who, and what
-
-
-@dataclass(eq=False)
-class _Queue:
-    """One queue with its servers: batches, or calls that run at a time on each."""
-
-    batch: int
-    at_once: int | None
-    reserved: int  # of these places
-    profile: BatchProfile
-    mixed: Mapping[str, BatchProfile]  # component -> its own times, where several run beside each other
-    permits: bool  # a call counts from when it may be sent
-    servers: int = 0
-    waiting: deque[Asked] = field(default_factory=deque)
-    free_s: list[float] = field(default_factory=list)  # when each server has run what it was given
-    takes_s: list[float] = field(default_factory=list)  # when each may be given more
-    shared: list[Shared[Asked]] = field(default_factory=list)
-    sizes: dict[float, int] = field(default_factory=dict)  # by SLO, as found before
-    lane: _Lane | None = None  # of a GPU whose models take turns
-    blocked_s: float = 0.0  # what a call may wait for another model's batch there
-
-    def size(self, slo_s: float) -> int:
-        """The largest batch that a call with this SLO may be in."""
-        if not self.permits:
-            return self.batch
-        known = self.sizes.get(slo_s)
-        if known is None:
-            wait_s = MIN_WAIT_S + self.blocked_s
-            known = self.sizes[slo_s] = largest(self.batch, self.profile.service_s, wait_s, slo_s)
-        return known
-
-    def add_server(self) -> None:
-        self.servers += 1
-        self.free_s.append(0.0)
-        self.takes_s.append(0.0)
-        self.shared.append(Shared(self.profile.service_s))
-
-
-@dataclass(eq=False)
-class _Lane:
-    """One GPU whose models take turns."""
-
-    queues: list[_Queue] = field(default_factory=list)
-    free_s: float = 0.0
-
-
 def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
-    """What the fleet does, as `placement` carries the schedule out. Where calls would be late, only the rates of the
-    schedule are promised."""
+    """What the fleet does, as `placement` carries the schedule out; of more than `MAX_SIMULATED` robots, as estimated.
+    Where calls would be late, only the rates of the schedule are promised."""
+    few = len(placement.routes or ()) <= MAX_SIMULATED
+    return _promised(placement, schedule, problem, _simulated if few else _estimated)
+
+
+def estimated(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
+    """As `predicted`, ten times as fast and less exact: to compare schedules."""
+    return _promised(placement, schedule, problem, _estimated)
+
+
+def _promised(
+    placement: Placement,
+    schedule: Schedule,
+    problem: Problem,
+    played: Callable[[Placement, Problem], Prediction],
+) -> Prediction:
     rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
     if not placement.adaptive or not placement.routes:
@@ -121,7 +78,7 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
         robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
         why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
         return replace(planned, missing=why)
-    found = _Loop(part, problem).run()
+    found = played(part, problem)
     if not found.holds:
         return replace(planned, meet=found.meet)
     return found if found.objective > planned.objective else replace(planned, meet=found.meet)
@@ -167,226 +124,48 @@ def _whole(number: float) -> int:
     return floor(number + 1e-9)
 
 
-class _Loop:
-    def __init__(self, placement: Placement, problem: Problem) -> None:
-        self._heap: list[tuple[float, int, Callable[[float], None]]] = []
-        self._count = 0
-        self._problem = problem
-        self._robots = Counter(map(task_of, placement.routes or ()))
-        self._actions: Counter[str] = Counter()  # by task
-        self._calls: Counter[str] = Counter()  # by component
-        self._late: Counter[str] = Counter()
-        self._random = Random(0)
-        self._changed: dict[_Queue, None] = {}
-        self._queues: dict[str, _Queue] = {}
-        self._lanes: dict[str, _Lane] = {}  # by GPU
-        for replica in placement.replicas.values():
-            if not replica.standby:
-                self._queue_of(replica).add_server()
-        for slot, routes in (placement.routes or {}).items():
-            cls = problem.by_name[task_of(slot)]
-            queues = {name: self._queue_of(placement.replicas[replica]) for name, replica in routes.items()}
-            robot = _Robot(cls, queues)
-            phases = placement.phases.get(slot, {})
-            first = phases.get(SYSTEM2 if SYSTEM2 in queues else SYSTEM1)
-            self._at(first.offset_s if first is not None else 0.0, partial(self._ask, robot))
-            for need in cls.obligations:
-                phase = phases.get(need.component)
-                self._at(phase.offset_s if phase is not None else 0.0, partial(self._due, robot, need))
+def _estimated(placement: Placement, problem: Problem) -> Prediction:
+    seen = Estimate(placement, problem).run()
+    return _prediction(placement, problem, seen.actions, seen.calls, seen.late, MEASURED_S)
 
-    def run(self) -> Prediction:
-        """What robots do once they have settled."""
-        end_s = SETTLE_S + MEASURED_S
-        while self._heap and self._heap[0][0] < end_s:
-            now_s, _, happens = heapq.heappop(self._heap)
-            happens(now_s)
-            # What comes at the same instant is batched together.
-            if not self._heap or self._heap[0][0] > now_s:
-                for queue in self._changed:
-                    self._feed(now_s, queue)
-                self._changed.clear()
-        rates_hz = {
-            cls.name: self._actions[cls.name] / MEASURED_S / max(1, self._robots[cls.name])
-            for cls in self._problem.classes
+
+def _simulated(placement: Placement, problem: Problem) -> Prediction:
+    robots = {slot: task_of(slot) for slot in placement.routes or ()}
+    services = {replica.id: replica.times for replica in placement.replicas.values()}
+    serving = Serving(_factory(problem), placement, services, variation=VARIATION)
+    tally = Tally(SETTLE_S)
+    fleet = ScriptedFleet(serving, robots, tally, Network(NETWORK_MS))
+    fleet.run(SETTLE_S + MIN_MEASURED_S)
+    seconds = min(MAX_MEASURED_S, MIN_MEASURED_S * max(1.0, CALLS / max(1, tally.calls.total())))
+    fleet.run(SETTLE_S + seconds)
+    return _prediction(placement, problem, tally.actions, tally.calls, tally.late, seconds)
+
+
+def _prediction(
+    placement: Placement,
+    problem: Problem,
+    actions: Mapping[str, int],
+    calls: Mapping[str, int],
+    late: Mapping[str, int],
+    seconds: float,
+) -> Prediction:
+    robots = Counter(map(task_of, placement.routes or ()))
+    rates_hz = {c.name: actions.get(c.name, 0) / seconds / max(1, robots[c.name]) for c in problem.classes}
+    meet = {name: 1 - late.get(name, 0) / count for name, count in calls.items()}
+    throughput_hz = problem.action_throughput_hz(rates_hz)
+    return Prediction(rates_hz, throughput_hz, problem.objective(rates_hz), meet)
+
+
+def _factory(problem: Problem) -> Factory:
+    """What the serving core and scripted robots have to know of a problem."""
+    tasks = {}
+    for cls in problem.classes:
+        plans = next((need.calls_per_action for need in cls.goals if need.component == SYSTEM2), 1.0)
+        components = {
+            need.component: Component(need.model, need.slo_ms, freq_hz=need.freq_hz or None)
+            for need in cls.needs
         }
-        meet = {name: 1 - self._late[name] / count for name, count in self._calls.items()}
-        throughput_hz = self._problem.action_throughput_hz(rates_hz)
-        return Prediction(rates_hz, throughput_hz, self._problem.objective(rates_hz), meet)
-
-    def _frees(self, queue: _Queue, now_s: float) -> None:
-        """One of its servers may be given more."""
-        self._changed[queue] = None
-
-    def _batch_ends(self, queue: _Queue, calls: list[Asked], now_s: float) -> None:
-        for call in calls:
-            self._answered(now_s, *call)
-        self._changed[queue] = None
-
-    def _one_ends(self, queue: _Queue, shared: Shared[Asked], due_s: float, now_s: float) -> None:
-        if shared.next_s == due_s:  # else another one has come or gone meanwhile
-            self._answered(now_s, *shared.end(now_s)[0])
-            self._watch(queue, shared)
-            self._changed[queue] = None
-
-    def _varied(self) -> float:
-        return 1 + VARIATION * max(-3.0, min(3.0, self._random.gauss(0.0, 1.0)))
-
-    def _queue_of(self, replica: Replica) -> _Queue:
-        if replica.queue not in self._queues:
-            profile = replica.times
-            mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
-            self._queues[replica.queue] = _Queue(
-                replica.batch or 1, replica.at_once, replica.reserved, profile, mixed, replica.permits
-            )
-            if replica.takes_turns:
-                queue, lane = self._queues[replica.queue], self._lanes.setdefault(replica.server, _Lane())
-                queue.lane, queue.blocked_s = lane, replica.blocked_ms / 1000
-                lane.queues.append(queue)
-        return self._queues[replica.queue]
-
-    def _at(self, time_s: float, happens: Callable[[float], None]) -> None:
-        """`happens` is called with its time; events of one instant in the order in which they were planned."""
-        self._count += 1
-        heapq.heappush(self._heap, (time_s, self._count, happens))
-
-    def _ask(self, robot: _Robot, now_s: float) -> None:
-        """A robot that has carried out a chunk plans when that is due, and acts."""
-        goals = {need.component: need for need in robot.cls.goals}
-        plans = goals.get(SYSTEM2)
-        due = plans is not None and robot.rounds * plans.calls_per_action >= 1 - 1e-9
-        self._send(now_s, robot, plans if plans is not None and due else goals[SYSTEM1])
-
-    def _due(self, robot: _Robot, need: Need, now_s: float) -> None:
-        """A periodic call, unless the former one is still open."""
-        if robot.sent_s.get(need.component, -inf) == -inf:
-            self._send(now_s, robot, need)
-        self._at(now_s + 1 / need.freq_hz, partial(self._due, robot, need))
-
-    def _send(self, now_s: float, robot: _Robot, need: Need) -> None:
-        robot.sent_s[need.component] = now_s
-        self._at(now_s + NETWORK_S, partial(self._arrives, robot, need))
-
-    def _arrives(self, robot: _Robot, need: Need, now_s: float) -> None:
-        queue = robot.queues[need.component]
-        queue.waiting.append((robot, need))
-        self._changed[queue] = None
-
-    def _answered(self, now_s: float, robot: _Robot, need: Need) -> None:
-        sent_s, robot.sent_s[need.component] = robot.sent_s[need.component], -inf
-        if now_s >= SETTLE_S:
-            self._calls[need.component] += 1
-            self._late[need.component] += now_s - sent_s > need.slo_ms / 1000
-        if need.component == SYSTEM1:
-            robot.rounds += 1
-            if now_s >= SETTLE_S:
-                self._actions[robot.cls.name] += 1
-            self._at(now_s + robot.cls.action_s, partial(self._ask, robot))
-        elif need.component == SYSTEM2:
-            robot.rounds = 0
-            self._ask(robot, now_s)
-
-    def _feed(self, now_s: float, queue: _Queue) -> None:
-        if queue.lane is not None:
-            self._take_turn(now_s, queue.lane)
-            return
-        if queue.at_once is not None:
-            while (
-                queue.waiting
-                and (free := min(queue.shared, key=len)) is not None
-                and len(free) < queue.at_once
-            ):
-                goals = sum(need.is_goal for _, need in free)
-                full = queue.permits and goals >= queue.at_once - queue.reserved
-                asked = next((one for one in queue.waiting if not (full and one[1].is_goal)), None)
-                if asked is None:
-                    return
-                queue.waiting.remove(asked)
-                self._permitted(now_s, queue, asked)
-                times = queue.mixed.get(asked[1].component, queue.profile)
-                free.begin(now_s, asked, self._varied(), times.service_s)
-                self._watch(queue, free)
-            return
-        while queue.waiting:
-            first = min(range(queue.servers), key=queue.takes_s.__getitem__)
-            if queue.takes_s[first] > now_s:
-                return
-            starts_s = max(now_s, queue.free_s[first])
-            idle = sum(free_s <= now_s for free_s in queue.free_s)
-            sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
-            chosen = together(sizes, queue.profile)[: -(-len(sizes) // max(1, idle))]
-            calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
-            for asked in calls:
-                queue.waiting.remove(asked)
-            size = len(calls)
-            for asked in calls:
-                self._permitted(now_s, queue, asked)
-            runs_s = queue.profile.service_s(size)
-            ends_s = queue.free_s[first] = starts_s + runs_s * self._varied()
-            takes_s = queue.takes_s[first] = max(starts_s, min(ends_s, starts_s + runs_s - PREFETCH_S))
-            self._at(takes_s, partial(self._frees, queue))
-            self._at(ends_s, partial(self._batch_ends, queue, calls))
-
-    def _take_turn(self, now_s: float, lane: _Lane) -> None:
-        """A GPU that is free runs the batch whose turn it is. Robots of all its queues have heard by then that it will
-        be free, so their calls count from there on, though only one of them runs."""
-        if lane.free_s > now_s:
-            return
-        for queue in lane.queues:
-            for robot, need in [
-                one for one in queue.waiting if _due_s(*one) <= now_s and not _waits(queue, *one)
-            ]:
-                queue.waiting.remove((robot, need))
-                self._given_up(now_s, robot, need)
-        if not any(queue.waiting for queue in lane.queues):
-            return
-        batches: list[tuple[_Queue, list[Asked]]] = []
-        turns = []
-        for queue in lane.queues:
-            if not queue.waiting:
-                continue
-            sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
-            chosen = together(sizes, queue.profile)
-            calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
-            for asked in calls:
-                if asked[1].component not in asked[0].told:
-                    asked[0].told.add(asked[1].component)
-                    self._permitted(now_s, queue, asked)
-            batches.append((queue, calls))
-            since_s = min(robot.sent_s[need.component] for robot, need in calls)
-            due_s = min(_due_s(robot, need) for robot, need in calls) - RETURN_MARGIN_S
-            turns.append(Turn(since_s, due_s, queue.profile.service_s(len(calls))))
-        place = whose_turn(now_s, turns)
-        queue, calls = batches[place]
-        for asked in calls:
-            queue.waiting.remove(asked)
-            asked[0].told.discard(asked[1].component)
-        lane.free_s = now_s + turns[place].runs_s * self._varied()
-        self._at(lane.free_s, partial(self._batch_ends, queue, calls))
-
-    def _given_up(self, now_s: float, robot: _Robot, need: Need) -> None:
-        """A call has waited until its deadline: its robot makes it again, or when it is due again."""
-        robot.sent_s[need.component] = -inf
-        robot.told.discard(need.component)
-        if now_s >= SETTLE_S:
-            self._calls[need.component] += 1
-            self._late[need.component] += 1
-        if need.is_goal:
-            self._send(now_s, robot, need)
-
-    def _permitted(self, now_s: float, queue: _Queue, asked: Asked) -> None:
-        robot, need = asked
-        if queue.permits and need.is_goal:
-            robot.sent_s[need.component] = max(robot.sent_s[need.component], now_s - MIN_WAIT_S)
-
-    def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
-        if shared.next_s < inf:
-            self._at(shared.next_s, partial(self._one_ends, queue, shared, shared.next_s))
-
-
-def _due_s(robot: _Robot, need: Need) -> float:
-    return robot.sent_s[need.component] + need.slo_ms / 1000
-
-
-def _waits(queue: _Queue, robot: _Robot, need: Need) -> bool:
-    """Whether it has not been sent yet: its robot waits for a permit."""
-    return queue.permits and need.is_goal and need.component not in robot.told
+        tasks[cls.name] = Task(Pipeline(1000 * cls.action_s, plans), components)
+    fleet = tuple(FleetEntry(cls.name, cls.robots) for cls in problem.classes)
+    cluster = ServerCluster(problem.servers, problem.gpu_type)
+    return Factory(cluster, fleet, tasks, {}, Gateway())

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
-from ortools.sat.python import cp_model
-
 from rosa_server.scheduler.bisection import bisect
 from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.pool import Pool
@@ -69,6 +67,9 @@ def enumerate_configurations(
 
 def pack_ilp(configurations: Sequence[ServerConfiguration], cls: TaskClass, servers: int) -> list[int] | None:
     """Step 2.2, equation (3): how many servers take each configuration; None when the streams cannot be covered."""
+    # Imported here: it brings pandas along, half a second that plans of several tasks do not need.
+    from ortools.sat.python import cp_model
+
     model = cp_model.CpModel()
     counts = [
         model.new_int_var(0, min(servers, cls.robots // p.streams), f"y{i}")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rosa_client.connection.greeting import PACE_HOLDS_S, Greeting
+from rosa_client.connection.greeting import Greeting
+from rosa_contract.permits import PACE_HOLDS_S
 from rosa_contract.wire import messages as m
 
 HELLO = m.Hello("r1", "pick", {}, {})

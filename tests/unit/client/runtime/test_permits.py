@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_client.runtime.commands import Ask, CallEnded, Send
-from rosa_client.runtime.steps import ASK_PERMIT_EVERY_S, MAX_WAIT_FOR_PERMIT_S, MIN_WAIT_FOR_PERMIT_S
+from rosa_contract.permits import ASK_PERMIT_EVERY_S, MAX_WAIT_FOR_PERMIT_S, MIN_WAIT_FOR_PERMIT_S
 from tests.unit.client.runtime.stage import PERIOD_S, SYSTEM2, Stage
 
 PLANNED_HZ = 0.8

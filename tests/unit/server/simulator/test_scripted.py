@@ -1,0 +1,108 @@
+"""Scripted robots do what production's robots do, as far as the servers can tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rosa_contract.config.factory import parse_factory
+from rosa_server.plan.placement import Phase, Placement, Replica
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.schedule import task_of
+from rosa_server.simulator.network import IDEAL, Network
+from rosa_server.simulator.scripted import ScriptedFleet, Tally
+from rosa_server.simulator.servers import Serving
+from rosa_server.timing.batch_profile import BatchProfile
+from rosa_sim.fleet.execute import execute
+from rosa_sim.fleet.scenario import RANDOM, load_scenario
+from rosa_sim.fleet.systems import ROSA, fleet_of, system_of, without_limits
+
+FACTORY = parse_factory("""
+server_cluster: {num_servers: 3}
+robot_fleet: [{task: pick, num_robots: 2}]
+pick:
+  pipeline: {action_period_ms: 200, system2_to_system1_call_ratio: 0.5}
+  components:
+    system1: {model: policy, slo_ms: 100}
+    system2: {model: planner, slo_ms: 500, fallback: use_last_plan}
+    safety: {model: guard, slo_ms: 100, freq_hz: 2}
+""")
+MODELS = {"system1": "policy", "system2": "planner", "safety": "guard"}
+TIMES_MS = {"system1": {1: 40.0, 2: 50.0}, "system2": {1: 100.0}, "safety": {1: 20.0}}
+
+
+def serving(rate_hz: float = 0.0, permits: bool = False, **times_ms: dict[int, float]) -> Serving:
+    known = {**TIMES_MS, **times_ms}
+    replicas = {
+        name: Replica(name, model, name, batch=4, service_ms=known[name], permits=permits)
+        for name, model in MODELS.items()
+    }
+    rates = {"pick": {"system1": rate_hz}} if rate_hz else {}
+    placement = Placement(replicas, {"pick/0": {name: name for name in MODELS}}, rates, adaptive=permits)
+    return Serving(FACTORY, placement, {name: BatchProfile(known[name]) for name in MODELS})
+
+
+def played(of: Serving, seconds: float = 20.0, network: Network = IDEAL) -> Tally:
+    tally = Tally()
+    robots = {slot: task_of(slot) for slot in of.placement.routes or ()}
+    ScriptedFleet(of, robots, tally, network).run(seconds)
+    return tally
+
+
+def test_a_round_is_the_action_its_answer_and_a_part_of_a_plan() -> None:
+    tally = played(serving(), 29.0)
+    rounds = 29.0 / (0.2 + 0.04 + 0.1 / 2)
+    assert tally.actions["pick"] == pytest.approx(rounds, abs=1)
+    assert tally.calls["system2"] == pytest.approx(rounds / 2, abs=1)
+    assert tally.calls["safety"] == 58, "twice a second"
+    assert not tally.late.total()
+
+
+def test_the_way_to_the_gateway_and_back_is_part_of_each_call() -> None:
+    tally = played(serving(), network=Network(5.0))
+    assert tally.actions["pick"] == pytest.approx(20.0 / (0.2 + 0.05 + 0.11 / 2), abs=1)
+    assert tally.latencies_s["system1"][0] == pytest.approx(0.05)
+
+
+def test_it_keeps_to_the_rate_of_its_schedule() -> None:
+    assert played(serving(rate_hz=2.0)).actions["pick"] == pytest.approx(40, abs=1)
+
+
+def test_with_permits_it_is_as_fast_as_its_round() -> None:
+    tally = played(serving(rate_hz=2.0, permits=True))
+    assert tally.actions["pick"] > 1.5 * 40
+
+
+def test_a_late_call_is_counted_once_and_made_again() -> None:
+    tally = played(serving(system1={1: 150.0}), 10.0)
+    assert tally.actions["pick"] == 0
+    assert tally.calls["system1"] == tally.late["system1"] > 50
+
+
+def test_without_a_new_plan_it_goes_on_with_the_last_one() -> None:
+    tally = played(serving(system2={1: 900.0}), 10.0)
+    assert tally.late["system2"] == tally.calls["system2"] > 0
+    assert tally.actions["pick"] > 10
+
+
+def test_first_calls_keep_the_phases_of_the_schedule() -> None:
+    of = serving()
+    phases = {"pick/0": {"system2": Phase(2.0, 1.5)}}
+    of = replace(of, placement=replace(of.placement, phases=phases))
+    assert played(of, 1.5).calls["system2"] == 0
+    assert played(of, 1.7).calls["system2"] == 1
+
+
+@pytest.mark.parametrize(("scenario", "robots"), [("p4", 32), ("mix2", 16)])
+def test_a_fleet_acts_as_often_as_one_of_production_s_robots(scenario: str, robots: int) -> None:
+    loaded = load_scenario(scenario)
+    factory = fleet_of(without_limits(loaded.factory), robots)
+    system = system_of(ROSA, factory, ProfileLibrary(), 0.03)
+    assert system.serving is not None
+    tally = Tally(5.0)
+    slots = {slot: task_of(slot) for slot in system.serving.placement.routes or ()}
+    ScriptedFleet(system.serving, slots, tally, Network(0.5)).run(15.0)
+    lived = execute(replace(loaded.scenario, warm_up_s=5.0, seconds=10.0), factory, system, RANDOM, 0)
+    assert tally.actions.total() / 10.0 == pytest.approx(lived.executed_hz, rel=0.02)
+    assert not tally.late.total()
