@@ -24,7 +24,8 @@ class EmulatedBackend:
     The time of a batch is, in this order of preference, that of `profile` (a YAML or JSON file with
     `batch_latency_ms: {1: 40.0, 8: 62.5}`, interpolated; a profile of `rosa profile` is padded to its sizes, unless it
     says `every_size`), or `latency_ms + per_item_ms * batch`. In such a file
-    `component_latency_ms: {monitor: {1: 20.0}}` has other times for the calls of a component that run beside others.
+    `component_latency_ms: {monitor: {1: 20.0}}` has other times for the calls of a component that run beside others,
+    and `component_prefill_ms: {monitor: 5.0}` says for how long a new call of it holds up those that run.
     `jitter_ms` is the
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
     (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
@@ -60,6 +61,7 @@ class EmulatedBackend:
         if self._profile is not None and at_once > 1:
             self._profile.padded = False  # calls come and go by themselves
         self._of_component = load_components(profile) if profile else {}
+        self._prefill_s = load_prefills_s(profile) if profile else {}
         self._latency_ms, self._per_item_ms, self._jitter_ms = latency_ms, per_item_ms, jitter_ms
         self._random = random.Random(seed)
         self._shape = (horizon, dof)
@@ -104,7 +106,11 @@ class EmulatedBackend:
         with self._changed:
             alone_ms = self._mean_s(size) * 1000
             length = self.batch_ms(size) / alone_ms if alone_ms > 0 else 0.0
-            self._shared.begin(time.perf_counter(), me, length, own.service_s if own is not None else None)
+            own_s, prefill_s = (
+                own.service_s if own is not None else None,
+                self._prefill_s.get(batch[0].component),
+            )
+            self._shared.begin(time.perf_counter(), me, length, own_s, prefill_s)
             self._changed.notify_all()
             while me not in self._ended:
                 now_s = time.perf_counter()
@@ -181,6 +187,17 @@ def load_components(path: str | Path) -> dict[str, BatchProfile]:
         words = f"expected a mapping from component to times, got {tables!r}"
         raise ConfigError(str(path), [ConfigProblem("component_latency_ms", "wrong_type", words)])
     return {str(name): _profile(path, f"component_latency_ms.{name}", one) for name, one in tables.items()}
+
+
+def load_prefills_s(path: str | Path) -> dict[str, float]:
+    """Component -> time of one prompt, in s, from the same file. Raises `ConfigError` for times that cannot be used."""
+    document: Any = read_yaml(path)
+    known = document.get("component_prefill_ms", {}) if isinstance(document, dict) else {}
+    values = known.values() if isinstance(known, dict) else [known]
+    if not all(not isinstance(ms, bool) and isinstance(ms, int | float) and 0 <= ms < 1e6 for ms in values):
+        words = f"expected a mapping from component to ms from 0, got {known!r}"
+        raise ConfigError(str(path), [ConfigProblem("component_prefill_ms", "wrong_type", words)])
+    return {str(name): ms / 1000 for name, ms in known.items()}
 
 
 def _profile(path: str | Path, key: str, table: Any, padded: bool = False) -> BatchProfile:

@@ -44,6 +44,8 @@ class Replica:
     blocked_ms: float = 0.0
     # Times by component, where calls of several components run beside each other.
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    # Of one prompt by component, where calls are answered one by one: everything else on the server waits meanwhile.
+    prefill_ms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def times(self) -> BatchProfile:

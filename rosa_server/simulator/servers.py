@@ -194,6 +194,7 @@ class SimulatedServers(ABC):
             f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
         )
         worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
+        worker.prefill_ms = replica.prefill_ms
         self._workers[worker.worker_id] = worker
         most = replica.batch or LARGEST_BATCH
         self.core.on_ready(

@@ -59,13 +59,16 @@ class SimulatedWorker:
     # Component -> time of a batch by its size, where calls of several components run beside each other.
     mixed: Mapping[str, BatchProfile] = field(default_factory=dict)
 
+    prefill_ms: Mapping[str, float] = field(default_factory=dict)  # of one prompt, by component
+
     def __post_init__(self) -> None:
         self.shared: Shared[Dispatch] = Shared(self.profile.service_s)
 
     def begin(self, now_s: float, batch: Dispatch) -> None:
         """Run one call beside others."""
-        times = self.mixed.get(batch.calls[0].component, self.profile)
-        self.shared.begin(now_s, batch, self.varied(), times.service_s)
+        component = batch.calls[0].component
+        times, prefill_s = self.mixed.get(component, self.profile), self.prefill_ms.get(component, 0.0) / 1000
+        self.shared.begin(now_s, batch, self.varied(), times.service_s, prefill_s)
 
     def drop(self, now_s: float, tickets: Sequence[int]) -> list[Dispatch]:
         """Of the calls that run, these are not wanted any more: they end without an answer, and are returned."""

@@ -163,6 +163,8 @@ def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list
         path = folder / f"{replica.id.replace('/', '-')}.yaml"
         times = {size: round(table.service_s(size) * 1000, 4) for size in range(1, SIZES + 1)}
         document: dict[str, Any] = {"batch_latency_ms": times}
+        if replica.prefill_ms:
+            document["component_prefill_ms"] = dict(replica.prefill_ms)
         if replica.mixed_ms:
             own = {component: dict(table) for component, table in replica.mixed_ms.items()}
             document["component_latency_ms"] = own

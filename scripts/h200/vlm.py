@@ -68,7 +68,15 @@ def vlm(model: str, tokens: dict[str, int], requests: int) -> Profile:
             points.append(summarise(rate, continuous_latencies_ms(rate, worker, requests, seed)))
         service = tuple(ServiceTime(size, worker.alone_ms(size)) for size in (1, 2, 4, 8, 16, 32))
         configurations.append(
-            Configuration(CONTINUOUS, MAX_RUNNING, maximum_hz, tuple(points), service, (component,))
+            Configuration(
+                CONTINUOUS,
+                MAX_RUNNING,
+                maximum_hz,
+                tuple(points),
+                service,
+                (component,),
+                prefill_ms=worker.prefill_ms,
+            )
         )
         source = (
             "fitted: the length that gives System 2 its published latency alone (ROSA 4.2, see the System 1 profile)"

@@ -70,6 +70,14 @@ class Configuration:
         at_most=1,
     )
 
+    prefill_ms: float = setting(
+        "of a continuous worker: time of one prompt, during which the other requests wait; a part of the service time."
+        " 0: not known",
+        0.0,
+        at_least=0,
+        at_most=600_000,
+    )
+
     @property
     def label(self) -> str:
         """Short name for tables: `b4`, `b<=4`, or `cont`; with the engine where the backend has several."""

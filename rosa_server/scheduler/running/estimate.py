@@ -53,6 +53,7 @@ class _Queue:
     reserved: int  # of these places
     profile: BatchProfile
     mixed: Mapping[str, BatchProfile]  # component -> its own times, where several run beside each other
+    prefill_s: Mapping[str, float]  # of one prompt, by component
     permits: bool  # a call counts from when it may be sent
     servers: int = 0
     waiting: deque[Asked] = field(default_factory=deque)
@@ -151,8 +152,15 @@ class Estimate:
         if replica.queue not in self._queues:
             profile = replica.times
             mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
+            prefill_s = {component: ms / 1000 for component, ms in replica.prefill_ms.items()}
             self._queues[replica.queue] = _Queue(
-                replica.batch or 1, replica.at_once, replica.reserved, profile, mixed, replica.permits
+                replica.batch or 1,
+                replica.at_once,
+                replica.reserved,
+                profile,
+                mixed,
+                prefill_s,
+                replica.permits,
             )
             if replica.takes_turns:
                 queue, lane = self._queues[replica.queue], self._lanes.setdefault(replica.server, _Lane())
@@ -218,8 +226,12 @@ class Estimate:
                     return
                 queue.waiting.remove(asked)
                 self._permitted(now_s, queue, asked)
-                times = queue.mixed.get(asked[1].component, queue.profile)
-                free.begin(now_s, asked, self._varied(), times.service_s)
+                component = asked[1].component
+                times, prompt_s = (
+                    queue.mixed.get(component, queue.profile),
+                    queue.prefill_s.get(component, 0.0),
+                )
+                free.begin(now_s, asked, self._varied(), times.service_s, prompt_s)
                 self._watch(queue, free)
             return
         while queue.waiting:

@@ -6,7 +6,7 @@ placement, no route and no rate. A slot keeps its server as placed, for admissio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, inf, isclose
 from typing import Any
@@ -68,6 +68,7 @@ def carried_out(
         elif policies.continuous:
             at_once = policies.at_once or calls_at_once(problem, schedule, servers, library)
             changes["at_once"] = at_once
+            changes["prefill_ms"] = prefills_ms(library, schedule.gpu_type, model, components)
             changes["reserved"] = reserved_places(problem, schedule, servers, library, at_once)
         streams = [stream for server in servers for stream in server.streams]
         changes["permits"] = asks and any(stream.component in GOAL_COUPLED for stream in streams)
@@ -337,6 +338,19 @@ def service_table(
         tables.append(sizes)
     shared = set.intersection(*(set(sizes) for sizes in tables))
     return BatchProfile({size: max(sizes[size] for sizes in tables) for size in shared}, padded)
+
+
+def prefills_ms(
+    library: ProfileLibrary, gpu_type: str, model: str, components: Sequence[str]
+) -> dict[str, float]:
+    """Time of one prompt of a model that batches continuously, by component; those that are known."""
+    found = {}
+    for component in components:
+        profile = library.get_for(model, component, gpu_type)
+        known = [c.prefill_ms for c in profile.configurations_for(component) if c.prefill_ms]
+        if known:
+            found[component] = min(known)
+    return found
 
 
 def _rest_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
