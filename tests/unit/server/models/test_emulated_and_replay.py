@@ -10,7 +10,7 @@ import pytest
 from rosa_contract.errors import ConfigError
 from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.emulated import EmulatedBackend, load_components
+from rosa_server.models.emulated import EmulatedBackend, load_components, load_prefills_s
 from rosa_server.models.replay import ReplayBackend, ReplayError
 
 
@@ -50,6 +50,16 @@ def test_wrong_times_of_a_component_are_named(tmp_path: Path, wrong: str) -> Non
     profile = tmp_path / "h200.yaml"
     profile.write_text(f"batch_latency_ms: {{1: 40.0}}\ncomponent_latency_ms: {wrong}\n")
     with pytest.raises(ConfigError, match="component_latency_ms"):
+        EmulatedBackend(profile=str(profile))
+
+
+def test_a_prompt_that_holds_up_other_calls_is_read_by_component(tmp_path: Path) -> None:
+    profile = tmp_path / "h200.yaml"
+    profile.write_text("batch_latency_ms: {1: 40.0}\ncomponent_prefill_ms: {monitor: 5.0}\n")
+    assert load_prefills_s(profile) == {"monitor": 0.005}
+    assert EmulatedBackend(profile=str(profile), at_once=2).infer([ModelInput("monitor")])
+    profile.write_text("batch_latency_ms: {1: 40.0}\ncomponent_prefill_ms: {monitor: long}\n")
+    with pytest.raises(ConfigError, match="component_prefill_ms"):
         EmulatedBackend(profile=str(profile))
 
 
