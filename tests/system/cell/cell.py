@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
+import yaml
 from rosa_interfaces.msg import RobotStatus
 
 from rosa_client.bringup.bringup import Bringup
@@ -22,12 +24,35 @@ TASK = "pick_and_place"
 LONGEST_S = 180.0
 
 
-def factory_file(folder: Path) -> tuple[Path, str]:
+def shipped(folder: Path) -> tuple[Path, str]:
     """The shipped factory file with a free port of its own; returns the file and the endpoint."""
+    return _written(_factory(), folder)
+
+
+def factory_file(folder: Path, namespace: str = NAMESPACE) -> tuple[Path, str]:
+    """The same with the scripted expert and the truth for its models; `namespace`: of the robot.
+
+    The workers need `PYTHONPATH` to find them.
+    """
+    factory = _factory()
+    factory["models"] = {
+        name: {"backend": "tests.system.oracle:PickPlaceOracle", "options": {"namespace": namespace}}
+        for name in factory["models"]
+    }
+    return _written(factory, folder)
+
+
+def _factory() -> dict[str, Any]:
+    factory: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "pick_place.yaml").read_text())
+    return factory
+
+
+def _written(factory: dict[str, Any], folder: Path) -> tuple[Path, str]:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    text = (ROOT / "configs" / "pick_place.yaml").read_text()
     path = folder / "pick_place.yaml"
-    path.write_text(f"{text}\ngateway:\n  bind: {endpoint}\n  metrics_port: 0\n")
+    path.write_text(
+        yaml.safe_dump(factory | {"gateway": {"bind": endpoint, "metrics_port": 0}}, sort_keys=False)
+    )
     return path, endpoint
 
 

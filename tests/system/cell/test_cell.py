@@ -16,9 +16,9 @@ from rosa_client.bringup.bringup import Bringup
 from rosa_sim.demo.episodes import EpisodeRunner, Operator, nobody, stand_in
 from rosa_sim.demo.report import Episode
 from tests.system.cell.cell import LONGEST_S, NAMESPACE, cell, workers_of
-from tests.system.skill import CubeLost, finished, may_lose_the_cube
 
-pytestmark = [pytest.mark.slow, may_lose_the_cube]
+pytestmark = pytest.mark.slow
+DONE = ("done", "done")  # the outcome as the robot says it, and the truth
 READY_S = 120.0
 EPISODE_S = 120.0
 SEED = 900_000
@@ -88,11 +88,6 @@ def first(running: Launched, folder: Path) -> Episode:
     runner.operator, runner.on_status = stand_in, late_server
     episode = runner.run(1, 1, SEED, EPISODE_S)
     assert started, "the robot waited for its server"
-    try:
-        finished(episode.outcome, episode.truth, episode)
-    except CubeLost:  # told once more here, as there is no second first episode
-        episode = runner.run(1, 1, SEED, EPISODE_S)
-        finished(episode.outcome, episode.truth, episode)
     runner.operator, runner.on_status = nobody, lambda status: None
     return episode
 
@@ -107,12 +102,11 @@ def launched(running: Launched, first: Episode) -> Iterator[Launched]:
     runner.operator, runner.on_status = nobody, lambda status: None
 
 
-def test_a_robot_waits_for_a_server_that_is_not_there_yet(first: Episode) -> None:
-    finished(first.outcome, first.truth, first)
-
-
-def test_the_cube_is_in_the_bin_and_the_robot_knows_it(first: Episode) -> None:
-    finished(first.outcome, first.truth, first)
+def test_a_robot_waits_for_its_server_then_the_cube_is_in_the_bin_and_the_robot_knows_it(
+    first: Episode,
+) -> None:
+    """That it kept still meanwhile, its fixture asserts."""
+    assert (first.outcome, first.truth) == DONE, first
     assert first.rounds > 3
     assert first.deadlines_met > first.rounds, "System 1 and the monitor both answered"
 
@@ -142,7 +136,7 @@ def test_the_server_is_killed_and_the_robot_stops_calls_and_completes(launched: 
     assert story.alerts[0].cause == "max_consecutive_slo_violation"
     assert "waiting_for_human" in story.states
     assert still[0] < 1e-3, f"joints moved by {still[0]} rad in the last second before the decision"
-    finished(episode.outcome, episode.truth, episode)
+    assert (episode.outcome, episode.truth) == DONE, episode
     assert episode.deadlines_missed >= 3
 
 
@@ -162,7 +156,7 @@ def test_a_worker_killed_in_mid_batch_is_replaced_and_nothing_hangs(launched: La
     assert len(alive) == 2
     assert not {worker.pid for worker in alive} & set(killed)
     assert killed
-    finished(episode.outcome, episode.truth, episode)
+    assert (episode.outcome, episode.truth) == DONE, episode
 
 
 def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Launched) -> None:
@@ -173,6 +167,8 @@ def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Laun
 
     def operator(alert: OperatorAlert, waited_s: float, count: int) -> str:
         assert story.bringup is not None
+        if not story.happened or "sensor_silent" not in alert.cause:
+            return "resume"  # a busy machine misses deadlines
         story.alerts.append(alert)
         psutil.Process(story.bringup.supervisor.pid(f"{NAMESPACE}/camera_node")).send_signal(signal.SIGCONT)
         return "resume" if waited_s > 2 else ""
@@ -181,8 +177,8 @@ def test_a_camera_that_stops_holds_the_arm_and_then_calls_a_human(launched: Laun
     episode = story.run(bringup, runner, operator)
     assert "holding" in story.states
     assert story.states.index("holding") < story.states.index("waiting_for_human")
-    assert "sensor_silent" in story.alerts[0].cause
-    finished(episode.outcome, episode.truth, episode)
+    assert story.alerts, "a silent camera called a human"
+    assert (episode.outcome, episode.truth) == DONE, episode
 
 
 def stand_in_when_ready(story: Story) -> Callable[[OperatorAlert, float, int], str]:

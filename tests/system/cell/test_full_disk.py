@@ -10,13 +10,13 @@ import pytest
 
 from rosa_sim.demo.arguments import UNRECORDED
 from rosa_sim.small_disk import small_disk
-from tests.system.cell.cell import ROOT, factory_file
+from tests.system.cell.cell import ROOT, shipped
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_demo_whose_run_folder_is_full_runs_all_its_episodes(tmp_path: Path) -> None:
-    config, _ = factory_file(tmp_path)
+    config, _ = shipped(tmp_path)
     disk = tmp_path / "disk"
     with small_disk(disk, kilobytes=300) as why_not:
         if why_not:

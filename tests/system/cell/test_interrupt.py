@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from rosa_client.bringup.supervisor import shared_memory
-from tests.system.cell.cell import ROOT, factory_file
+from tests.system.cell.cell import ROOT, shipped
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 90.0
@@ -37,7 +37,7 @@ def marked(mark: str) -> list[psutil.Process]:
     "moment", ["at once", "while nodes start", "in mid-episode", "while the video renders"]
 )
 def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
-    config, _ = factory_file(tmp_path)
+    config, _ = shipped(tmp_path)
     before = shared_memory()
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "rosa_sim.demo", "--episodes", "1"]

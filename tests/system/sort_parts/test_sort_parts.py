@@ -43,7 +43,7 @@ def factory_file(folder: Path) -> tuple[Path, str]:
         + f"""
 models:
   rosa/panda-vla:
-    backend: tests.system.sort_parts.oracle:Oracle
+    backend: tests.system.sort_parts.oracle:SortOracle
     options: {{namespace: {NAMESPACE}}}
 gateway:
   bind: {endpoint}
