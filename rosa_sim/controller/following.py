@@ -83,6 +83,10 @@ class TrajectoryFollower:
         ]
         self._begun_s, self._points = now_s, [Point(begin.q_rad, begin.velocity_rad_s, 0.0), *ordered]
 
+    def delay(self, by_s: float) -> None:
+        """Go on `by_s` later from where it is: time has passed in which nothing was simulated."""
+        self._begun_s += by_s
+
     def desired(self, now_s: float) -> Array:
         return self._sample(now_s).q_rad
 

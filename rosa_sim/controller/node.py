@@ -46,7 +46,7 @@ PARAMETERS = {
     "fault": Parameter("", f"what is broken on purpose: {', '.join(FAULTS)}; empty: nothing", fixed=False),
 }
 UPDATE_RATE_HZ = 250.0
-LATE_S = 0.1  # further behind than this, simulated time stands still instead of catching up
+LATE_S = 0.5  # further behind than this, simulated time stands still instead of catching up
 AFTER_RESET_S = 15.0  # within this time the arm node leads the arm on from where it stands
 HEARD_WITHIN_S = 1.0  # so long an arm node takes to hear that its controller was stopped
 
@@ -162,6 +162,8 @@ class SimulatedCell(Node):
             if now_s < next_s:
                 time.sleep(next_s - now_s)
             elif now_s > next_s + LATE_S:
+                with self._lock:
+                    self._panda.stand_still(next_s, now_s)
                 next_s = now_s
             with self._lock:
                 self._panda.update(next_s, period_s)

@@ -52,7 +52,8 @@ class SimulatedPanda:
         self._still_s = 0.0  # how long the fingers have not moved
         self._reset = False  # nobody has commanded the arm where it stands since
         self._listed = True
-        self._target: Array = self.world.joint_position
+        self._target: Array = self.world.joint_position  # of its motors
+        self._told: Array = self._target  # where the controllers want it now
         # When it arrived, joints and points. On a busy machine updates come late and several in a row.
         self._arrived: deque[tuple[float, Sequence[str], Sequence[Point]]] = deque()
         self._updated_s: float | None = None
@@ -70,7 +71,7 @@ class SimulatedPanda:
     @property
     def command_rad(self) -> Array:
         """Where the controllers want the arm now, (7,)."""
-        return np.array(self._target)
+        return np.array(self._told)
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -155,15 +156,27 @@ class SimulatedPanda:
 
     # -- time -------------------------------------------------------------------------------------------------------
 
+    def stand_still(self, from_s: float, to_s: float) -> None:
+        """Nothing was simulated between two times, as when the machine was busy for longer than can be made up for.
+
+        What was followed goes on from where it was. Else the arm would be where it should be by now within one update,
+        as if thrown there, and lose what it holds.
+        """
+        self._trajectory.delay(to_s - from_s)
+        self._arrived = deque((max(at_s, to_s), joints, points) for at_s, joints, points in self._arrived)
+        self._updated_s = None
+
     def update(self, now_s: float, period_s: float) -> None:
-        """One update of the controllers, then `period_s` of physics."""
+        """One update of the controllers, then `period_s` of physics. The motors are no faster than their limits."""
         passed_s = period_s if self._updated_s is None else max(period_s, now_s - self._updated_s)
         self._updated_s = now_s
         if self.power is Power.RUNNING:
             self._follow(now_s)
-            before, self._target = self._target, self._follower.desired(now_s)
-            share = float(np.max(np.abs(self._target - before) / (passed_s * VELOCITY_RAD_S)))
+            told, self._told = self._told, self._follower.desired(now_s)
+            share = float(np.max(np.abs(self._told - told) / (passed_s * VELOCITY_RAD_S)))
             self.told_share = max(self.told_share, share)
+            reach = VELOCITY_RAD_S * period_s
+            self._target = self._target + np.clip(self._told - self._target, -reach, reach)
         before_m = self.world.gripper_width
         self.world.step(self._target, self._width_m, period_s)
         moved_m = abs(self.world.gripper_width - before_m)
@@ -179,5 +192,5 @@ class SimulatedPanda:
     def _stand(self) -> None:
         """Hold where the arm is."""
         self._arrived.clear()
-        self._target = self.world.joint_position
+        self._target = self._told = self.world.joint_position
         self._follower.hold(self._target)

@@ -18,6 +18,7 @@ from rclpy.duration import Duration
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -45,6 +46,8 @@ REACHED_M = 0.002
 UPDATE_S = 0.004  # how often `publish` is called
 RECOVERY_S = 0.3  # a Franka's error recovery takes about this long
 ANSWER_S = 2.0
+KEPT_COMMANDS = 100  # while this process gets no processor
+MAX_LATE_S = 1.0  # a command that was sent longer ago counts from then
 THREADS = 4  # a gripper's goal keeps one busy while its fingers move
 
 
@@ -124,9 +127,10 @@ class Controllers:
         if settings.command == FORWARD_POSITION:
             node.create_subscription(Float64MultiArray, f"{controller}/commands", self._on_positions, 1)
         else:
-            node.create_subscription(
-                JointTrajectory, f"{controller}/joint_trajectory", self._on_trajectory, 1
-            )
+            heard = self._on_trajectory
+            if hasattr(Subscription, "CallbackType"):  # Humble does not say when a message was sent
+                heard = lambda message, info: self._on_trajectory(message, info["source_timestamp"])  # noqa: E731
+            node.create_subscription(JointTrajectory, f"{controller}/joint_trajectory", heard, KEPT_COMMANDS)
         self._robot_state = None
         if settings.robot_state:
             topic = resolve(base, settings.robot_state)
@@ -166,8 +170,10 @@ class Controllers:
         message.effort = [*effort.tolist(), *[0.0] * count]
         return message
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        now_s = time.monotonic()
+    def _on_trajectory(self, message: JointTrajectory, sent_ns: int = 0) -> None:
+        """It counts from when it was sent: on a busy machine several are read late and at once."""
+        late_s = time.time() - sent_ns / 1e9 if sent_ns else 0.0
+        now_s = time.monotonic() - min(max(late_s, 0.0), MAX_LATE_S)
         points = [
             Point(
                 np.array(point.positions),

@@ -7,7 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from rosa_server.models.kinematics import inverse_path
+from rosa_sim.cell.world import World
 from rosa_sim.controller.following import Point
+from rosa_sim.controller.node import LATE_S
 from rosa_sim.controller.panda import FAULTS, SimulatedPanda
 from rosa_sim.controller.power import Event, Power
 
@@ -37,6 +40,12 @@ class Bench:
     def turning(self, to_rad: float) -> Callable[[float], np.ndarray]:
         begun_s = self.now_s
         return lambda now_s: self.home + np.eye(7)[0] * min(to_rad, 0.5 * (now_s - begun_s))
+
+
+def reaching(tool_m: np.ndarray, world: World, near_rad: np.ndarray | None = None) -> np.ndarray:
+    """Joint positions (7,) that bring the tool there."""
+    near_rad = world.joint_position if near_rad is None else near_rad
+    return inverse_path(np.asarray(tool_m)[None, None, :], near_rad[None])[0, 0]
 
 
 @pytest.fixture
@@ -142,3 +151,36 @@ def test_the_speed_that_it_was_told_counts_the_time_that_has_passed(bench: Bench
     bench.now_s += 0.1
     bench.panda.update(bench.now_s, PERIOD_S)
     assert 0.1 < bench.panda.told_share < 0.35
+
+
+@pytest.mark.parametrize("stalled_s", [0.3, 0.8])
+def test_a_machine_that_stalls_does_not_throw_what_the_arm_holds(stalled_s: float) -> None:
+    """The cell's updates stop while commands go on: a short stall is made up for, after a long one time stood still."""
+    bench = Bench()
+    panda, world = bench.panda, bench.panda.world
+    above = world.cube_position + np.array([0.0, 0.0, 0.002])
+    world.set_state(world.seed, np.concatenate([reaching(above, world), world.qpos[7:]]))
+    panda._stand()
+    panda.grip(0.0)
+    bench.run(1.0)
+    lift_s, begun = bench.now_s, world.joint_position
+
+    def command(now_s: float) -> np.ndarray:
+        up_m = min(0.25, 0.3 * (now_s - lift_s))
+        return reaching(above + np.array([0.0, 0.0, up_m]), world, begun)
+
+    bench.run(0.1, command)
+    stalled_from_s = bench.now_s
+    for _ in range(round(stalled_s / PERIOD_S)):
+        panda.trajectory(bench.now_s, JOINTS, [Point(command(bench.now_s), None, 0.02)])
+        bench.now_s += PERIOD_S
+    stalled_to_s, bench.now_s = bench.now_s, stalled_from_s
+    if stalled_s > LATE_S:
+        panda.stand_still(stalled_from_s, stalled_to_s)
+        bench.now_s = stalled_to_s
+    while bench.now_s < stalled_to_s - 1e-9:
+        bench.now_s += PERIOD_S
+        panda.update(bench.now_s, PERIOD_S)
+    bench.run(1.5, command)
+    assert world.cube_position[2] > 0.2, "it is lifted"
+    assert np.linalg.norm(world.cube_position - world.tool_position) < 0.02, "and still between the fingers"
