@@ -237,7 +237,7 @@ def all_rows(
 
 
 def sized(base: TokenPolicyConfig, prefix: int, action_tokens: int) -> TokenPolicyConfig:
-    """A model with prefixes of so many tokens, and so many tokens an action."""
+    """A model with prefixes of `prefix` tokens, and this number of tokens in an action."""
     return replace(base, prompt_tokens=prefix - base.image_tokens, action_tokens=action_tokens)
 
 

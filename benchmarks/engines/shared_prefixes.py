@@ -64,7 +64,7 @@ def with_engine(problem: Problem, engine: str) -> Problem:
 
 
 def rate_on(problem: Problem, library: ProfileLibrary, servers: int) -> float:
-    """Actions per second of one robot on so many servers; 0 where they do not suffice."""
+    """Actions per second of one robot on `servers` servers; 0 where they do not suffice."""
     found = solve(problem.with_servers(servers), library, TOGETHER)
     return found.action_throughput_hz / problem.robots if found.feasible else 0.0
 

@@ -43,7 +43,7 @@ JOINS = {
     "p4": "assemble_kit",
     "mix4": "assemble_kit",
 }  # scenario -> who joins
-LOST_S, GONE_S = 20.0, 5.0  # a server is lost, and warm again so much later
+LOST_S, GONE_S = 20.0, 5.0  # when a server is lost, and how long until it is warm again
 WITHOUT = {
     "all of them": Policies(),
     "without one queue": Policies(queues=ROUTED),

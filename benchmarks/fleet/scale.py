@@ -115,7 +115,7 @@ class Timed(Simulation):
 
 
 def measure_gateways(gateways: int, robots: int, seconds: float) -> dict[str, Any]:
-    """The same robots and servers over so many gateways, in this process."""
+    """The same robots and servers, divided among several gateways of this process."""
     library = ProfileLibrary()
     whole = fleet_of(load_scenario("p4").factory, robots, robots // ROBOTS_PER_SERVER)
     nodes, floor_hz, predicted_hz, plan_s, meters = [], 0.0, 0.0, 0.0, []

@@ -103,7 +103,7 @@ def _static(robots: int, shares: Sequence[int]) -> tuple[Problem, Catalog, dict[
 
 
 def carries(catalog: Catalog, problem: Problem, rate_hz: float, counts: dict[ServerKind, int]) -> bool:
-    """Whether a task's robots can all act at `rate_hz` with so many servers of each kind."""
+    """Whether a task's robots can all act at `rate_hz` with this number of servers of each kind."""
     servers = placed(catalog, problem, rate_hz, counts)
     cls = problem.classes[0]
     return servers is not None and rate_hz <= loop_rate_hz(cls, latencies_ms(servers)) * (1 + 1e-9)

@@ -93,7 +93,7 @@ Row = dict[str, Any]
 
 @cache
 def history(workload: str, dynamic: bool, ended: int = ENDED[-1]) -> Any:
-    """What a server keeps that has seen so many tasks end: other ones than those of the runs, at half load."""
+    """What a server remembers after this number of tasks, none of them part of the runs, at half load."""
     of = next(one for one in WORKLOADS if one.name == workload)
     if not ended:
         return None

@@ -56,7 +56,7 @@ gateway: {{bind: "{address}", metrics_port: 0}}
 
 
 def picture(kilobytes: int) -> EncodedImage:
-    """A JPEG of about so many kB: a smooth scene with as much noise as makes it so large."""
+    """A JPEG of about this size in kB: a smooth scene with enough noise to reach it."""
     height, width = PICTURES[kilobytes]
     y, x = np.mgrid[0:height, 0:width]
     smooth = np.stack([x * 255 // width, y * 255 // height, (x + y) * 255 // (width + height)], axis=-1)

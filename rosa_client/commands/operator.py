@@ -228,7 +228,7 @@ def _lines(view: RobotView, now_s: float) -> list[str]:
 
 
 def _record(view: RobotView, now_s: float) -> dict[str, Any]:
-    """The same for machines."""
+    """A robot and its alert as JSON says them, for programs."""
     status = view.status
     return {
         "namespace": view.namespace,

@@ -88,7 +88,7 @@ class Client:
         return own if self.answered else max(own, self._frontend.strangers.wait_s(now_s))
 
     def handled(self, now_s: float, spent_s: float) -> None:
-        """A message of it took so much of the frontend's time."""
+        """Handling one of its messages took this much of the frontend's time."""
         self._calls.spend(now_s, 1.0)
         self._time.spend(now_s, spent_s)
         if not self.answered:

@@ -25,7 +25,7 @@ def night(
     fresh: bool,
     say: Callable[[str], None],
 ) -> int:
-    """Run seeds until so many robot-hours are simulated. Returns 1 when a promise was broken, else 0."""
+    """Run seeds until `robot_hours` are simulated. Returns 1 when a promise was broken, else 0."""
     path = folder / "summary.json"
     total = _Total(path, first_seed, fresh)
     if total.seeds:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rosa_sim.closed_loop.table import Piece, Table
 
 ONGOING, DONE, FAILED = "ongoing", "done", "failed"
-GIVEN_UP_S = 20.0  # a piece is given up after so much motion; a clean one takes about 5 s
+GIVEN_UP_S = 20.0  # of motion, after which a piece is given up; a clean one takes about 5 s
 
 
 class Cell(Protocol):

@@ -111,7 +111,7 @@ class Table:
         return sqrt(variance / len(rounds)) / mean
 
     def draw(self, steps: int, random: Random) -> Piece:
-        """A piece for robots that execute so many steps of each chunk."""
+        """A piece for robots that execute this number of steps of each chunk."""
         if steps not in self._columns:
             known = ", ".join(map(str, self._columns))
             raise ValueError(f"no trials with an execution horizon of {steps} steps; there are {known}")

@@ -1,7 +1,7 @@
 """Which situations the search takes for the same: those with one key.
 
 `fine` leaves out only what every way out of the present state forgets. `coarse` also leaves out what the core as it is
-overwrites before it reads it, for cells that are too large otherwise. A core that reads such a value all the same would
+overwrites before it reads it, for cells that are too large otherwise. A core that still reads such a value would
 make two situations with one coarse key go on differently; a test compares both keys on cells that are searched with
 either (`tests/unit/sim/explore/test_keys.py`).
 """

@@ -145,7 +145,7 @@ def wrong(fault: Fault, seen: Happened) -> list[str]:
     if not seen.calls_seen:
         problems.append("no call was reported, so nobody can tell late results apart")
     if (seen.outcome, seen.truth) != ("done", "done"):
-        problems.append(f"the task ended as {seen.outcome}, in truth {seen.truth}")
+        problems.append(f"the robot ended the task as {seen.outcome}, the cell says {seen.truth}")
     return problems
 
 

@@ -48,7 +48,7 @@ def table(told: Sequence[FaultRun]) -> str:
 
 
 def in_words(seen: Happened) -> str:
-    """One line."""
+    """What happened in one episode, in one line."""
     parts = []
     if math.isnan(seen.detected_s):
         parts.append("nothing to be noticed")
@@ -59,5 +59,5 @@ def in_words(seen: Happened) -> str:
         f"{seen.alerts} alert{'s' if seen.alerts != 1 else ''}" + (f" ({seen.alert})" if seen.alert else "")
     )
     parts.append(f"{seen.late_commands} commands from late results")
-    parts.append(f"task {seen.outcome}, in truth {seen.truth}")
+    parts.append(f"task {seen.outcome}, the cell says {seen.truth}")
     return ", ".join(parts)

@@ -16,7 +16,7 @@ from rosa_sim.fleet.systems import fleet_of
 
 
 def spread(count: int, gateways: int) -> list[int]:
-    """So many over so many, as evenly as whole numbers allow; the first ones get one more."""
+    """Divides a number into whole parts that differ by at most one; the first ones are the larger."""
     return [count // gateways + (index < count % gateways) for index in range(gateways)]
 
 

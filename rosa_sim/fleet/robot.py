@@ -48,7 +48,7 @@ class Habits:
 
     control_period_s: float = 0.0  # the core is asked on this grid only
     camera_period_s: float = 0.0  # a new sample comes on this grid only
-    operator_s: float | None = None  # a person resumes an escalated robot so much later; none: nobody
+    operator_s: float | None = None  # after which a person resumes an escalated robot; none: nobody does
 
 
 ANY_TIME = Habits()

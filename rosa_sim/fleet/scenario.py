@@ -27,7 +27,7 @@ class LostServer:
 
     component: str = setting("the first server that answers it fails")
     at_s: float = setting("when, counted from the start", above=0, at_most=1e6)
-    back_s: float | None = setting("it is warm again so much later; none: never", None, above=0, at_most=1e6)
+    back_s: float | None = setting("how long until it is warm again; none: never", None, above=0, at_most=1e6)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class System:
 
 
 def fleet_of(factory: Factory, robots: int, servers: int | None = None) -> Factory:
-    """The same mix of tasks with so many robots."""
+    """The same mix of tasks with this number of robots."""
     problem = problem_from(factory).scaled_to(robots)
     fleet = tuple(FleetEntry(cls.name, cls.robots) for cls in problem.classes)
     cluster = factory.server_cluster

@@ -136,7 +136,7 @@ def server(
 def fuzz(
     folder: Path, messages: int, seed: int, processes: int = 2, tell: Callable[[str], None] = lambda _: None
 ) -> Outcome:
-    """Send so many messages. `tell` gets a line about every five seconds."""
+    """Send this number of messages. `tell` gets a line about every five seconds."""
     outcome = Outcome(seed, messages)
     context = multiprocessing.get_context("spawn")
     sent = context.Value("q", 0)

@@ -21,7 +21,7 @@ SMALL = 4096  # the kernel's buffer of a peer that reads nothing
 
 
 def ask_and_read_nothing(place: Place, peers: list[Peer], asked: bytes, each: int) -> int:
-    """Sends so many from each of them, a few at a time. Returns how many of them were cut off in the end."""
+    """Sends this number from each connection, a few at a time. Returns how many connections were cut off in the end."""
     for one in peers:
         one.socket.settimeout(0.2)
     left = list(peers)

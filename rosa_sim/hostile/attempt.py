@@ -127,7 +127,7 @@ def undisturbed(folder: Path, robots: int) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def place_of(folder: Path, keys: bool, robots: int, descriptors: int = 0) -> Iterator[Place]:
-    """A running server, with keys for so many robots and the thief, if it has any."""
+    """A running server, with keys for the robots and the thief where it has any."""
     key_folder = folder / "keys" if keys else None
     if key_folder is not None:
         for name in (*map(name_of, range(robots)), THIEF, VICTIM):
@@ -144,7 +144,7 @@ def run_beside(
     min_in_time: float = MIN_IN_TIME,
     min_attack_s: float = MIN_ATTACK_S,
 ) -> Outcome:
-    """The attack beside so many well-behaved robots."""
+    """The attack beside well-behaved robots."""
     outcome = Outcome("")
     with (
         place_of(folder, attempt.keys, robots, attempt.descriptors) as place,

@@ -52,7 +52,7 @@ Kept = Callable[[str, Callable[[], Any]], Any]
 
 
 def factory_of(robots: int, period_ms: float, settle_ms: float = 0.0) -> Factory:
-    """P4 with so many robots that execute so much of each chunk, and settle before they look again."""
+    """P4 with this number of robots, which execute this part of each chunk and settle before they look again."""
     factory = fleet_of(load_scenario("p4").factory, robots)
     tasks = {
         name: replace(task, pipeline=replace(task.pipeline, action_period_ms=period_ms, settle_ms=settle_ms))

@@ -47,7 +47,7 @@ class Cache:
         return Cache(keys, values, self.length.repeat_interleave(times))
 
     def reserve(self, capacity: int) -> Cache:
-        """A copy with at least so many slots in each row."""
+        """A copy with at least this number of slots in each row."""
         more = max(0, capacity - self.capacity)
         keys, values = (
             torch.nn.functional.pad(one, (0, 0, 0, more)) if more else one.clone()

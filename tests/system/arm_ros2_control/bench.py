@@ -108,7 +108,7 @@ class Controlled:
         self.moves()
 
     def stands(self, seconds: float) -> float:
-        """How far any joint really moves in so many seconds, rad."""
+        """How far any joint really moves within `seconds`, rad."""
         first = len(self.truth)
         self.bench.spin(seconds)
         seen = np.array(self.truth[first:])

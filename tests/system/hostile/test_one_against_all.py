@@ -39,7 +39,7 @@ def resident_mb(server: Server) -> float:
 
 
 def answers_in_time(panda: Robot, count: int, budget_ms: float = 300.0) -> int:
-    """How many of so many requests, one every 100 ms, are answered `ok` within their budget."""
+    """How many of `count` requests, one every 100 ms, are answered `ok` within their budget."""
     good, due_s = 0, time.monotonic()
     for number in range(1000, 1000 + count):
         due_s += 0.1

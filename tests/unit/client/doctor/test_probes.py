@@ -107,7 +107,7 @@ def test_a_driver_that_nobody_has_is_a_problem() -> None:
 
 @contextmanager
 def gateway(hello_cause: str, silent_after: int = 10**9) -> Iterator[tuple[str, list[m.Message]]]:
-    """Answers health queries, and a hello with `hello_cause`; falls silent after so many messages."""
+    """Answers health queries, and a hello with `hello_cause`; falls silent after `silent_after` messages."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     heard: list[m.Message] = []
     done = threading.Event()

@@ -226,9 +226,7 @@ def test_a_driver_fault_stops_and_refuses_and_goes_when_the_driver_has_recovered
     assert because("arm_fault", refused) == "the arm cannot move: joint 3: cartesian reflex"
     player.sense(1.6, q, None)
     leading = player.update(1.6)
-    assert leading is not None and leading.within_s == LEAD_S, (
-        "its controller may stand elsewhere all the same"
-    )
+    assert leading is not None and leading.within_s == LEAD_S, "its controller may still stand elsewhere"
     assert leading.q_rad == pytest.approx(q)
     assert player.fault_cause == "arm_returns"
     player.sense(1.6 + LEAD_S, q, None)

@@ -25,7 +25,7 @@ def sends(stage: Stage) -> list[tuple[float, Send]]:
 
 
 def rounds(stage: Stage, count: int, plan_s: float = 0.05) -> None:
-    """Answer well until so many chunks have been played."""
+    """Answer well until this number of chunks has been played."""
     stage.good = {"safety": "safe", "monitor": "ongoing"}
     answered = 0
     while len(stage.of(Play)) < count:

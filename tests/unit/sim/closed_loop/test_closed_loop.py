@@ -37,7 +37,7 @@ def table(*found: Trial) -> Table:
 
 
 def played(cell: DrawnCell, chunks: int, latency_s: float = 0.05) -> str:
-    """How a piece stands after so many chunks."""
+    """How a piece stands after this number of chunks."""
     cell.begin(0.0)
     for number in range(chunks):
         cell.play(number * 0.3, latency_s, None)

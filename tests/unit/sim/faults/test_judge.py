@@ -134,7 +134,7 @@ def test_a_chunk_without_an_answer_in_time_is_a_late_command() -> None:
 
 def test_a_task_that_was_not_completed_and_a_runtime_that_reports_no_calls() -> None:
     problems = broken(fault("link_partition_up"), told(good_story(), outcome="failed"))
-    assert problems == ["the task ended as failed, in truth done"]
+    assert problems == ["the robot ended the task as failed, the cell says done"]
     events = good_story()
     events.calls, events.plays = [], []
     assert any("no call was reported" in text for text in broken(fault("link_partition_up"), told(events)))

@@ -10,7 +10,7 @@ LATE = [("cancelled", "nobody waits for it any more")]
 
 
 def continuous(*robots: str, at_once: int = 2) -> Stage:
-    """A worker of the policy that runs so many calls at a time, and these robots."""
+    """A worker of the policy that runs several calls at a time, and these robots."""
     stage = Stage()
     stage.worker("p1", at_once=at_once)
     stage.worker("g1", "guard")

@@ -1,6 +1,6 @@
 """The server's invariants, whatever robots, workers and time do, and in whatever order calls run.
 
-A worker that is told to drop a call answers it all the same, as cancelled, failed or done: what it says comes later.
+A worker that is told to drop a call still answers it, as cancelled, failed or done: what it says comes later.
 """
 
 from __future__ import annotations
