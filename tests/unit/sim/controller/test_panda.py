@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rosa_server.models.kinematics import inverse_path
+from rosa_server.models.panda.kinematics import inverse_path
 from rosa_sim.cell.world import World
 from rosa_sim.controller.following import Point
 from rosa_sim.controller.node import LATE_S
