@@ -14,7 +14,7 @@ from rosa_contract.wire.packing import check_sum, unpack
 MAX_ROBOTS = 16
 MAX_CAMERAS = 8
 MAX_HEADER_BYTES = 1 << 14
-KEPT_S = 10.0
+KEPT_S = 600.0  # the page says how old a picture is
 QUALITY = 80  # of what did not come as JPEG
 
 

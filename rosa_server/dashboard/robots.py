@@ -69,7 +69,7 @@ class Robots:
 
     def listed(self, now_s: float, at_s: float, entries: Sequence[Any]) -> None:
         """The gateway tells of these robots, at its own time `at_s`."""
-        for robot, task, slot, silent_s, reports, told in entries:
+        for robot, task, slot, silent_s, reports, told, *_ in entries:  # who serves it is for `rosa robots`
             one = self._one(str(robot))
             if one is None:
                 continue

@@ -115,6 +115,8 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     page.until_text("#robots", "60 %")  # 120 of 300 ms
     assert "policy" in page.text("#servers")
     assert page.text("#robots-count") == "2"
+    page.until_text("#robots", "pick")
+    assert page.text("#banner") == "", "everything that the gateway tells can be read"
     assert "Nobody waits for you" in page.text("#alerts-panel")
     page.until(
         lambda: page.run("return document.querySelectorAll('#chart-actions canvas').length"), "the chart"

@@ -74,6 +74,7 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
             answers = 0
             while demo.poll() is None:
                 assert time.monotonic() < until_s, (tmp_path / "demo.log").read_text()[-4000:]
+                assert "cannot be read" not in browser.text("#banner")
                 if decided(browser):
                     answers += 1
                     browser.until_text("#audit", WHY)
