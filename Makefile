@@ -28,10 +28,10 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-unit check test-franka test-env test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
+.PHONY: help setup demo test test-unit check test-franka test-env test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
 
 help:  ## this text
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 	@echo "  options go to the command with ARGS=\"...\""
 
 setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every other target does it first)
@@ -67,6 +67,9 @@ cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are se
 
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
 	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
+
+test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11 to 3.13 that is here (minutes each, installs packages); ARGS="--only 3.12"
+	@"$(PYTHON)" scripts/pythons.py $(ARGS)
 
 prove: setup  ## search everything that can happen to the robot's core and its arm, then 100,000 random steps and more (minutes)
 	@$(WITH)python -m rosa_sim.explore
@@ -134,4 +137,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV) $(SITE_VENV)
+	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV) $(SITE_VENV) .venv-pythons

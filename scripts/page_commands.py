@@ -17,7 +17,8 @@ INLINE = re.compile(r"(?<!`)`((?:rosa|make|ros2 launch rosa_client|python -m ros
 SHELLS = {"sh", "bash", "console", "shell"}
 # What may stand before the command that counts.
 BEFORE = {"sudo", "exec", "nice", "timeout", "watch", "command"}
-ENDS = {"&&", "||", "|", ";", "&", ">", ">>", "2>", "<"}
+ENDS = {"&&", "||", "|", ";", "&"}
+REDIRECTIONS = {">", ">>", "<"}  # a file follows
 HISTORY = {"log.md", "CHANGELOG.md"}
 LAUNCHED = {"pick_place.launch.py", "fleet.launch.py"}
 
@@ -69,8 +70,13 @@ def _commands_of_line(line: str) -> Iterator[list[str]]:
     except ValueError as error:
         raise Mistake(f"{line.strip()}: {error}") from None
     part: list[str] = []
+    into_file = False
     for word in [*words, ";"]:
-        if word in ENDS:
+        if word in REDIRECTIONS:
+            into_file = True
+        elif into_file:
+            into_file = False
+        elif word in ENDS:
             if part:
                 yield part
             part = []

@@ -57,7 +57,9 @@ def check_machine(with_ros: bool) -> None:
             f"without an installed ROS 2, ROSA uses the ROS 2 wheels, which are for Python 3.11 on Linux x86_64; "
             f"this is Python {text} on {platform.system()} {platform.machine()}. "
             "Give another Python (make PYTHON=python3.11 ...) or source a ROS 2 first: "
-            "source /opt/ros/kilted/setup.bash"
+            "source /opt/ros/kilted/setup.bash. "
+            "Server, scheduler, client and dashboard need no ROS and run on Python 3.11 to 3.13: "
+            "pip install -c requirements/constraints.txt '.[server]'; robot nodes and `make demo` do not"
         )
 
 

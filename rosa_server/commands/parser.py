@@ -26,6 +26,7 @@ MODULES = {
     "undrain": "rosa_server.commands.undrain",
     "rollout": "rosa_server.commands.rollout",
     "dashboard": "rosa_server.commands.dashboard",
+    "completion": "rosa_server.commands.completion",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",
 }

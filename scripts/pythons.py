@@ -1,0 +1,110 @@
+"""Server, scheduler, client and dashboard on each Python that is here: `make test-pythons`.
+
+    python3 scripts/pythons.py [--only 3.12] [tests ...]
+
+Each gets an environment in .venv-pythons/, with the pinned packages and without ROS, PyTorch and the simulator: what
+a server for models in environments of their own, a client or a dashboard needs. Needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, run
+
+VERSIONS = ("3.11", "3.12", "3.13")
+FOLDER = ROOT / ".venv-pythons"
+REQUIREMENTS = ROOT / "requirements"
+WITHOUT = {"torch"}  # models bring it; no test here runs one
+TOOLS = ("pytest", "pytest-xdist", "pytest-rerunfailures", "hypothesis", "psutil")
+# What needs neither ROS nor PyTorch nor MuJoCo.
+WITH_ROS = "tests/unit/contract/test_interrupt.py"  # starts the demo and nodes as well
+TESTS = (
+    *(
+        "tests/unit/contract",
+        "tests/unit/client/robot",
+        "tests/unit/client/connection",
+        "tests/unit/client/runtime",
+    ),
+    *("tests/unit/server/test_cli.py", "tests/unit/server/serving/core", "tests/unit/server/serving/base"),
+    *(
+        "tests/unit/server/serving/edge",
+        "tests/unit/server/serving/watching",
+        "tests/unit/server/scheduler",
+        "tests/unit/server/dashboard",
+    ),
+    *("tests/system/python_client", "tests/system/dashboard", "tests/system/examples"),
+)
+
+
+def interpreter(version: str) -> str | None:
+    """Of this version: of pyenv, or on the PATH."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    return str(found[-1]) if found else shutil.which(f"python{version}")
+
+
+def wanted() -> list[str]:
+    """The packages of the robot's link and of the server."""
+    lines = [
+        line
+        for name in ("base", "server")
+        for line in (REQUIREMENTS / f"{name}.txt").read_text().splitlines()
+    ]
+    return [line for line in lines if line and line not in WITHOUT]
+
+
+def make(version: str, python: str) -> Path:
+    """The environment of a version. Raises `SetupError` with what pip said."""
+    venv = FOLDER / version
+    packages = [*wanted(), *TOOLS]
+
+    def install() -> None:
+        run([python, "-m", "venv", "--clear", venv], f"python-{version}")
+        pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        run([*pip, "-c", REQUIREMENTS / "constraints.txt", *packages], f"packages-{version}")
+        run(
+            [*pip, "--no-deps", ROOT], f"rosa-{version}"
+        )  # for its commands; the code that is tested is that of here
+
+    key = digest(REQUIREMENTS / "constraints.txt", ROOT / "setup.py", " ".join(packages), python)
+    Steps(venv).step("packages", key, f"Python {version}: packages", install)
+    return venv / "bin" / "python"
+
+
+def tested(python: Path, tests: Sequence[str]) -> int:
+    environment = {key: value for key, value in os.environ.items() if key != BOOTSTRAP_GUARD}
+    command = [python, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"--ignore={WITH_ROS}", *tests]
+    return subprocess.run(command, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=VERSIONS, help="this version")
+    parser.add_argument("tests", nargs="*", default=TESTS, help="files or folders instead of the usual ones")
+    options = parser.parse_args()
+    results = {}
+    for version in [options.only] if options.only else VERSIONS:
+        python = interpreter(version)
+        if python is None:
+            results[version] = "not here"
+            continue
+        try:
+            status = tested(make(version, python), options.tests)
+        except SetupError as error:
+            print(f"[setup] ERROR: {error}", file=sys.stderr)
+            status = 1
+        results[version] = "passed" if status == 0 else "FAILED"
+    for version, outcome in results.items():
+        print(f"Python {version}: {outcome}")
+    return 1 if "FAILED" in results.values() else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
