@@ -1,4 +1,4 @@
-"""What a gateway tells is what the page shows: the hub of the one is read by the model of the other, without a socket."""
+"""What a gateway tells is what the page shows: the hub of the one is read by the model of the other."""
 
 from __future__ import annotations
 
