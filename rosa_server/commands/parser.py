@@ -26,7 +26,7 @@ MODULES = {
     "undrain": "rosa_server.commands.undrain",
     "rollout": "rosa_server.commands.rollout",
     "dashboard": "rosa_server.commands.dashboard",
-    "completion": "rosa_server.commands.completion",
+    "completion": "rosa_server.completion",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",
 }

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from rosa_server.commands.completion import script
 from rosa_server.commands.parser import parser_for
+from rosa_server.completion import script
 
 ASK = """
 source /dev/stdin
