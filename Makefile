@@ -125,7 +125,7 @@ docs: setup  ## write the generated pages of docs/ again
 site: setup  ## the documentation as a site, .cache/site/index.html; a dead link, or a command or option that does not exist, fails
 	@$(WITH)python scripts/page_commands.py
 	@$(WITH)python scripts/generate_docs.py --check
-	@"$(PYTHON)" scripts/site_env.py --venv $(SITE_VENV)
+	@PYTHONPATH=scripts "$(PYTHON)" scripts/docs_site/environment.py --venv $(SITE_VENV)
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
 	@echo "open .cache/site/index.html"
 

@@ -1,6 +1,6 @@
 """Set up the environment of `make site`: mkdocs-material, and Mermaid for diagrams that need no internet.
 
-    python3 scripts/site_env.py [--venv .venv-site]
+    PYTHONPATH=scripts python3 scripts/docs_site/environment.py [--venv .venv-site]
 
 Only who builds the site needs it, so it is no part of the set-up. Needs only the standard library, and does nothing
 when nothing has changed.
@@ -18,7 +18,7 @@ from pathlib import Path
 from setup_steps import ROOT, SetupError, Steps, digest, run, say
 
 PINNED = ROOT / "requirements" / "site.txt"
-MERMAID = ROOT / ".cache" / "mermaid"  # `scripts/site_hooks.py` looks here
+MERMAID = ROOT / ".cache" / "mermaid"  # `hooks.py` looks here
 VERSION = "11.17.2"
 SHA256 = "6ad2f42c3fc26bbf9e45cbb6d11898972573ea52b33a5f4ff51952899f950ffd"
 
