@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.cancellation import Cancellation
@@ -64,18 +65,73 @@ class ModelOutput:
     updates: NDArray[np.floating] | None = None
 
 
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model can besides answering batches. A backend that declares none has the defaults.
+
+    `at_once`: above 1 where it batches continuously by itself, as vLLM does: so many calls of `infer` it takes at a
+    time, from different threads. `shares`: requests about one observation cost it less, so the gateway brings them to
+    one worker. `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
+    `takes_any`: it hands on whatever it is given, as one in front of another server does, and `input_spec` is empty;
+    its adapter says what. `batch_sizes`: the only ones that it has, as with CUDA graphs; `warm_up` captures them, and
+    any other batch is padded to the next of them; empty: every size up to `max_batch` runs as it is. `engine`: its
+    name, which `rosa profile` writes down. `counts`: returns what that engine has done since it started, whole numbers
+    by name. `nominal`: of what sizes a measurement gives it inputs, where `input_spec` allows several.
+    """
+
+    at_once: int = 1
+    shares: bool = False
+    inpaints: bool = False
+    takes_any: bool = False
+    batch_sizes: tuple[int, ...] = ()
+    engine: str = ""
+    counts: Callable[[], Mapping[str, int]] | None = None
+    nominal: InputSpec | None = None
+
+    def mistakes(self) -> list[str]:
+        """What is wrong with it, field by field."""
+        wrong: list[tuple[str, str]] = []
+        if not _whole(self.at_once) or not 1 <= self.at_once <= MAX_BATCH:
+            wrong.append(("at_once", f"a whole number from 1 to {MAX_BATCH}"))
+        wrong += [
+            (name, "true or false")
+            for name in ("shares", "inpaints", "takes_any")
+            if not isinstance(getattr(self, name), bool)
+        ]
+        sizes = self.batch_sizes
+        if not isinstance(sizes, tuple) or not all(_whole(one) and 1 <= one <= MAX_BATCH for one in sizes):
+            wrong.append(("batch_sizes", f"a tuple of whole numbers from 1 to {MAX_BATCH}"))
+        if not isinstance(self.engine, str):
+            wrong.append(("engine", "a name"))
+        if self.counts is not None and not callable(self.counts):
+            wrong.append(("counts", "a function"))
+        if self.nominal is not None and not isinstance(self.nominal, InputSpec):
+            wrong.append(("nominal", "an InputSpec"))
+        return [f"{name}: expected {what}, got {getattr(self, name)!r:.80}" for name, what in wrong]
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def capabilities_of(backend: object) -> Capabilities:
+    """What a backend declares; the defaults where it declares nothing. Raises `TypeError` for anything else."""
+    try:
+        declared = getattr(backend, "capabilities")  # noqa: B009
+    except AttributeError as error:
+        if hasattr(type(backend), "capabilities"):  # a property that has failed
+            raise TypeError(f"capabilities: {error}") from error
+        return Capabilities()
+    if not isinstance(declared, Capabilities):
+        raise TypeError(f"capabilities: expected a Capabilities, got {declared!r:.80}")
+    return declared
+
+
 @runtime_checkable
 class Backend(Protocol):
     """A model. Constructed cheaply; nothing heavy happens before `load()`.
 
-    One that batches continuously by itself, as vLLM does, may have an attribute `at_once` above 1: so many calls of
-    `infer` it takes at a time, from different threads. `shares`: requests about one observation cost it less, so the
-    gateway brings them to one worker. `counts()`: what its engine has done since it started, by name.
-    `batch_sizes`: the only batch sizes that it has, as with CUDA graphs; `warm_up` captures them, and any other batch
-    is padded to the next of them. Without it every size up to `max_batch` runs as it is.
-    `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
-    `takes_any`: it hands on whatever it is given, as one in front of another server does, and `input_spec` is empty;
-    its adapter says what.
+    It may have an attribute or property `capabilities`, a `Capabilities`; it is read when the model is loaded.
     """
 
     input_spec: InputSpec

@@ -13,7 +13,7 @@ import numpy as np
 
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
+from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.continuous import Shared
 
@@ -67,7 +67,7 @@ class EmulatedBackend:
         self._shape = (horizon, dof)
         self._verdict, self._text = verdict, text
         self._load_s = load_s
-        self.at_once = at_once
+        self.capabilities = Capabilities(at_once=at_once)
         self._shared: Shared[object] = Shared(self._mean_s)
         self._changed = threading.Condition()
         self._ended: list[object] = []
@@ -91,7 +91,7 @@ class EmulatedBackend:
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)
-        if self.at_once > 1:
+        if self.capabilities.at_once > 1:
             self._run_beside_others(batch)
         elif (duration_ms := self.batch_ms(len(batch))) > 0:
             time.sleep(duration_ms / 1000)

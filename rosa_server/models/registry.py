@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wording import nearest
-from rosa_server.models.backend import Backend, InputSpec
+from rosa_server.models.backend import Backend, InputSpec, capabilities_of
 from rosa_server.plan.engines import AUTO_ENGINE
 
 BACKENDS = {
@@ -29,6 +29,8 @@ BACKENDS = {
 
 
 METHODS = ("load", "warm_up", "infer", "close")
+# Abilities that an attribute of the backend declared once: to ignore one in silence would change how it is served.
+OLD_ATTRIBUTES = ("at_once", "shares", "inpaints", "takes_any", "batch_sizes")
 
 
 class BackendError(CausedError):
@@ -44,6 +46,7 @@ class BackendError(CausedError):
         "checksum_mismatch": "a file of the model is not the one that the factory file means",
         "checksum_missing": "a file of the model has no checksum, while others have",
         "not_a_backend": "what its class makes lacks a part of the interface",
+        "bad_capabilities": "what it declares that it can is not possible, or not declared as it has to be",
     }
 
 
@@ -98,7 +101,7 @@ def create(backend: str, **options: Any) -> Backend:
 
 
 def check_loaded(name: str, backend: Backend) -> None:
-    """Raise `BackendError` unless a loaded backend says what it takes."""
+    """Raise `BackendError` unless a loaded backend says what it takes, and what it can."""
     spec, most = getattr(backend, "input_spec", None), getattr(backend, "max_batch", None)
     if not isinstance(spec, InputSpec):
         raise BackendError(
@@ -107,3 +110,14 @@ def check_loaded(name: str, backend: Backend) -> None:
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BATCH:
         words = f"max_batch: expected a whole number from 1 to {MAX_BATCH}, got {most!r:.80}"
         raise BackendError("not_a_backend", f"backend {name!r}: {words}")
+    try:
+        mistakes = capabilities_of(backend).mistakes()
+    except (TypeError, ValueError) as error:
+        mistakes = [str(error)]
+    if not hasattr(backend, "capabilities"):
+        mistakes += [
+            f"{one}: declare it in `capabilities`" for one in OLD_ATTRIBUTES if hasattr(backend, one)
+        ]
+    if mistakes:
+        words = f"backend {name!r}: {'; '.join(mistakes)} (docs/add_a_model.md)"
+        raise BackendError("bad_capabilities", words)

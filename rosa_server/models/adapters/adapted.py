@@ -37,7 +37,14 @@ from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
 from rosa_server.models.adapters.resolving import Resolved
 from rosa_server.models.adapters.rotations import matrix, written
-from rosa_server.models.backend import Backend, InputSpec, ModelInput, ModelOutput
+from rosa_server.models.backend import (
+    Backend,
+    Capabilities,
+    InputSpec,
+    ModelInput,
+    ModelOutput,
+    capabilities_of,
+)
 
 Array = NDArray[np.float64]
 
@@ -291,13 +298,13 @@ class Adapted:
             raise ConfigError("adapter", problems)
         self._backend, self._resolved = backend, resolved
         self._translator: Translator | None = None
-        self.inpaints = getattr(backend, "inpaints", False) and resolved.spec.actions is None
 
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else the backend may have: `at_once`, `shares`, `counts`, `batch_sizes`, `engine`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._backend, name)
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the model, as far as they hold behind the adapter. Raises as `input_spec`."""
+        able = capabilities_of(self._backend)
+        inpaints = able.inpaints and self._resolved.spec.actions is None
+        return replace(able, inpaints=inpaints, takes_any=False, nominal=self._nominal())
 
     @property
     def max_batch(self) -> int:
@@ -311,7 +318,7 @@ class Adapted:
     def input_spec(self) -> InputSpec:
         """What robots must have. Raises `AdapterError` with everything that is unmapped."""
         model = self._model()
-        words = [] if getattr(self._backend, "takes_any", False) else model_problems(self._resolved, model)
+        words = [] if capabilities_of(self._backend).takes_any else model_problems(self._resolved, model)
         try:
             needs = robot_needs(self._resolved, model)
         except ValueError as error:
@@ -320,15 +327,14 @@ class Adapted:
             raise AdapterError("unmapped", "adapter: " + "; ".join(words))
         return needs
 
-    @property
-    def nominal(self) -> InputSpec:
+    def _nominal(self) -> InputSpec:
         """As `input_spec`, with pictures of the size that the model takes: what a measurement gives it."""
         needs, model = self.input_spec, self._model()
-        sizes = {
-            one.camera: (one.height or model.images[key][0], one.width or model.images[key][1])
-            for key, one in self._resolved.spec.cameras.items()
-            if one.camera in needs.resizes
-        }
+        sizes = {}
+        for key, one in self._resolved.spec.cameras.items():
+            if one.camera in needs.resizes:
+                height, width = model.images.get(key, needs.images[one.camera])
+                sizes[one.camera] = (one.height or height, one.width or width)
         return replace(needs, images={**needs.images, **sizes}, resizes=frozenset())
 
     def _model(self) -> InputSpec:

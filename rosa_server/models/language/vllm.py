@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.wire.images import encode_image
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 from rosa_server.models.language.pictures import USUAL_PX, shows
 from rosa_server.models.language.questions import Question, question_of
 from rosa_server.models.language.questions import questions as questions_of
@@ -62,7 +62,8 @@ class VllmBackend:
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = parts.path.rstrip("/")
         self.input_spec = shows(cameras)
-        self.max_batch, self.memory_mb, self.at_once = 1, 0.0, at_once
+        self.max_batch, self.memory_mb = 1, 0.0
+        self.capabilities = Capabilities(at_once=at_once)
         self._url, self._model, self._key = url, model, api_key
         self._timeout_s, self._wait_s = timeout_s, wait_s
         self._questions = questions_of(questions or {})

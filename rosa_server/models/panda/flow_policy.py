@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rosa_contract.wire.overlap import Overlap
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.inpainting import Guide, guided
 from rosa_server.models.panda.common import MAX_WIDTH_M, PandaBackend
 from rosa_server.models.panda.kinematics import forward, inverse_path
@@ -129,7 +129,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         """
         if seam not in ("blend", "inpaint"):
             raise ValueError(f"seam: expected blend or inpaint, got {seam!r}")
-        self.inpaints = seam == "inpaint"
+        self.capabilities = Capabilities(inpaints=seam == "inpaint")
         super().__init__(FlowPolicy, weights, "panda_flow_policy.safetensors", device)
         self._seed = seed
         self._flow_steps = flow_steps
@@ -141,7 +141,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         made as if the arm stood where the overlap's first step tells it to be, and follows that step; the guide pulls
         it to the steps after. Raises `ValueError` for an overlap that is none of this model's chunks.
         """
-        overlaps = [_checked(one.overlap) if self.inpaints else None for one in batch]
+        overlaps = [_checked(one.overlap) if self.capabilities.inpaints else None for one in batch]
         network, look = self.network, self.look([_as_told(*one) for one in zip(batch, overlaps, strict=True)])
         # The same noise for every request: an answer does not depend on who else is in the batch.
         noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).to(self._device)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.models.remote.asking import (
     ServerError,
@@ -55,7 +55,7 @@ class Gr00tRemoteBackend:
         if dialect not in DIALECTS:
             raise ValueError(f"dialect: expected {', '.join(DIALECTS)}, got {dialect!r}")
         self.input_spec = spec_of(images, state)
-        self.takes_any = not (images or state)
+        self.capabilities = Capabilities(takes_any=not (images or state))
         self.max_batch, self.memory_mb = max_batch, 0.0
         self._url, self._dialect, self._prompt_key, self._token = url, dialect, prompt_key, api_token
         self._timeout_s, self._wait_s = timeout_s, wait_s

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.registry import BackendError
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.models.remote.asking import (
@@ -48,7 +48,7 @@ class OpenpiRemoteBackend:
         if not url.startswith(("ws://", "wss://")):
             raise ValueError(f"url: expected ws://HOST:PORT, got {url!r}")
         self.input_spec = spec_of(images, state)
-        self.takes_any = not (images or state)
+        self.capabilities = Capabilities(takes_any=not (images or state))
         self.max_batch, self.memory_mb = 1, 0.0
         self.metadata: Mapping[str, Any] = {}
         self._url, self._prompt_key, self._key = url, prompt_key, api_key

@@ -23,7 +23,7 @@ from torch import Tensor
 from rosa_server.engines.pipelined_decode.engine import Engine, Tokens
 from rosa_server.engines.pipelined_decode.graphs import runner_for
 from rosa_server.engines.pipelined_decode.pipe import Pipe
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.panda.common import Look, PandaBackend
 from rosa_server.models.panda.kinematics import inverse_path
 from rosa_server.models.token_policy.actions import STEP_S, from_tokens
@@ -67,18 +67,19 @@ class TokenPolicyBackend(PandaBackend[TokenPolicy]):
         if slots < 1 or enter_at_once < 1:
             raise ValueError(f"slots and enter_at_once: expected at least 1, got {slots} and {enter_at_once}")
         super().__init__(TokenPolicy, weights, "panda_token_policy.safetensors", device)
-        self.engine = engine  # `rosa profile` writes it down
+        self._kind = engine
         self._slots, self._enter_at_once, self._graphs = slots, enter_at_once, graphs
-        self.at_once = 1 if engine == "plain" else slots
+        at_once = 1 if engine == "plain" else slots
+        self.capabilities = Capabilities(at_once, engine=engine, counts=self.counts)
         self._engine: Engine[Seen] | None = None
 
     def load(self) -> None:
         """Read the weights and start the engine."""
         super().load()
-        if self.engine != "plain":
+        if self._kind != "plain":
             config = self.network.config
             pipe = Pipe(
-                config.action_tokens, self._slots, self._enter_at_once, packed=self.engine == "pipelined"
+                config.action_tokens, self._slots, self._enter_at_once, packed=self._kind == "pipelined"
             )
             runner = runner_for(self.network.decoder, config, self._slots, self._graphs)
             self._engine = Engine(pipe, runner, self._embed)

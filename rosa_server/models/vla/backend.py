@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.passes import Words
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.panda.common import Look, PandaBackend
 from rosa_server.models.panda.flow_policy import STEP_S, from_network
 from rosa_server.models.panda.kinematics import inverse_path
@@ -86,19 +86,19 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         self._safe_certainty, self._verdict_certainty = safe_certainty, verdict_certainty
         self._seed, self._flow_steps = seed, flow_steps
         self._speech: Speech | None = None
-        self.engine = engine  # `rosa profile` writes it down
         self._kv_memory_mb, self._slice_tokens = memory_mb, slice_tokens
         self._questions: Questions | None = None
-        self.shares = engine == "kv_sharing"
-        self.at_once = AT_ONCE if self.shares else 1
-        if self.shares:
+        shares = engine == "kv_sharing"
+        at_once = AT_ONCE if shares else 1
+        self.capabilities = Capabilities(at_once, shares, engine=engine, counts=self.counts)
+        if shares:
             self.memory_mb += memory_mb
 
     def load(self) -> None:
         """Read the weights and the words, and start the engine."""
         super().load()
         self._speech = Speech.read(self._path.with_suffix(".words.json"))
-        if self.shares:
+        if self.capabilities.shares:
             memory = (self._kv_memory_mb, self._slice_tokens)
             self._questions = Questions(self.network, self._speech, *memory, self._flow_steps)
 

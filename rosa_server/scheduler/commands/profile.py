@@ -15,7 +15,7 @@ from typing import Any
 
 from rosa_contract.errors import ConfigError
 from rosa_server.commands.chosen import add_choice, chosen
-from rosa_server.models.backend import Backend
+from rosa_server.models.backend import Backend, capabilities_of
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.measure import (
@@ -116,13 +116,13 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     backend.load()
     try:
         backend.warm_up()
-        engine, at_once = str(getattr(backend, "engine", "")), int(getattr(backend, "at_once", 1))
+        able = capabilities_of(backend)
+        engine, at_once = able.engine, able.at_once
         configurations = _others(path, engine, component)
         if at_once > 1:
             found = _continuous(args, cpu, backend, at_once, engine)
             configurations.append(replace(found, components=component))
-        sizes: tuple[int, ...] = tuple(getattr(backend, "batch_sizes", ()))
-        todo = batchings(sizes or batches, backend.max_batch) if at_once == 1 else []
+        todo = batchings(able.batch_sizes or batches, backend.max_batch) if at_once == 1 else []
         for index, batching in enumerate(todo):
             steps = measure_batching(
                 backend,
@@ -166,7 +166,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
             configurations, args.requests, memory_mb, hardware_memory_mb, bool(given), args.cpu_time
         ),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
-        every_size=not sizes,
+        every_size=not able.batch_sizes,
     )
     save_profile(profile, path)
     load_profile(path)

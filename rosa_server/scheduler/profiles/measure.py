@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 
-from rosa_server.models.backend import Backend, InputSpec, ModelInput
+from rosa_server.models.backend import Backend, InputSpec, ModelInput, capabilities_of
 from rosa_server.scheduler.profiles.profile import DYNAMIC, STATIC, Configuration, LatencyPoint, ServiceTime
 from rosa_server.scheduler.profiles.queueing import poisson_arrivals_ms, summarise
 
@@ -194,7 +194,7 @@ def measure_batching(
     largest batch / its service time. Raises `UnsteadyMachine` when runs under load never match the service times.
     """
     sample = random_input(
-        getattr(backend, "nominal", backend.input_spec), component, np.random.default_rng(0)
+        capabilities_of(backend).nominal or backend.input_spec, component, np.random.default_rng(0)
     )
     reasons: list[str] = []
 

@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.backend import Backend, ModelInput, capabilities_of
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
     Clock,
@@ -48,7 +48,7 @@ def measure_continuous(
     `callers`: runs `at_once` calls at a time. The maximum throughput is `at_once / S(at_once)`.
     """
     sample = random_input(
-        getattr(backend, "nominal", backend.input_spec), component, np.random.default_rng(0)
+        capabilities_of(backend).nominal or backend.input_spec, component, np.random.default_rng(0)
     )
     service = tuple(
         ServiceTime(size, _service_ms(backend, sample, size, service_runs(requests), clock, callers))
@@ -74,7 +74,7 @@ def _prefix_share(backend: Backend, sample: ModelInput, runs: int, clock: Clock)
 
     0 for a backend that shares nothing.
     """
-    if not getattr(backend, "shares", False):
+    if not capabilities_of(backend).shares:
         return 0.0
     first_s, second_s = 0.0, 0.0
     for run in range(runs):

@@ -18,7 +18,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import decode_image
-from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.backend import Backend, ModelInput, capabilities_of
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.serving.base import log
 from rosa_server.serving.base.shared_memory import ShmReader
@@ -84,7 +84,8 @@ class BatchWorker:
         self._decode_ms = 0.0  # of a request, in the last batch
         self._worth_it = False  # to read ahead: the last batch says
         self._seldom = log.Seldom()
-        self._counts = Counts(backend, spec.worker_id)
+        self._able = capabilities_of(backend)
+        self._counts = Counts(self._able.counts, spec.worker_id)
         self._needs = backend.input_spec
         self._failures, self._judging = Failures(), Lock()
         self._answered: ModelInput | None = None  # the first request that was: the model is tested with it
@@ -103,10 +104,16 @@ class BatchWorker:
         most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
         names = (self._spec.worker_id, self._spec.model)
-        shares = getattr(self._backend, "shares", False)
         unused = None if needs.unused is None else sorted(needs.unused)
         ready = m.WorkerReady(
-            *names, most, images, dict(needs.state), self.at_once, shares, sorted(needs.resizes), unused
+            *names,
+            most,
+            images,
+            dict(needs.state),
+            self.at_once,
+            self._able.shares,
+            sorted(needs.resizes),
+            unused,
         )
         self._socket.send_multipart(codec.encode(ready))
 
@@ -295,8 +302,9 @@ class BatchWorker:
         outputs = self._backend.infer(inputs)
         if len(outputs) != len(inputs):
             raise RuntimeError(f"the backend answered {len(outputs)} outputs for {len(inputs)} inputs")
-        inpaints = getattr(self._backend, "inpaints", False)
-        return [finished(one, output, inpaints) for one, output in zip(inputs, outputs, strict=True)]
+        return [
+            finished(one, output, self._able.inpaints) for one, output in zip(inputs, outputs, strict=True)
+        ]
 
     def _alone(self, one: ModelInput) -> Answer:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from rosa_contract.wire.bounds import MAX_COUNTS, MAX_ID, MAX_NAME_CHARS
 from rosa_server.serving.base import log
@@ -13,9 +13,9 @@ from rosa_server.serving.worker.answers import short
 class Counts:
     """`counts()` of one backend; one that raises is not asked again."""
 
-    def __init__(self, backend: Any, worker_id: str) -> None:
-        """A backend need not count anything."""
-        self._ask = getattr(backend, "counts", dict[str, int])
+    def __init__(self, ask: Callable[[], Mapping[str, int]] | None, worker_id: str) -> None:
+        """`ask`: see `Capabilities.counts`; a backend need not count anything."""
+        self._ask = ask if ask is not None else dict[str, int]
         self._worker_id = worker_id
 
     def read(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from rosa_contract.errors import ContractError
 from rosa_contract.process import die_with
 from rosa_server.models import registry
 from rosa_server.models.adapters import behind
+from rosa_server.models.backend import capabilities_of
 from rosa_server.models.checksums import verify
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import keep_freed_memory
@@ -104,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             link = WatchedLink(socket, spec.keys)
         socket.connect(spec.endpoint)
-        at_once = getattr(backend, "at_once", 1)
+        at_once = capabilities_of(backend).at_once
         worker = (
             ContinuousWorker(spec, backend, socket, at_once, link)
             if at_once > 1

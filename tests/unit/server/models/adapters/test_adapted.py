@@ -21,7 +21,7 @@ from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.adapters.tool import UnreachableError
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 
 PANDA = "configs/robots/panda.yaml"
 HOME = np.array([0.0, -0.2053, 0.0, -2.3561, 0.0, 2.1508, 0.7854], np.float32)
@@ -32,12 +32,10 @@ class Told:
 
     max_batch = 4
     memory_mb = 0.0
-    inpaints = True
-    at_once = 2
 
     def __init__(self, spec: InputSpec | None = None, answer: Mapping[str, Any] | None = None) -> None:
         self.input_spec = spec or InputSpec()
-        self.takes_any = spec is None
+        self.capabilities = Capabilities(at_once=2, inpaints=True, takes_any=spec is None)
         self.answer = {key: np.asarray(value, np.float32) for key, value in (answer or {}).items()}
         self.given: list[ModelInput] = []
 
@@ -274,8 +272,8 @@ def test_a_broken_adapter_is_refused_before_anything_is_loaded() -> None:
 
 def test_what_the_backend_can_do_besides_it_still_can() -> None:
     one = adapted(Told())
-    assert (one.at_once, one.max_batch, one.inpaints) == (2, 4, True)
-    assert not adapted(Told(), **one_mode("absolute")).inpaints, "its chunks are not the robot's"
+    assert (one.capabilities.at_once, one.max_batch, one.capabilities.inpaints) == (2, 4, True)
+    assert not adapted(Told(), **one_mode("absolute")).capabilities.inpaints, "its chunks are not the robot's"
     plain = Told()
     assert behind(plain, {}) is plain
 
@@ -290,4 +288,4 @@ def test_what_the_robot_plays_meanwhile_is_kept_from_a_model_that_speaks_otherwi
 def test_a_measurement_uses_pictures_of_the_models_size() -> None:
     one = adapted(Told(), preset="openpi_droid")
     assert one.input_spec.images["front"] == (1200, 1920)
-    assert one.nominal.images["front"] == (224, 224)
+    assert one.capabilities.nominal.images["front"] == (224, 224)

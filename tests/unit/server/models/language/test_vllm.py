@@ -143,7 +143,7 @@ def test_words_that_a_first_token_cannot_tell_apart_are_refused() -> None:
 
 def test_calls_go_to_the_server_as_they_come(server: StandIn) -> None:
     backend = loaded(server, at_once=8)
-    assert backend.at_once == 8
+    assert backend.capabilities.at_once == 8
     server.gate = threading.Event()
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(backend.infer, [seen("monitor")]) for _ in range(8)]

@@ -222,4 +222,4 @@ def test_an_address_that_is_none_is_refused() -> None:
 def test_without_an_adapter_the_factory_file_may_say_what_it_takes() -> None:
     backend = OpenpiRemoteBackend("ws://h:1", images={"front": [96, 96]}, state={"joint_position": 7})
     assert backend.input_spec.images == {"front": (96, 96)}
-    assert not backend.takes_any
+    assert not backend.capabilities.takes_any

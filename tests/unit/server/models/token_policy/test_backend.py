@@ -57,7 +57,7 @@ def test_blind_it_does_not(backend, cell):
 
 @pytest.mark.parametrize("backend", ["continuous", "pipelined"], indirect=True)
 def test_calls_at_the_same_time_get_the_actions_of_calls_alone(backend, looks):
-    assert backend.at_once == 7
+    assert backend.capabilities.at_once == 7
     plain = TokenPolicyBackend()
     plain.load()
     with ThreadPoolExecutor(6) as threads:

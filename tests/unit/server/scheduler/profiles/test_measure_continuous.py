@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 from rosa_server.scheduler.profiles.measure import RATE_SHARES
 from rosa_server.scheduler.profiles.measure_continuous import measure_continuous, sizes_of
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration
@@ -89,7 +89,7 @@ def test_what_a_second_call_about_an_observation_saves_is_measured() -> None:
     class Sharing(Counting):
         """Looks for 8 ms at what it has not seen, and answers in 2 ms."""
 
-        shares = True
+        capabilities = Capabilities(shares=True)
 
         def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
             (one,) = batch

@@ -15,7 +15,7 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.overlap import Overlap
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker.batch_worker import BatchWorker
@@ -75,7 +75,7 @@ def test_what_a_model_does_not_inpaint_is_blended_and_the_horizon_counts_after_i
     answered = codec.decode_output(frame)
     assert answered.arrays["actions"].tolist() == [[5, 5], [1, 1]]
     assert answered.horizon == 1, "one of two steps is frozen"
-    monkeypatch.setattr(Moody, "inpaints", True, raising=False)
+    monkeypatch.setattr(Moody, "capabilities", Capabilities(inpaints=True), raising=False)
     [frame] = run("", overlap=overlap).outputs
     assert codec.decode_output(frame).arrays["actions"].tolist() == [[1, 1], [1, 1]]
 

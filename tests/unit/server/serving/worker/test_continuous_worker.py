@@ -13,7 +13,7 @@ import zmq
 
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_server.models.backend import ModelInput, ModelOutput
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker.continuous_worker import ContinuousWorker
 from tests.unit.server.serving.core.stage import request
@@ -91,7 +91,7 @@ def test_what_is_cancelled_before_it_begins_never_reaches_the_model() -> None:
 class Patient(Moody):
     """Answers nobody before three calls run at the same time."""
 
-    at_once = 3
+    capabilities = Capabilities(at_once=3)
 
     def __init__(self) -> None:
         self.together = threading.Barrier(3, timeout=10)
