@@ -22,6 +22,7 @@ from rosa_contract.permits import (
     MIN_WAIT_FOR_PERMIT_S,
     PACE_HOLDS_S,
 )
+from rosa_contract.wire.codec import request_header
 from rosa_contract.wire.messages import OK, Hello, Permit, Ready, Response, ToRobot, Welcome
 from rosa_server.simulator.fleet import Seat, SimulatedFleet
 from rosa_server.simulator.network import IDEAL, Network
@@ -220,7 +221,7 @@ class ScriptedRobot(Seat):
         self._request += 1
         part.request, part.sent_s, part.deadline_s = self._request, now_s, now_s + part.slo_s
         part.sent += 1
-        out.append({"i": self._request, "c": part.name, "b": part.slo_ms, "m": [], "s": {}})
+        out.append(request_header(self._request, part.name, part.slo_ms))
 
 
 class ScriptedFleet(SimulatedFleet[ScriptedRobot]):

@@ -18,7 +18,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
 from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.policies import service_table
+from rosa_server.scheduler.running.policies import prefills_ms, service_table
 from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.schedule import Refusal, Schedule
 from rosa_server.scheduler.search.engines import with_best_engines
@@ -119,11 +119,28 @@ def carrying_out(
         placement, admission = hand_over(factory, schedule, f"the schedule of {name}", library)
     if not placement.routes:
         return None
+    placement = _with_prompts(placement, schedule, library)
     services = {
         replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica))
         for replica in placement.replicas.values()
     }
     return Serving(factory, placement, services, admission, variation)
+
+
+def _with_prompts(placement: Placement, schedule: Schedule, library: ProfileLibrary) -> Placement:
+    """Calls that share a server hold each other up by their prompts, whichever system has placed them."""
+    components: dict[str, set[str]] = {}
+    for routing in (placement.routes or {}).values():
+        for component, name in routing.items():
+            components.setdefault(name, set()).add(component)
+
+    def known(name: str, replica: Replica) -> Replica:
+        if replica.at_once is None or replica.prefill_ms:
+            return replica
+        heard = sorted(components.get(name, ()))
+        return replace(replica, prefill_ms=prefills_ms(library, schedule.gpu_type, replica.model, heard))
+
+    return replace(placement, replicas={name: known(name, one) for name, one in placement.replicas.items()})
 
 
 def _schedule(name: str, factory: Factory, problem: Problem, library: ProfileLibrary) -> Schedule:
