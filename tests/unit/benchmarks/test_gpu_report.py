@@ -32,6 +32,7 @@ runpy.run_module(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "smallest"),
     [

@@ -258,6 +258,7 @@ def test_tags_that_would_run_code_are_refused() -> None:
     assert problem.cause == "syntax" and "could not determine a constructor" in problem.words
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(200, 500))
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))

@@ -71,6 +71,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(500, 3000))
 @given(st.data(), st.sampled_from(sorted(codec.KINDS)), st.lists(st.binary(max_size=20), max_size=3))
@@ -87,6 +88,7 @@ def test_well_formed_headers_with_absurd_fields_raise_nothing_else(
     _only_codec_errors([header, *rest])
 
 
+@pytest.mark.slow
 @settings(max_examples=2000)
 @given(st.lists(st.binary(max_size=200), max_size=4))
 def test_noise_raises_nothing_else(frames: list[bytes]) -> None:

@@ -33,6 +33,7 @@ def check_place(result: HandEyeResult, truth: np.ndarray) -> None:
     assert np.linalg.norm(cv2.Rodrigues(off[:3, :3])[0]) < WITHIN_RAD
 
 
+@pytest.mark.slow
 def test_the_fixed_camera_is_where_it_is(front_scene: Scene, lens: Intrinsics) -> None:
     result = solve_hand_eye(front_scene.samples(), lens, front_scene.board, on_hand=False)
     check_place(result, front_scene.truth)

@@ -39,6 +39,7 @@ def kept(folder: Path, scene: Scene, joints: bool) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_without_ros_it_is_offered_and_says_what_it_needs(tmp_path: Path) -> None:
     assert "    calibrate\n" in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("calibrate", "camera", str(PANDA), "front", "--save", str(tmp_path / "new"))
@@ -57,6 +58,7 @@ def test_the_board_is_written(tmp_path: Path, name: str, capsys: pytest.CaptureF
         assert path.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_a_lens_from_full_pictures_is_written_for_the_size_of_the_robot_file(
     tmp_path: Path, robot: Path, lens_scene: Scene
 ) -> None:

@@ -39,6 +39,7 @@ def rosa_without_ros(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_rosa_offers_the_operator_also_where_there_is_no_ros() -> None:
     assert "operator" in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("operator", "list")

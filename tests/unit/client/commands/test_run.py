@@ -19,6 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 def test_where_there_is_no_ros_it_is_offered_and_says_what_it_needs() -> None:
     assert " run " in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("run", "pick", "--robot", "panda0")

@@ -206,6 +206,7 @@ def test_key_files(tmp_path: Path) -> None:
     assert "no such file" in fact.problem
 
 
+@pytest.mark.slow
 def test_needs_are_those_that_rosa_check_knows() -> None:
     factory, robot = (
         str(ROOT / "configs" / "pick_place.yaml"),

@@ -416,6 +416,7 @@ stories = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(stories)
 def test_whatever_comes_nothing_moves_out_of_sight_or_when_stopped_and_no_setpoint_leaves_the_limits(

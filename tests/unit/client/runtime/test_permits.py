@@ -97,6 +97,7 @@ def test_the_planner_asks_for_itself() -> None:
     assert asked[:1] == ["system2"], "it plans first"
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     answers=st.lists(st.sampled_from([None, 0.0, 0.02, 0.3, 0.7]), min_size=1, max_size=6),

@@ -59,6 +59,7 @@ class PromisesOnAnyDay(AnyDay):
             stage.run(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 def test_on_any_day_the_robot_keeps_its_promises() -> None:
     AnyDay.steps = 0

@@ -175,6 +175,7 @@ def rule_without_a_defect(faults: Plan) -> str:
     return run(faults).rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mutate", "faults", "rule"), MUTANTS, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_defect_is_noticed(
     mutate: Callable[[Patch], None], faults: Plan, rule: str, monkeypatch: Patch
@@ -184,6 +185,7 @@ def test_a_defect_is_noticed(
     assert run(faults).rule == rule
 
 
+@pytest.mark.slow
 def test_a_failing_plan_shrinks_to_what_matters(monkeypatch: Patch) -> None:
     queues_without_limit(monkeypatch)
     noise = [Fault(0.5 * n, "message_delay", 0.3, 0.01, (n,)) for n in range(6)]
@@ -198,6 +200,7 @@ def test_a_failing_plan_shrinks_to_what_matters(monkeypatch: Patch) -> None:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_night_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--processes", "1", "--folder", str(tmp_path)]
     assert main(["--robot-hours", "0.01", *short]) == 0
