@@ -1,168 +1,33 @@
-"""The server's promises (DESIGN, "Invariants"), checked on everything that goes into a serving core and comes out.
-
-It keeps its own books of requests and of what workers hold, and asks the core only for the length of its queues.
-"""
+"""Watches the gateway of the chaos: the promises of `serving/core/dispatch/invariants.py`, on each decision."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from rosa_contract.config.factory import Factory
-from rosa_contract.wire.messages import CAUSES, OK
-from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
-from rosa_server.serving.core.queueing.queue import RequestQueue
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.dispatch.invariants import Accounts, RuleBroken, of_core
+from rosa_server.serving.core.queueing.actions import Action
 from rosa_sim.chaos.robot_watch import Broken
 
-CREDITS = 2  # batches that a worker holds; a worker that runs several calls at a time holds as many calls
-ROUNDING_S = 1e-5
-ANSWERED_WITHIN_S = (
-    120.0  # after its deadline: a hanging worker is noticed after some 30 s for each batch it holds
-)
 
-Key = tuple[bytes, int]  # connection, request id
-
-
-@dataclass(slots=True)
-class _Request:
-    """All deliveries of one request."""
-
-    deadline_s: float
-    model: str
-    deliveries: int = 0
-    replies: int = 0
-    dispatches: int = 0
-    workers: set[str] = field(default_factory=set)  # that hold it now
-
-
-@dataclass(slots=True)
-class _Worker:
-    model: str
-    credits: int
-    max_batch: int
-    held: dict[int, list[Key]] = field(default_factory=dict)
-
-
-class ServerWatch:
+class ServerWatch(Accounts):
     """Everything that one life of a gateway decides."""
 
     def __init__(self, factory: Factory) -> None:
+        super().__init__()
         self._limit = factory.gateway.queue_per_model
-        self._requests: dict[Key, _Request] = {}
-        self._due: list[tuple[float, Key]] = []
-        self._tickets: set[int] = set()
-        self._workers: dict[str, _Worker] = {}
-        self.accepted = self.answered = self.dispatched = 0
-        self.answers: dict[str, int] = {}  # by cause
-
-    # -- what goes in --------------------------------------------------------------------------------------------------
-
-    def worker(self, worker_id: str, model: str, at_once: int, max_batch: int) -> None:
-        """A worker is ready."""
-        self._workers[worker_id] = _Worker(model, max(CREDITS, at_once), 1 if at_once > 1 else max_batch)
-
-    def worker_gone(self, worker_id: str) -> None:
-        """The gateway is told that a worker has ended, or has ended it itself."""
-        worker = self._workers.pop(worker_id, None)
-        for keys in worker.held.values() if worker is not None else ():
-            for key in keys:
-                self._requests[key].workers.discard(worker_id)
-
-    def executed(self, worker_id: str, batch_id: int) -> None:
-        """A worker's answer for a batch that it holds reaches the gateway."""
-        worker = self._workers.get(worker_id)
-        for key in worker.held.pop(batch_id, ()) if worker is not None else ():
-            self._requests[key].workers.discard(worker_id)
-
-    def request(self, now_s: float, key: Key, model: str, budget_ms: float) -> None:
-        """A request of a welcomed robot reaches the gateway. `model`: the one that may run it; empty for none."""
-        deadline_s = now_s + budget_ms / 1000
-        known = self._requests.get(key)
-        if known is None:
-            known = self._requests[key] = _Request(deadline_s, model)
-        known.deliveries += 1
-        known.deadline_s = max(known.deadline_s, deadline_s)
-        self.accepted += 1
-        heapq.heappush(self._due, (known.deadline_s + ROUNDING_S, key))
-
-    # -- what comes out ------------------------------------------------------------------------------------------------
 
     def action(self, now_s: float, action: Action) -> None:
         """What the core has decided. Raises `Broken`."""
-        if isinstance(action, Reply):
-            self._reply(now_s, action)
-        elif isinstance(action, Dispatch):
-            self._dispatch(now_s, action)
+        _none(self.decided(now_s, action), now_s)
 
-    def _reply(self, now_s: float, reply: Reply) -> None:
-        call = reply.call
-        key = (call.connection, call.request_id)
-        request = self._requests.get(key)
-        what = f"{call.robot_id}'s {call.component} {call.request_id}"
-        if request is None:
-            raise Broken("one_answer", f"{what} is answered, but it was never accepted", now_s)
-        request.replies += 1
-        if call.ticket in self._tickets or request.replies > request.deliveries:
-            words = f"{what} is answered {request.replies} times, but came {request.deliveries} times"
-            raise Broken("one_answer", words, now_s)
-        if reply.status != CAUSES.get(reply.cause, OK) or (reply.output is None) != (reply.status != OK):
-            words = f"{what} ends as {reply.status}, cause {reply.cause!r}, output {reply.output}"
-            raise Broken("one_answer", words, now_s)
-        if reply.status == OK and not request.dispatches:
-            raise Broken("one_answer", f"{what} is answered ok, but no worker has run it", now_s)
-        self._tickets.add(call.ticket)
-        self.answered += 1
-        self.answers[reply.cause or OK] = self.answers.get(reply.cause or OK, 0) + 1
-
-    def _dispatch(self, now_s: float, dispatch: Dispatch) -> None:
-        worker = self._workers.get(dispatch.worker_id)
-        what = f"batch {dispatch.batch_id} for {dispatch.worker_id}"
-        if worker is None:
-            raise Broken("credit", f"{what}, which is not there", now_s)
-        worker.held[dispatch.batch_id] = []
-        if len(worker.held) > worker.credits or not 1 <= len(dispatch.calls) <= worker.max_batch:
-            words = f"{what} of {len(dispatch.calls)} is its number {len(worker.held)}; it may hold {worker.credits}"
-            raise Broken("credit", f"{words} of {worker.max_batch}", now_s)
-        for call in dispatch.calls:
-            key = (call.connection, call.request_id)
-            request = self._requests.get(key)
-            if request is None:
-                raise Broken("one_answer", f"{what} holds {key}, which was never accepted", now_s)
-            if now_s >= request.deadline_s:
-                late_ms = (now_s - request.deadline_s) * 1000
-                raise Broken("expired_never_runs", f"{what} holds {key}, {late_ms:.3f} ms late", now_s)
-            if request.model != worker.model:
-                raise Broken("its_model", f"{what} of {worker.model} holds {key} of {request.model}", now_s)
-            if request.replies >= request.deliveries:
-                raise Broken("one_answer", f"{what} holds {key}, which was answered", now_s)
-            request.dispatches += 1
-            request.workers.add(dispatch.worker_id)
-            worker.held[dispatch.batch_id].append(key)
-            self.dispatched += 1
-
-    def ticked(self, now_s: float, queues: Mapping[str, RequestQueue]) -> None:
+    def ticked(self, now_s: float, core: ServingCore) -> None:
         """The core has done what is due. Raises `Broken`."""
-        for name, queue in queues.items():
-            if len(queue) > self._limit:
-                raise Broken("bounded_queues", f"{len(queue)} wait for {name}; limit {self._limit}", now_s)
-        while self._due and self._due[0][0] < now_s:
-            due_s, key = heapq.heappop(self._due)
-            request = self._requests[key]
-            if request.replies:
-                continue
-            patience_s = due_s if due_s > request.deadline_s + ANSWERED_WITHIN_S else 0.0
-            if not request.workers or patience_s:
-                where = f"held by {', '.join(request.workers)}" if request.workers else "waits"
-                words = f"{key} is {where} and has no answer {now_s - request.deadline_s:.3f} s after its deadline"
-                raise Broken("one_answer", words, now_s)
-            heapq.heappush(self._due, (request.deadline_s + ANSWERED_WITHIN_S + 2 * ROUNDING_S, key))
+        _none(of_core(core, self._limit), now_s)
+        _none(self.overdue(now_s), now_s)
 
-    def forget_answered(self, before_s: float) -> None:
-        """Requests that were answered long ago need no memory; a duplicate does not travel for so long."""
-        for key in [
-            k for k, r in self._requests.items() if r.replies and r.deadline_s < before_s and not r.workers
-        ]:
-            del self._requests[key]
-        self._due = [(due_s, key) for due_s, key in self._due if key in self._requests]
-        heapq.heapify(self._due)
+
+def _none(broken: Iterable[RuleBroken], now_s: float) -> None:
+    for rule, words in broken:
+        raise Broken(rule, words, now_s)

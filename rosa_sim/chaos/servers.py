@@ -127,7 +127,7 @@ class FaultyServers(Simulation):
     def _tick_core(self) -> None:
         if not self._down:
             super()._tick_core()
-            self.watching.ticked(self.now_s, self.core.queues)
+            self.watching.ticked(self.now_s, self.core)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rosa_contract.config.gateway import ORDERS
 from rosa_contract.wire import messages as m
-from rosa_server.serving.core.workers.worker_state import CREDITS
+from rosa_server.serving.core.dispatch.invariants import of_core
 from tests.examples import examples
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
@@ -143,14 +143,7 @@ class Server(RuleBasedStateMachine):
 
     @invariant()
     def workers_hold_their_credit_and_queues_their_limit(self) -> None:
-        for worker in self.stage.core.pool:
-            assert len(worker.batches) <= max(CREDITS, worker.at_once)
-            assert all(len(batch.calls) <= worker.max_batch for batch in worker.batches.values())
-        for queue in self.stage.core.queues.values():
-            assert len(queue) <= QUEUE
-            keys = [call.key for call in queue]
-            assert len(keys) == len(set(keys)), "two requests of one robot and component wait"
-            assert all(self.stage.core.ledger.is_open(call.ticket) for call in queue), "nobody waits for it"
+        assert not list(of_core(self.stage.core, QUEUE))
 
     def teardown(self) -> None:
         if hasattr(self, "stage"):
