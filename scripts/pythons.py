@@ -22,7 +22,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 FOLDER = ROOT / ".venv-pythons"
 REQUIREMENTS = ROOT / "requirements"
 WITHOUT = {"torch"}  # models bring it; no test here runs one
-TOOLS = ("pytest", "pytest-xdist", "pytest-rerunfailures", "hypothesis", "psutil")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil")
 # What needs neither ROS nor PyTorch nor MuJoCo.
 WITH_ROS = "tests/unit/contract/test_interrupt.py"  # starts the demo and nodes as well
 TESTS = (
