@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
@@ -144,7 +145,8 @@ class EmulatedBackend:
 
 
 class NullBackend:
-    """Reads its images and answers a fixed (50, 8) float32 at once, so that only the cost of serving is measured."""
+    """Reads its images and answers zeros at once, so that only the cost of serving is measured: (50, columns) float32,
+    a column for each joint and the gripper of the request's state, 8 where it has none."""
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class NullBackend:
         )
         self.max_batch = max_batch
         self.memory_mb = 0.0
-        self._actions = np.zeros((50, 8), np.float32)
+        self._actions = {8: np.zeros((50, 8), np.float32)}  # by their columns
 
     def load(self) -> None: ...
 
@@ -165,7 +167,16 @@ class NullBackend:
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)
-        return [ModelOutput({"actions": self._actions}) for _ in batch]
+        return [ModelOutput({"actions": self._zeros(one)}) for one in batch]
+
+    def _zeros(self, one: ModelInput) -> NDArray[np.float32]:
+        columns = (
+            sum(len(one.state[name]) for name in ("joint_position", "gripper_width") if name in one.state)
+            or 8
+        )
+        if columns not in self._actions:
+            self._actions[columns] = np.zeros((50, columns), np.float32)
+        return self._actions[columns]
 
     def close(self) -> None: ...
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -78,6 +80,8 @@ def check_name(backend: str) -> str:
 def create(backend: str, **options: Any) -> Backend:
     """A backend, not yet loaded. Raises `BackendError` for an unknown name, and for options that it does not take."""
     module, _, name = check_name(backend).partition(":")
+    if backend not in BACKENDS and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where a worker finds it; a console script alone would not look there
     try:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:

@@ -71,7 +71,7 @@ class ProfileLibrary:
         folder = self.root / hardware_folder(gpu_type)
         known = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.yaml"))]
         if not known:
-            folders = sorted(path.name for path in self.root.glob("*") if path.is_dir())
+            folders = sorted(path.name for path in self.root.glob("*") if any(path.glob("*.yaml")))
             digits = re.sub(r"\D", "", folder.name)  # h100 and h200 are two GPUs, not two spellings of one
             hint = nearest(folder.name, [name for name in folders if re.sub(r"\D", "", name) == digits])
             return (

@@ -174,3 +174,11 @@ def test_a_component_that_was_not_profiled_gets_no_other_ones_profile() -> None:
     )
     with pytest.raises(ConfigError, match=words):
         solve(Problem(8, H200, (TaskClass("kit", 2, 0.2, needs),)), LIBRARY)
+
+
+def test_a_folder_without_a_profile_is_no_hardware_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "mine.partial.json").write_text("{}")
+    with pytest.raises(ConfigError) as caught:
+        ProfileLibrary(tmp_path).get("mine", "cpu")
+    assert "no profiles for gpu_type 'cpu'; profiled: nothing" in str(caught.value)
