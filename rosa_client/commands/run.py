@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rosa_client.operator.progress import Progress
 from rosa_client.operator.robot_view import OperatorError
+from rosa_contract.config.prompts import Instruction
 from rosa_contract.interrupt import EXIT_STATUS as CANCELLED
 from rosa_contract.say import say
 
@@ -42,6 +43,20 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "task", nargs="?", default="", help="default: the task that the robot was brought up with"
+    )
+    parser.add_argument(
+        "--prompt",
+        default="",
+        metavar="TEXT",
+        help="what to do, in words; default: as the configuration says",
+    )
+    parser.add_argument(
+        "--parameter",
+        type=_parameter,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what a name in braces of the configuration's prompts stands for",
     )
     parser.add_argument("--robot", default="", help="its namespace, such as panda0; default: the only one")
     parser.add_argument(
@@ -103,7 +118,7 @@ def _run(task: TaskClient, arguments: argparse.Namespace, signals: list[int]) ->
     if not task.wait(arguments.wait, lambda: bool(signals)):
         screen.keep("cancelled before the task was sent")
         return CANCELLED
-    task.send(arguments.task, arguments.timeout)
+    task.send(arguments.task, arguments.timeout, Instruction(arguments.prompt, dict(arguments.parameter)))
     if not task.follow(interrupted):
         screen.keep(f"{task.view.label}: cancelling; waiting for the arm to come to rest")
         seen = len(signals)
@@ -181,6 +196,13 @@ def _only_robot(client: OperatorClient, wait_s: float) -> str:
     if len(names) > 1:
         raise OperatorError(f"several robots are there: name one with --robot: {', '.join(names)}")
     return names[0]
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
 
 
 def _seconds(text: str) -> float:

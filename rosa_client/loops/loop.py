@@ -31,6 +31,7 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
+from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Array, Decide, Decided, Request
@@ -103,9 +104,9 @@ class RobotLoop:
         self._stopping.set()
         self._thread.join(timeout=5)
 
-    def begin(self, timeout_s: float) -> Future[None]:
+    def begin(self, timeout_s: float, told: Instruction = NOTHING) -> Future[None]:
         """Start the task. The future fails with `IllegalEvent` when one is running."""
-        return self._ask(lambda now_s: self._carry(self.core.start(now_s, timeout_s), now_s))
+        return self._ask(lambda now_s: self._carry(self.core.start(now_s, timeout_s, told), now_s))
 
     def cancel(self, reason: str) -> Future[None]:
         return self._ask(lambda now_s: self._carry(self.core.cancel(now_s, reason), now_s))

@@ -16,7 +16,7 @@ No decision is taken here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.runtime.arm import Arm
@@ -32,6 +32,7 @@ from rosa_client.runtime.parts.planned import Planning
 from rosa_client.runtime.parts.sight import Sight
 from rosa_client.runtime.person import Person
 from rosa_client.runtime.route import Leg
+from rosa_contract.config.prompts import NOTHING, Instruction, prompts
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
@@ -107,8 +108,13 @@ class Mission:
         self.attempts = Attempts()
         self.person = Person(first_alert)
 
-    def _new_calls(self) -> dict[str, ComponentCalls]:
-        return {key: ComponentCalls(key, component) for key, component in self.task.components.items()}
+    def _new_calls(self, told: Instruction = NOTHING) -> dict[str, ComponentCalls]:
+        """None sent yet; each component with the prompt that it has in this task."""
+        texts = prompts(self.task, told)
+        return {
+            key: ComponentCalls(key, replace(component, prompt=texts[key]))
+            for key, component in self.task.components.items()
+        }
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
@@ -170,10 +176,10 @@ class Mission:
             self.deadline_s += now_s - self.entered_s
         self.entered_s = now_s
 
-    def begin(self, now_s: float, timeout_s: float) -> None:
+    def begin(self, now_s: float, timeout_s: float, told: Instruction = NOTHING) -> None:
         """Another task; with `timeout_s` > 0 it has to be done by then."""
         self.go(Event.START, now_s)
-        self.calls = self._new_calls()
+        self.calls = self._new_calls(told)
         self.counters = Counters()
         self.task_number += 1
         self.deadline_s = now_s + timeout_s if timeout_s > 0 else None

@@ -18,6 +18,7 @@ from rosa_client.runtime.commands import Alert, Command, Decision, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
+from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import Response
@@ -111,10 +112,14 @@ class RobotRuntime:
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def start(self, now_s: float, timeout_s: float = 0.0) -> list[Command]:
-        """Begin the task. With `timeout_s` > 0 it ends as timed out when it is not done by then."""
-        self.mission.begin(now_s, timeout_s)
-        self.mission.note("start", "task_started", f"{self.name}: attempt 1")
+    def start(self, now_s: float, timeout_s: float = 0.0, told: Instruction = NOTHING) -> list[Command]:
+        """Begin the task. With `timeout_s` > 0 it ends as timed out when it is not done by then.
+
+        `told`: what this goal says beside the configuration; whoever takes it checks it (`prompts.problem`).
+        """
+        self.mission.begin(now_s, timeout_s, told)
+        words = f"; told {told}" if told != NOTHING else ""
+        self.mission.note("start", "task_started", f"{self.name}: attempt 1{words}")
         self.mission.hold(now_s)  # the task begins once the arm has taken this order
         return self._at_once()
 

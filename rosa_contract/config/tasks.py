@@ -121,7 +121,9 @@ class Component:
 
     model: str = setting("model that answers, a key of `models`")
     slo_ms: float = setting("deadline, counted on the robot from sending", above=0, at_most=600_000)
-    prompt: str = setting("text given to the model", "")
+    prompt: str = setting(
+        "text given to the model; {prompt} and names of the task's `parameters` in braces are filled in", ""
+    )
     freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
     fallback: str = setting(
         "what the robot does when a deadline is missed", "stop_and_resend", choices=FALLBACK_NAMES
@@ -148,6 +150,12 @@ class Task:
     pipeline: Pipeline = setting("the System 2, System 1 and execution chain")
     components: Mapping[str, Component] = setting(
         "model components by name: system1, system2, safety, monitor, ..."
+    )
+    prompt: str = setting("what {prompt} stands for where a goal says nothing else (`rosa run --prompt`)", "")
+    parameters: Mapping[str, str] = setting(
+        "fields of the components' prompts by name, each with what it stands for where a goal says nothing else"
+        " (`rosa run --parameter NAME=VALUE`)",
+        dict,
     )
     task_retry: TaskRetry = setting("retries of a failed task", TaskRetry)
     safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)

@@ -10,10 +10,12 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from rosa_interfaces.action import RunTask
+from rosa_interfaces.msg import Parameter
 
 from rosa_client.nodes.console.operator_client import OperatorClient
 from rosa_client.operator.progress import Step
 from rosa_client.operator.robot_view import OperatorError, RobotView
+from rosa_contract.config.prompts import NOTHING, Instruction
 
 LOOK_S = 0.1
 ANSWER_S = 10.0  # a runtime that is up accepts or rejects within milliseconds
@@ -71,9 +73,10 @@ class TaskClient:
             f"{wait_s:g} s; is its runtime node active?"
         )
 
-    def send(self, task: str, timeout_s: float) -> None:
+    def send(self, task: str, timeout_s: float, told: Instruction = NOTHING) -> None:
         """Give the robot its task. Raises `RejectedError`, or `LostError` without an answer."""
-        goal = RunTask.Goal(task=task, timeout_s=timeout_s)
+        parameters = [Parameter(name=name, value=value) for name, value in told.parameters.items()]
+        goal = RunTask.Goal(task=task, timeout_s=timeout_s, prompt=told.prompt, parameters=parameters)
         sent = self._action.send_goal_async(goal, feedback_callback=self._on_feedback)
         if not self._client.spin(sent.done, ANSWER_S):
             raise LostError(f"{self.view.label} did not answer within {ANSWER_S:g} s")
@@ -129,6 +132,6 @@ class TaskClient:
         if status is not None and status.task:
             return f"{self.view.label} is busy: it runs {status.task!r} ({status.state}); one task runs at a time"
         return (
-            f"{self.view.label} rejected the task {task!r}: a robot runs the task that it was brought up with "
-            "(`task:=NAME`); name that one or none. The log of its runtime node says more"
+            f"{self.view.label} rejected the task {task!r}: the task, and each parameter, has to be one of the factory "
+            "file that it was brought up with. The log of its runtime node says more"
         )

@@ -109,6 +109,11 @@ class RosBody:
         self._arm_door = ArmDoor(node)
         node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10))
 
+    def use(self, task_name: str, task: Task) -> None:
+        """The robot has another task; between two cores."""
+        self._task_name = task_name
+        self._model = task.components[SYSTEM1].model
+
     def begin(self) -> None:
         """A new core counts its orders from 1; a greater epoch makes the arm prefer them to its predecessor's."""
         heard = int(self._arm.last_epoch) if self._arm is not None else 0

@@ -35,10 +35,12 @@ from rosa_client.operator.bases import parse_bases
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config import prompts
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import hello_of, load_robot
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.keyfile import load_robot_keys
+from rosa_contract.wording import nearest
 
 # They are read when the node is configured: until then, and again after a clean-up, they may be set.
 PARAMETERS = {
@@ -64,6 +66,11 @@ DECIDE_WITHIN_S = 5.0
 CLOCK_WITHIN_S = 5.0
 
 
+def _told(goal: RunTask.Goal) -> prompts.Instruction:
+    """What a goal says beside its task."""
+    return prompts.Instruction(goal.prompt, {one.name: one.value for one in goal.parameters})
+
+
 class RuntimeNode(ManagedNode):
     """One robot's runtime. Nothing moves before it is active."""
 
@@ -85,7 +92,7 @@ class RuntimeNode(ManagedNode):
         if self._task_name not in factory.tasks:
             known = ", ".join(factory.tasks)
             raise StartError(f"parameter task: no task {self._task_name!r}; known: {known}")
-        self._task = factory.tasks[self._task_name]
+        self._tasks = factory.tasks
         self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
         if problem := endpoint_problem(self._text("gateway"), binds=False):
             raise StartError(f"parameter gateway: {problem}")
@@ -95,7 +102,8 @@ class RuntimeNode(ManagedNode):
             words = f"nobody publishes /clock (waited {CLOCK_WITHIN_S:g} s)"
             raise StartError(f"use_sim_time is true, but {words}; set it to false, or start the clock first")
         transforms = self._transforms()
-        self._body = RosBody(self, self._robot_id, self._task_name, self._task, self._robot)
+        task = self._tasks[self._task_name]
+        self._body = RosBody(self, self._robot_id, self._task_name, task, self._robot)
         self._body.when_ended(self._on_ended)
         publish_static(self, transforms)
         self.get_logger().info(f"{self._robot_id}: {self._task_name} on {self._text('gateway')}")
@@ -119,13 +127,6 @@ class RuntimeNode(ManagedNode):
         return static_transforms(name, self._robot, base, self._text("frame_prefix"))
 
     def activate(self) -> None:
-        assert self._body is not None
-        gateway = self._text("gateway")
-        token = SessionToken(default_folder(), gateway, self._robot_id)
-        hello = hello_of(self._robot_id, self._task_name, self._robot)
-        link = GatewayLink(gateway, hello, self._text("keys"), token)
-        self._body.begin()
-        core = RobotRuntime(self._robot_id, self._task, self._robot, first_alert=first_alert(time.time()))
         self._end_server()
         self._server = ActionServer(
             self,
@@ -137,8 +138,30 @@ class RuntimeNode(ManagedNode):
         )
         self._decisions = self.create_service(OperatorDecision, "~/operator_decision", self._on_decision)
         self._feedback = self._steady_timer(FEEDBACK_EVERY_S, self._on_feedback)
+        self._begin_loop()
+
+    def _begin_loop(self) -> None:
+        """A core for the present task, and its link."""
+        assert self._body is not None
+        gateway = self._text("gateway")
+        token = SessionToken(default_folder(), gateway, self._robot_id)
+        hello = hello_of(self._robot_id, self._task_name, self._robot)
+        link = GatewayLink(gateway, hello, self._text("keys"), token)
+        self._body.begin()
+        task = self._tasks[self._task_name]
+        core = RobotRuntime(self._robot_id, task, self._robot, first_alert=first_alert(time.time()))
         self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
         self._loop.start()
+
+    def _change_task(self, name: str) -> None:
+        """To another task of the file, while none runs: the server is told by a new hello, as at a start."""
+        assert self._loop is not None and self._body is not None
+        loop, self._loop = self._loop, None
+        loop.stop("task_changed", f"the robot changes to the task {name!r}")
+        self.get_logger().info(f"from the task {self._task_name!r} to {name!r}")
+        self._task_name = name
+        self._body.use(name, self._tasks[name])
+        self._begin_loop()
 
     def deactivate(self, cause: str, reason: str) -> None:
         if self._loop is None or self._body is None:
@@ -187,26 +210,31 @@ class RuntimeNode(ManagedNode):
         problem = ""
         if self._loop is None:
             problem = "the runtime node is not active"
-        elif goal.task not in ("", self._task_name):  # no name means the configured task
-            problem = f"this robot is configured for the task {self._task_name!r}, not {goal.task!r}"
+        elif goal.task and goal.task not in self._tasks:  # no name means the present task
+            known = ", ".join(self._tasks)
+            problem = f"no task {goal.task!r}{nearest(goal.task, self._tasks)}; the file has {known}"
         elif self._goal is not None:
             problem = "a task is already running"
         elif not 0 <= goal.timeout_s < 1e6:
             problem = f"timeout_s: expected seconds from 0, got {goal.timeout_s}"
+        else:
+            problem = prompts.problem(self._tasks[goal.task or self._task_name], _told(goal))
         if problem:
             self.get_logger().error(f"run_task rejected: {problem}")
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
     async def _on_run(self, goal: Any) -> RunTask.Result:
-        loop = self._loop
-        if loop is None:  # deactivated since it was accepted
+        if self._loop is None:  # deactivated since it was accepted
             goal.abort()
             return RunTask.Result(outcome=RunTask.Result.ABORTED, reason="the runtime node is not active")
         self._goal = goal
+        if goal.request.task not in ("", self._task_name):
+            self._change_task(goal.request.task)
+        loop = self._loop
         self._ended = Future(executor=self.executor)
         try:
-            answer_within(loop.begin(goal.request.timeout_s), DECIDE_WITHIN_S)
+            answer_within(loop.begin(goal.request.timeout_s, _told(goal.request)), DECIDE_WITHIN_S)
             outcome, reason = await self._ended
         except TimeoutError:
             outcome, reason = (

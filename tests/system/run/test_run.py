@@ -37,24 +37,53 @@ endless:
   pipeline: {{action_period_ms: 200}}
   components:
     system1: {{model: quick, slo_ms: 2000, fallback: stop_and_resend}}
+told:
+  prompt: tidy up
+  parameters: {{colour: blue}}
+  pipeline: {{action_period_ms: 200}}
+  components:
+    system1: {{model: spy, slo_ms: 2000, fallback: stop_and_resend, prompt: "{{prompt}}, the {{colour}} one"}}
+    monitor: {{model: content, freq_hz: 2, slo_ms: 2000, confirmations: 3, fallback: stop_and_resend}}
 models:
   quick: {{backend: emulated, options: {{latency_ms: 5}}}}
+  spy: {{backend: "spy:Spy"}}
   content: {{backend: emulated, options: {{latency_ms: 5, verdict: done}}}}
 gateway: {{bind: "{endpoint}", metrics_port: 0}}
 """
 
 
+SPY = """
+from pathlib import Path
+
+from rosa_server.models.emulated import EmulatedBackend
+
+HEARD = Path(__file__).with_name("heard.txt")
+
+
+class Spy(EmulatedBackend):
+    def infer(self, batch):
+        with HEARD.open("a") as file:
+            file.writelines(one.prompt + chr(10) for one in batch if one.prompt)
+        return super().infer(batch)
+"""
+
+
 @pytest.fixture(scope="module")
-def robots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bringup]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def robots(folder: Path) -> Iterator[Bringup]:
     """panda0 with the task `short`, panda1 with the task `endless`; pictures and arms are stand-ins.
 
     The arm of both is the driver of docs/add_a_robot.md.
     """
-    folder = tmp_path_factory.mktemp("run")
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     factory = folder / "factory.yaml"
     factory.write_text(FACTORY.format(endpoint=endpoint))
     (folder / "my_arm.py").write_text(code_of("add_a_robot.md", "my_arm.py"))
+    (folder / "spy.py").write_text(SPY)
     robot = robot_file(folder, arm_driver="my_arm:MyArm", camera_driver="replay")
     given = Robot(config=str(factory), robot=str(robot), gateway=endpoint, source=str(folder))
     with pytest.MonkeyPatch.context() as patch:
@@ -138,6 +167,25 @@ def test_a_task_of_another_name_is_refused(robots: Bringup) -> None:
     status, _, err = run("no_such_task", "--robot", "panda0")
     assert status == 2
     assert "rejected the task 'no_such_task'" in err
+
+
+def test_a_robot_changes_its_task_and_is_told_what_to_do_without_a_restart(
+    robots: Bringup, folder: Path
+) -> None:
+    before, heard = robots.supervisor.pid("panda0/runtime_node"), folder / "heard.txt"
+    told = ("--prompt", "take the cup", "--parameter", "colour=red")
+    status, out, err = run("told", "--robot", "panda0", *told)
+    assert status == 0, out + err
+    assert set(heard.read_text().splitlines()) == {"take the cup, the red one"}
+    heard.write_text("")
+    status, out, err = run("--robot", "panda0")  # no name: the present task; no words: the file's
+    assert status == 0, out + err
+    assert set(heard.read_text().splitlines()) == {"tidy up, the blue one"}
+    status, out, err = run("short", "--robot", "panda0", "--parameter", "colour=red")
+    assert status == 2, "the task `short` has no such parameter"
+    status, out, err = run("short", "--robot", "panda0")
+    assert status == 0, out + err
+    assert robots.supervisor.pid("panda0/runtime_node") == before
 
 
 def test_a_robot_that_is_not_there_is_named_with_those_that_are_and_the_domain(robots: Bringup) -> None:

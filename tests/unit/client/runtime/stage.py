@@ -28,6 +28,7 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.invariants import Books
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.wire.messages import OK, Output, Response
 from rosa_sim.explore import cells
@@ -176,8 +177,8 @@ class Stage:
 
     # -- the people and the server --
 
-    def start(self, timeout_s: float = 0.0) -> None:
-        self._note(self.runtime.start(self.now_s, timeout_s))
+    def start(self, timeout_s: float = 0.0, told: Instruction = NOTHING) -> None:
+        self._note(self.runtime.start(self.now_s, timeout_s, told))
 
     def send_of(self, component: str, limit_s: float = 30.0) -> Send:
         """The next request for `component`."""
