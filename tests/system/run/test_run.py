@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 # The first robot's monitor says "done" after a second. The other has none: its task goes on until somebody
 # ends it.
 FACTORY = """
-server_cluster: {{num_servers: 2, gpu_type: cpu}}
+server_cluster: {{num_servers: 3, gpu_type: cpu}}
 robot_fleet:
   - {{task: short, num_robots: 1}}
   - {{task: endless, num_robots: 1}}
