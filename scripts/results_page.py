@@ -37,6 +37,7 @@ SLOW = {
     "horizon": "5 minutes",
     "hostile": "20 minutes",
     "kairos": "15 minutes",
+    "kv_serving": "5 minutes",
     "kv_sharing": "4 minutes",
     "policy": "3 minutes",
     "shared_prefixes": "10 s",

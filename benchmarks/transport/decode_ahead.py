@@ -161,7 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "model_waits_ms: what a batch takes beside the model's own time, decoding ahead; model_waited_ms: without.",
         "hidden: the share of that which decoding ahead removes.",
     ]
-    write(asked.out / "decode_ahead.json", rows, aims, notes, how="")
+    write(
+        asked.out / "decode_ahead.json",
+        rows,
+        aims,
+        notes,
+        options=f"--turns {asked.turns} --seconds {asked.seconds:g}",
+        how="",
+    )
     return 0
 
 

@@ -392,7 +392,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"Load {load:.1f} before the run, {os.getloadavg()[0]:.1f} after it; all robots are one process."
     ]
     notes += [f"{stage}: {words}" for stage, words in STAGES.items()]
-    write(asked.out / "path.json", rows, aims, notes, how="")
+    write(
+        asked.out / "path.json",
+        rows,
+        aims,
+        notes,
+        options=f"--turns {asked.turns} --seconds {asked.seconds:g}",
+        how="",
+    )
     plot(rows, asked.out / "path.png")
     return 0
 

@@ -79,7 +79,7 @@ def stamp_gateway(notes: Notes) -> None:
 
     def decided(_: float, ended_s: float, given: Sequence[Any], __: Any) -> None:
         arrived_s, read_s = notes.read
-        notes.of_request[given[3]["i"]] = {"send": arrived_s, "read": read_s, "decide": ended_s}
+        notes.of_request[given[3]["request_id"]] = {"send": arrived_s, "read": read_s, "decide": ended_s}
 
     def dispatched(began_s: float, _: float, given: Sequence[Any], __: Any) -> None:
         for call in given[1].calls:

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.transport import path
 from benchmarks.transport.stamps import STAGES, Notes, around, paths, stamp_gateway, stamp_worker
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.intake import Intake
@@ -47,6 +49,11 @@ def test_a_hook_passes_on_what_goes_in_and_out() -> None:
     )
     assert Adder().add(2, other=5) == 7
     assert seen == [(True, (2, 5), 7)]
+
+
+def test_the_gateway_finds_a_request_by_the_number_in_its_header() -> None:
+    frames = codec.encode(m.Request(70, "system1", 100.0))
+    assert codec.read_robot_header(frames)["request_id"] == 70
 
 
 def notes_of(request: int, ticket: int, folder: Path) -> dict[int, tuple[float, float, float, float]]:
