@@ -6,8 +6,10 @@ the discrete values that decide what comes next, and positions as coarse as the 
 from the first state that it finds of each key, so it is complete for the keys, not for every number. In every state it
 also puts everything right, as a person would, and the arm has to obey a move again.
 
-A person recovers no arm that is measured where it is not, and no lie begins before that recovery is over: nothing else
-could tell, and its controller, once it was stopped and starts where the arm really stands, would jump to the setpoint.
+A person recovers no arm that is measured where it is not. A lie that begins while a recovery counts is searched for an
+arm that can be led. For one that cannot it is not: its setpoints then go to where it is measured, so that setpoint and
+measurement agree and nothing can tell. Its controller, once it was stopped and starts where the arm really stands, is
+told to jump to the setpoint. docs/local_safety.md says so to whoever has such an arm.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ def possible(world: World) -> Iterator[Event]:
     for measured in (STAMP_STANDS, SILENCE):
         yield f"{measured} for long", _for_long(measured)
     lies = "is measured where it is again" if arm.lies else "is measured elsewhere from now on"
-    if arm.lies or not world.may_return:  # see above
+    if arm.lies or arm.leads or not world.may_return:  # see above
         yield lies, _then(_lie)
     for name, what in orders(world):
         yield name, _then(lambda w, what=what: w.order(what))

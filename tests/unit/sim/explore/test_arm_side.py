@@ -17,7 +17,7 @@ from rosa_client.motion.arm_orders import Command, Setpoint
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.following import Event, Follow, Following
 from rosa_client.motion.refusal import Refusal
-from rosa_sim.explore.arm_side import ARM_CELLS, key, possible, search_arm
+from rosa_sim.explore.arm_side import ARM_CELLS, _lie, _then, key, possible, search_arm
 from rosa_sim.explore.arm_world import Guard, World
 
 LED, NOT_LED = ARM_CELLS
@@ -135,3 +135,33 @@ def test_a_broken_arm_is_noticed(
     for where, name, change in changes:
         monkeypatch.setattr(where, name, change)
     assert search_arm(cell, max_states=700, story=story).problems
+
+
+# -- what is not searched, and why -------------------------------------------------------------------------------------
+
+LIE = "is measured elsewhere from now on"
+STORY = (
+    *("one sample is wrong", "a person recovers it", LIE, "something holds it", "a while passes"),
+    *("a while passes", "its controller stops", "its controller starts", "a while passes"),
+)
+
+
+def lies_during_a_recovery(leads: bool) -> World:
+    """What becomes of an arm whose measurement begins to lie while a recovery counts."""
+    world = World.begin(leads)
+    for event in STORY:
+        assert not world.problems
+        happen = dict(possible(world)).get(event)
+        assert happen is not None or (event == LIE and not leads), event
+        (happen or _then(_lie))(world)
+    return world
+
+
+def test_an_arm_that_can_be_led_bears_a_lie_during_a_recovery() -> None:
+    assert not lies_during_a_recovery(leads=True).problems
+
+
+def test_a_lie_during_a_recovery_is_kept_from_an_arm_that_cannot_be_led_since_it_would_jump() -> None:
+    assert any(
+        problem.startswith("it is told to move at") for problem in lies_during_a_recovery(False).problems
+    )
