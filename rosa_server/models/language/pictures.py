@@ -16,3 +16,8 @@ def shows(cameras: Sequence[str]) -> InputSpec:
         raise ValueError(f"cameras: expected a list of names, got {cameras!r}")
     sizes = dict.fromkeys(cameras, (MAX_HEIGHT_PX, MAX_WIDTH_PX))
     return InputSpec(images=sizes, resizes=frozenset(sizes))
+
+
+def usual(cameras: Sequence[str]) -> InputSpec:
+    """What a measurement gives it: pictures of a usual camera, not the largest that it takes."""
+    return InputSpec(images=dict.fromkeys(cameras, USUAL_PX))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
-from rosa_server.models.language.pictures import USUAL_PX, shows
+from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput, check_batch
+from rosa_server.models.language.pictures import USUAL_PX, shows, usual
 from rosa_server.models.language.questions import Question, question_of
 from rosa_server.models.language.questions import questions as questions_of
 from rosa_server.models.registry import BackendError
@@ -44,16 +44,12 @@ class TransformersVlmBackend:
             raise ValueError(f"dtype: expected {', '.join(DTYPES)}, got {dtype!r}")
         self.input_spec = shows(cameras)
         self.max_batch, self.memory_mb = max_batch, 0.0
+        self.capabilities = Capabilities(nominal=usual(cameras))
         self._model, self._device, self._dtype = model, device, dtype
         self._download, self._threads = download, threads
         self._questions = questions_of(questions or {})
         self._network: Any = None
         self._processor: Any = None
-
-    @property
-    def nominal(self) -> InputSpec:
-        """What a measurement gives it: pictures of a usual camera, not the largest that it takes."""
-        return InputSpec(images=dict.fromkeys(self.input_spec.images, USUAL_PX))
 
     def load(self) -> None:
         """Raises `BackendError` and `FileNotFoundError`, in one line each."""

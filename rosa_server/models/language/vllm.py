@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.wire.images import encode_image
-from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
-from rosa_server.models.language.pictures import USUAL_PX, shows
+from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
+from rosa_server.models.language.pictures import USUAL_PX, shows, usual
 from rosa_server.models.language.questions import Question, question_of
 from rosa_server.models.language.questions import questions as questions_of
 from rosa_server.models.registry import BackendError
@@ -63,17 +63,12 @@ class VllmBackend:
         self._path = parts.path.rstrip("/")
         self.input_spec = shows(cameras)
         self.max_batch, self.memory_mb = 1, 0.0
-        self.capabilities = Capabilities(at_once=at_once)
+        self.capabilities = Capabilities(at_once=at_once, nominal=usual(cameras))
         self._url, self._model, self._key = url, model, api_key
         self._timeout_s, self._wait_s = timeout_s, wait_s
         self._questions = questions_of(questions or {})
         for component, question in self._questions.items():
             _check_beginnings(component, question)
-
-    @property
-    def nominal(self) -> InputSpec:
-        """What a measurement gives it: pictures of a usual camera, not the largest that it takes."""
-        return InputSpec(images=dict.fromkeys(self.input_spec.images, USUAL_PX))
 
     def load(self) -> None:
         """Wait for the server, and find its model. Raises `BackendError`, and `ServerError` where it is not there."""

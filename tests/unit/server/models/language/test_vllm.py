@@ -210,6 +210,11 @@ def test_a_server_that_is_away_is_waited_for_and_then_named() -> None:
         VllmBackend(url, wait_s=0.1).load()
 
 
+def test_a_measurement_gives_it_pictures_of_a_usual_camera(server: StandIn) -> None:
+    nominal = loaded(server, cameras=["front", "wrist"]).capabilities.nominal
+    assert nominal is not None and dict(nominal.images) == {"front": (480, 640), "wrist": (480, 640)}
+
+
 def test_warm_up_asks_each_kind_of_question(server: StandIn) -> None:
     loaded(server).warm_up()
     assert len(server.asked) == 3
