@@ -53,6 +53,7 @@ SLOW = {
     "transport": "5 minutes",
     "vla": "5 minutes",
     "vla_verdicts": "1 minute",
+    "wire": "2 minutes",
 }
 FIGURES = {
     "figure_06_shared": "Figure 6, single tasks against shared servers",
