@@ -6,8 +6,8 @@ the discrete values that decide what comes next, and positions as coarse as the 
 from the first state that it finds of each key, so it is complete for the keys, not for every number. In every state it
 also puts everything right, as a person would, and the arm has to obey a move again.
 
-A person recovers no arm that is measured where it is not. A lie that begins while a recovery counts is searched for an
-arm that can be led. For one that cannot it is not: its setpoints then go to where it is measured, so that setpoint and
+An arm that can be led is searched with every lie, also with one that begins while a recovery counts, or is there when a
+person recovers it. One that cannot be led is not: its setpoints then go to where it is measured, so that setpoint and
 measurement agree and nothing can tell. Its controller, once it was stopped and starts where the arm really stands, is
 told to jump to the setpoint. docs/local_safety.md says so to whoever has such an arm.
 """
@@ -111,7 +111,7 @@ def possible(world: World) -> Iterator[Event]:
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
     yield "the stop is pressed", _then(World.press)
-    if not arm.lies:
+    if arm.leads or not arm.lies:
         yield "a person recovers it", _then(World.recover)
     if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
         yield "nothing comes of the recovery in time", _then(_expires)
@@ -171,7 +171,7 @@ def _hold(world: World) -> None:
 
 def _expires(world: World) -> None:
     world.player._following._recover_until_s = 0.0
-    world.may_return = False
+    world.recovery_ends()
 
 
 def _put(world: World, q_rad: Array) -> None:

@@ -205,6 +205,12 @@ class World:
         self.player.recover(self.arm.now_s)
         self.may_return = True
 
+    def recovery_ends(self) -> None:
+        """Nothing has come of it in time, or a fault has stopped the arm on its way: then it comes to rest."""
+        if self.player._following.gets is Follow.STOPPING:
+            self.stops_until_s = max(self.stops_until_s, self.arm.now_s + self.stop_s)
+        self.may_return = False
+
     def go_off_duty(self) -> None:
         self.player.go_off_duty("inactive")
         self._stops()
