@@ -89,7 +89,7 @@ class ServingCore:
     @property
     def queues(self) -> dict[str, RequestQueue]:
         """The waiting calls by replica, or by pool."""
-        return {name: state.queue for name, state in self._dispatcher.replicas.items()}
+        return {name: lane.queue for name, lane in self._dispatcher.lanes.items()}
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""
@@ -284,7 +284,7 @@ class ServingCore:
             min(cap, ready.max_batch),
             together,
             placed.link_ms / 1000,
-            self._dispatcher.lane_of(placed),
+            self._dispatcher.gpu_of(placed),
         )
         planned = placed.batch
         if planned is not None and worker.max_batch < planned:
@@ -293,7 +293,7 @@ class ServingCore:
         self._rerouting.streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
         if self.router.trim():  # slots of robots that left while this replica was down
             self._rerouting.placement_changed(now_s)
-        self._dispatcher.replicas[worker.queue].due_s = now_s
+        self._dispatcher.lanes[worker.queue].wake(now_s)
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back."""
@@ -322,7 +322,7 @@ class ServingCore:
         if not self.pool.serves(worker.replica):
             moves = self.router.lost(worker.replica)
             self._rerouting.streams_moved(now_s, moves, f"{worker.replica} retires: {why}")
-        self._dispatcher.replicas[worker.queue].due_s = now_s
+        self._dispatcher.lanes[worker.queue].wake(now_s)
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker is gone. When a replica has none left, its streams move to a standby, if the schedule has one."""
@@ -363,7 +363,7 @@ class ServingCore:
         if not self.router.placement.adaptive or not self.router.placement.rates_hz:
             return 0.0, 1.0
         queues = (self.router.failover.queue_of(r) for c, r in session.routes.items() if c in GOAL_COUPLED)
-        rates = [self._dispatcher.replicas[queue].rates for queue in queues]
+        rates = [self._dispatcher.lanes[queue].rates for queue in queues]
         return min(one.pace for one in rates), min(one.tolerated for one in rates)
 
     def _sweep(self, now_s: float) -> None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.progress import Progress
 from rosa_server.plan.placement import Replica
-from rosa_server.serving.core.dispatch.lanes import Turns
-from rosa_server.serving.core.dispatch.replica import Agenda, ReplicaState
+from rosa_server.serving.core.dispatch.cloud import CloudLane
+from rosa_server.serving.core.dispatch.lane import Agenda, Lane
+from rosa_server.serving.core.dispatch.shared_gpu import Turns
 from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.queueing.ledger import Call, Ledger
 from rosa_server.serving.core.queueing.order import EarliestDeadline
 from rosa_server.serving.core.queueing.ranking import Ranking
 from rosa_server.serving.core.rates.permits import Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
-from rosa_server.serving.core.workers.worker_state import Batch, Lane, WorkerState
+from rosa_server.serving.core.workers.worker_state import SharedGpu, WorkerState
 
 SAYS_HOW_FULL = (
     "",
@@ -43,20 +43,23 @@ class Dispatcher:
         self._agenda = Agenda()
         self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
         # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
-        self.replicas: dict[str, ReplicaState] = {}
+        self.lanes: dict[str, Lane] = {}
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
+        replicas = list(replicas)
+        # Any lane may get workers of the cloud, as streams move between replicas.
+        kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
         for replica in replicas:
-            if replica.queue not in self.replicas:
-                profile = replica.times
-                self.replicas[replica.queue] = ReplicaState(
-                    replica, queue_limit, profile, self._agenda, self.ranking
+            if replica.queue not in self.lanes:
+                self.lanes[replica.queue] = kind(
+                    replica, queue_limit, replica.times, self._agenda, self.pool, self.ranking
                 )
+            lane = self.lanes[replica.queue]
             if replica.takes_turns:
                 turns = self._turns[replica.queue] = self._gpus.setdefault(replica.server, Turns())
-                turns.states.append(self.replicas[replica.queue])
-            if replica.link_ms:
-                self.replicas[replica.queue].cloud_profile = replica.times
+                turns.lanes.append(lane)
+            if replica.link_ms and isinstance(lane, CloudLane):
+                lane.cloud_profile = replica.times
         self._out: list[Action] = []
 
     def actions(self) -> list[Action]:
@@ -68,50 +71,39 @@ class Dispatcher:
 
     def arrive(self, now_s: float, call: Call, task: str = "", progress: Progress | None = None) -> None:
         """A robot has sent this call, which is open and belongs to a queue. `task`: the robot's, by name."""
-        state = self._state_of(call)
+        lane = self._lane_of(call)
         self.ranking.arrived(now_s, call, task, progress)
         self.accept(now_s, call)
-        if state is not None:
-            state.arrived(now_s)
+        if lane is not None:
+            lane.arrived(now_s)
 
     def ask(self, now_s: float, queue: str, key: Key, rate_hz: float, slo_s: float) -> None:
         """A robot waits for a permit of this queue."""
-        self.replicas[queue].asked(now_s, self.pool)
-        self.replicas[queue].rates.line.ask(now_s, key, rate_hz, slo_s)
-        self.replicas[queue].due_s = now_s
+        self.lanes[queue].ask(now_s, key, rate_hz, slo_s)
 
     def permit_of(self, now_s: float, call: Call) -> Permit | None:
         """The permit that a call has come with, which is used up."""
-        if call.queue is None:
-            return None
-        state = self.replicas[call.queue]
-        permit = state.rates.line.called(now_s, (call.connection, call.component))
-        call.network_s = state.rates.line.network_s(now_s, permit)
-        if permit is None and call.component in GOAL_COUPLED:
-            state.asked(now_s, self.pool)
-        call.rank_s = state.rates.rank_s(call, permit)
-        return permit
+        return None if call.queue is None else self.lanes[call.queue].called(now_s, call)
 
     def accept(self, now_s: float, call: Call) -> None:
         """Queue an open call where it belongs, or end it and say why."""
-        state = self._state_of(call)
+        lane = self._lane_of(call)
         if call.deadline_s <= now_s:
             self.end(now_s, call, "budget_spent", "its budget was spent on arrival")
-        elif state is None:
+        elif lane is None:
             self.end(now_s, call, "robot_left", "the robot has left")
-        elif state.queue.full_for(call.key):
-            waiting = f"{len(state.queue)} requests wait for {state.name}"
+        elif lane.queue.full_for(call.key):
+            waiting = f"{len(lane.queue)} requests wait for {lane.name}"
             self.end(now_s, call, "queue_full", f"{waiting}, the limit of queue_per_model")
         else:
-            replaced = state.queue.put(call)
+            replaced = lane.put(now_s, call)
             if replaced is not None:
                 self.end(now_s, replaced, "fresher_request", f"request {call.request_id} is fresher")
-            state.due_s = now_s
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
         """A robot has left: all its calls end."""
         self.ranking.forget(connection)
-        for each in self.replicas.values():
+        for each in self.lanes.values():
             each.rates.line.forget(connection)
         for call in self.ledger.of(connection):
             self._withdraw(now_s, call, "robot_left", why)
@@ -132,48 +124,46 @@ class Dispatcher:
 
     def requeue(self, now_s: float) -> None:
         """Calls belong to other queues now: move those that wait."""
-        for state in self.replicas.values():
-            for call in list(state.queue):
-                if call.queue != state.name:
-                    state.queue.remove(call.key)
+        for lane in self.lanes.values():
+            for call in list(lane.queue):
+                if call.queue != lane.name:
+                    lane.queue.remove(call.key)
                     self.accept(now_s, call)
 
     def window(self, now_s: float, planned_hz: Mapping[str, float]) -> None:
         """Once a second. `planned_hz`: queue -> calls per second of the robots that are here, as planned."""
-        for queue, state in self.replicas.items():
-            state.window(now_s, planned_hz.get(queue, 0.0), self.pool)
+        for queue, lane in self.lanes.items():
+            lane.window(now_s, planned_hz.get(queue, 0.0))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def feed(self, now_s: float) -> float:
         """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
-        for state in self._agenda.due(now_s):
-            for worker, batch in self._fed(now_s, state):
+        for lane in self._agenda.due(now_s):
+            given, permits = lane.step(now_s, self._may_run(now_s, lane))
+            for worker, batch in given:
                 where = (batch.buffer, worker.credits)
                 self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
-            for connection, component in state.permit(now_s, self.pool):
+            for connection, component in permits:
                 self._out.append(Say(connection, m.Permit(component)))
         return self._agenda.next_s()
 
-    def _fed(self, now_s: float, state: ReplicaState) -> list[tuple[WorkerState, Batch]]:
-        """What the workers of a queue are given now."""
-        turns = self._turns.get(state.name)
-        for each in turns.states if turns is not None else (state,):
+    def _may_run(self, now_s: float, lane: Lane) -> bool:
+        """Whether the workers of a lane may be given something; what has expired ends before."""
+        turns = self._turns.get(lane.name)
+        for each in turns.lanes if turns is not None else (lane,):
             self._expire(now_s, each)
-        if turns is not None and turns.next(now_s, self.pool) is not state:
-            state.rest()
-            return []
-        return state.feed(now_s, self.pool)
+        return turns is None or turns.next(now_s) is lane
 
-    def lane_of(self, replica: Replica) -> Lane | None:
+    def gpu_of(self, replica: Replica) -> SharedGpu | None:
         """Of a replica that shares its GPU with other models."""
-        return self._gpus[replica.server].lane if replica.takes_turns else None
+        return self._gpus[replica.server].gpu if replica.takes_turns else None
 
     def _freed(self, now_s: float, queue: str) -> None:
         """A worker of a queue may have room now; on a GPU of several models it may be another one's turn."""
         turns = self._turns.get(queue)
-        for state in turns.states if turns is not None else (self.replicas[queue],):
-            state.due_s = now_s
+        for lane in turns.lanes if turns is not None else (self.lanes[queue],):
+            lane.wake(now_s)
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
         """A batch came back: answer each of its calls that is still open. False when this worker was not given it."""
@@ -187,11 +177,7 @@ class Dispatcher:
         if any(
             cause not in NEVER_RAN for cause, _ in done.errors
         ):  # else it ended early: its time says nothing
-            profile = self.replicas[batch.queue].profile_of(worker)
-            if not worker.link_s:
-                took_s = done.inference_ms / 1000
-                self.replicas[batch.queue].rates.ran(now_s, profile.service_s(size), took_s)
-            profile.learn(size, done.inference_ms)
+            self.lanes[batch.queue].ran(now_s, worker, size, done.inference_ms)
         self._freed(now_s, worker.queue)
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
             good = not cause and self.ledger.is_open(call.ticket)
@@ -227,14 +213,14 @@ class Dispatcher:
         if self.ledger.close(call):
             if call.queue is not None and cause in SAYS_HOW_FULL:
                 late = bool(cause) or now_s + call.network_s > call.deadline_s
-                self.replicas[call.queue].rates.ended(late)
+                self.lanes[call.queue].rates.ended(late)
             status = m.CAUSES[cause] if cause else m.OK
             self._out.append(Reply(call, status, cause, reason, now_s, inference_ms, batch_size, output))
 
     def give_up(self, now_s: float, why: str) -> None:
         """Answer everything that is still open: the end of draining."""
-        for state in self.replicas.values():
-            state.queue.take(state.queue.in_order())
+        for lane in self.lanes.values():
+            lane.queue.take(lane.queue.in_order())
         for call in self.ledger:
             self.end(now_s, call, "shutting_down", why)
 
@@ -244,20 +230,20 @@ class Dispatcher:
         A worker that runs several calls at a time is told, and runs another one instead. Any other reads nothing while
         it runs a batch.
         """
-        state = self._state_of(call)
-        if state is not None and call in state.queue:
-            state.queue.remove(call.key)
-        elif (worker := self.pool.get(call.worker_id)) is not None and worker.at_once > 1:
+        lane = self._lane_of(call)
+        if lane is not None and call in lane.queue:
+            lane.queue.remove(call.key)
+        elif (worker := self.pool.get(call.worker_id)) is not None and worker.one_by_one:
             self._out.append(Cancel(worker.worker_id, [call.ticket]))
         self.end(now_s, call, cause, reason)
 
     def _again(self, now_s: float, call: Call, why: str) -> None:
-        state = self._state_of(call)
+        lane = self._lane_of(call)
         if call.attempts >= MAX_ATTEMPTS:
             self.end(
                 now_s, call, "workers_lost", f"{call.attempts} workers were lost with it; the last: {why}"
             )
-        elif state is not None and state.queue.newer_waits(call.key):
+        elif lane is not None and lane.queue.newer_waits(call.key):
             self.end(
                 now_s, call, "fresher_request", f"its worker was lost ({why}) and a fresher request waits"
             )
@@ -268,12 +254,12 @@ class Dispatcher:
         else:
             self.accept(now_s, call)
 
-    def _expire(self, now_s: float, state: ReplicaState) -> None:
-        for late in state.queue.expire(now_s):
-            if self.pool.of(state.name):
+    def _expire(self, now_s: float, lane: Lane) -> None:
+        for late in lane.queue.expire(now_s):
+            if self.pool.of(lane.name):
                 self.end(now_s, late, "budget_spent", "its budget was spent in the queue")
             else:
-                self.end(now_s, late, "no_worker", f"no worker of {state.name} came within its budget")
+                self.end(now_s, late, "no_worker", f"no worker of {lane.name} came within its budget")
 
-    def _state_of(self, call: Call) -> ReplicaState | None:
-        return None if call.queue is None else self.replicas[call.queue]
+    def _lane_of(self, call: Call) -> Lane | None:
+        return None if call.queue is None else self.lanes[call.queue]

@@ -35,7 +35,7 @@ class Rerouting:
             queue = self._router.failover.feeds_from(worker.replica)
             if queue != worker.queue and not worker.retired:
                 pool.feed_from(worker, queue)
-                self._dispatcher.replicas[queue].due_s = now_s
+                self._dispatcher.lanes[queue].wake(now_s)
         self._update_batching()
         if moves:
             self.count_callers()
@@ -56,8 +56,8 @@ class Rerouting:
 
     def count_callers(self) -> None:
         """How many streams may call each queue."""
-        for name, state in self._dispatcher.replicas.items():
-            state.callers = self._sessions.callers(name)
+        for name, lane in self._dispatcher.lanes.items():
+            lane.callers = self._sessions.callers(name)
 
     def _reroute(self, now_s: float) -> None:
         """Streams have moved: every open call belongs to the queue of its stream now."""
@@ -70,7 +70,7 @@ class Rerouting:
     def _update_batching(self) -> None:
         """A replica that stands in for another one batches as planned for that one."""
         replicas = self._router.placement.replicas
-        for name, state in self._dispatcher.replicas.items():
+        for name, lane in self._dispatcher.lanes.items():
             served = self._router.failover.served_by(name)
             plan = replicas[served[-1] if served else name]
-            state.batch_as(plan, self._dispatcher.pool)
+            lane.batch_as(plan)

@@ -159,7 +159,7 @@ class RateControl:
         if not workers:  # their calls wait here for a worker, within their deadlines
             return line.give(now_s, inf, lambda _: 1), inf
         # Counted in batches, and in calls where each is answered by itself.
-        one_by_one = any(worker.at_once > 1 for worker in workers)
+        one_by_one = any(worker.one_by_one for worker in workers)
         size: Callable[[float], int] = (lambda _: 1) if one_by_one else self.size
         # Periodic calls need no permit: they wait for their turn beside those that have one.
         waiting = [call for call in queue.waiting() if call.component in GOAL_COUPLED]
@@ -170,7 +170,7 @@ class RateControl:
         now, soon, next_s = 0, 0, inf
         for worker in workers:
             free_s = worker.free_at_s(now_s)
-            if worker.at_once > 1:
+            if worker.one_by_one:
                 running = (each.calls[0].component for each in worker.batches.values())
                 goals = sum(component in GOAL_COUPLED for component in running)
                 soon += max(0, worker.at_once - self._reserved - goals)

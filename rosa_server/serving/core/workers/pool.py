@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from rosa_contract.wire.messages import WorkerReady
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.workers.gathering import Gathering
-from rosa_server.serving.core.workers.worker_state import Batch, Lane, WorkerState
+from rosa_server.serving.core.workers.worker_state import Batch, ContinuousState, SharedGpu, WorkerState
 
 HANG_S = 30.0  # a batch that runs longer than this, and than three times every SLO in it, hangs
 Entry = tuple[float, int, WorkerState]
@@ -51,7 +51,7 @@ class _OfQueue:
         """Where it stands; nowhere, when it takes no batch before one of its own ends."""
         if worker.link_s:
             return None
-        if worker.at_once > 1:
+        if worker.one_by_one:
             return self.together
         if not worker.batches:
             return self.idle
@@ -116,12 +116,13 @@ class WorkerPool:
         max_batch: int,
         at_once: int = 1,
         link_s: float = 0.0,
-        lane: Lane | None = None,
+        gpu: SharedGpu | None = None,
     ) -> WorkerState:
-        """`lane`: of the GPU that it shares with workers of other models."""
-        worker = WorkerState(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, lane)
-        if lane is not None:
-            lane.workers.append(worker)
+        """`gpu`: the one that it shares with workers of other models."""
+        kind = ContinuousState if at_once > 1 else WorkerState
+        worker = kind(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, gpu)
+        if gpu is not None:
+            gpu.workers.append(worker)
         worker.shares = ready.shares
         self._workers[ready.worker_id] = worker
         self._join(worker, queue)
@@ -152,8 +153,8 @@ class WorkerPool:
             self._part(worker)
         if worker is not None:
             self._gathering.forget(worker_id)
-            if worker.lane is not None:
-                worker.lane.workers.remove(worker)
+            if worker.gpu is not None:
+                worker.gpu.workers.remove(worker)
         return worker
 
     def retire(self, worker: WorkerState) -> None:
@@ -213,15 +214,14 @@ class WorkerPool:
         known = self._workers.get(self._gathering.worker_of(calls) or "")
         if known is None or not known.shares or known.link_s or known.queue != worker.queue:
             return worker
-        most = 1 if known.at_once > 1 else known.max_batch
-        return known if known.free_at_s(now_s) == now_s and len(calls) <= most else worker
+        return known if known.free_at_s(now_s) == now_s and len(calls) <= known.largest else worker
 
     def give(self, worker: WorkerState, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
         """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
 
         Raises `RuntimeError` beyond the worker's credits or for another model's calls.
         """
-        most = 1 if worker.at_once > 1 else worker.max_batch
+        most = worker.largest
         if len(worker.batches) >= worker.credits or len(calls) > most:
             raise RuntimeError(
                 f"{worker.worker_id}: {len(calls)} calls beyond its credit of {worker.credits} batches of {most}"
@@ -230,7 +230,7 @@ class WorkerPool:
             raise RuntimeError(
                 f"{worker.worker_id} serves {worker.model}; it was given a call for another model"
             )
-        together = worker.at_once > 1
+        together = worker.one_by_one
         running = () if together else worker.batches.values()
         start_s = max([now_s, *(batch.expected_end_s for batch in running)])
         longest_s = max(call.slo_s for call in calls)
@@ -264,7 +264,9 @@ class WorkerPool:
         worker.held -= len(batch.calls)
         heappush(worker.free, batch.buffer)
         worker.decoded(decode_s)
-        if worker.at_once == 1 and not worker.link_s:  # one that is away has begun with the next one long ago
+        if (
+            not worker.one_by_one and not worker.link_s
+        ):  # one that is away has begun with the next one long ago
             start_s = now_s
             for batch in worker.batches.values():
                 batch.expected_end_s = start_s = start_s + batch.service_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.tiers import AWAY
@@ -29,7 +30,7 @@ class Batch:
 
 
 @dataclass(eq=False, slots=True)
-class Lane:
+class SharedGpu:
     """The workers of one GPU that several models share: it runs one batch at a time, and the next one is given when
     that has ended, not before."""
 
@@ -47,17 +48,18 @@ class Lane:
 
 @dataclass(slots=True)
 class WorkerState:
-    """One warm worker process; it serves one model for its whole life."""
+    """One warm worker process; it serves one model for its whole life. It runs whole batches, one after another."""
+
+    one_by_one: ClassVar[bool] = False  # whether it runs several calls at a time, each answered by itself
 
     worker_id: str
     model: str
     replica: str  # the one that it belongs to
     queue: str  # the one that it takes calls from now
     max_batch: int
-    # Calls that it runs at a time, each answered by itself; 1: it runs whole batches, one after another.
-    at_once: int = 1
+    at_once: int = 1  # calls that it runs at a time, where it answers them one by one
     link_s: float = 0.0  # one way; 0: it is at the edge
-    lane: Lane | None = None  # where it shares its GPU with workers of other models
+    gpu: SharedGpu | None = None  # where it shares its GPU with workers of other models
     batches: dict[int, Batch] = field(default_factory=dict)  # in order of sending
     order: int = 0  # among the workers of its queue: the first comes first where it makes no difference
     shares: bool = False  # calls about one observation cost it less than calls about several
@@ -71,18 +73,24 @@ class WorkerState:
 
     def __post_init__(self) -> None:
         self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
-        if self.lane is not None:
+        if self.gpu is not None:
             self.credits = 1  # what it would hold besides would run in another model's turn
         self.free = list(range(self.credits))
 
     @property
+    def largest(self) -> int:
+        """How many calls it may be given together."""
+        return self.max_batch
+
+    @property
+    def beside(self) -> int:
+        """Calls that it runs beside one that it is given now."""
+        return 0
+
+    @property
     def key(self) -> float:
         """By which the workers of a queue are sorted: how many calls it runs, or when it may take a second batch."""
-        if not self.batches:
-            return 0.0
-        if self.at_once > 1:
-            return float(len(self.batches))
-        return next(reversed(self.batches.values())).expected_end_s - self.lead_s
+        return next(reversed(self.batches.values())).expected_end_s - self.lead_s if self.batches else 0.0
 
     @property
     def lead_s(self) -> float:
@@ -95,13 +103,35 @@ class WorkerState:
 
     def free_at_s(self, now_s: float) -> float | None:
         """When it may take a batch: now, a later time, or None while it holds as many as its credits allow."""
-        if self.lane is not None:
-            return self.lane.free_at_s(now_s)
+        if self.gpu is not None:
+            return self.gpu.free_at_s(now_s)
         if not self.batches:
             return now_s
         if len(self.batches) >= self.credits:
             return None
-        if self.at_once > 1:
-            return now_s
         expected_s = next(reversed(self.batches.values())).expected_end_s
         return max(now_s, expected_s - self.lead_s)
+
+
+@dataclass(slots=True)
+class ContinuousState(WorkerState):
+    """A worker whose model batches continuously: it runs `at_once` calls at a time, and answers each by itself."""
+
+    one_by_one: ClassVar[bool] = True
+
+    @property
+    def largest(self) -> int:
+        return 1
+
+    @property
+    def beside(self) -> int:
+        return len(self.batches)
+
+    @property
+    def key(self) -> float:
+        return float(len(self.batches))
+
+    def free_at_s(self, now_s: float) -> float | None:
+        if self.gpu is not None:
+            return self.gpu.free_at_s(now_s)
+        return now_s if len(self.batches) < self.credits else None

@@ -52,7 +52,7 @@ def with_rates(seed: int, rates: str) -> Factory:
 
 def spoil(core: ServingCore, now_s: float) -> None:
     """Every variable of the control law, of what it has learned and of what it knows of robots at its worst."""
-    for queue in core._dispatcher.replicas.values():
+    for queue in core._dispatcher.lanes.values():
         rates, profile = queue.rates, queue.batcher.profile
         line = rates.line
         line._answers_s.extend([(now_s, MAX_LEAD_S)] * MAX_ANSWERS)
@@ -70,7 +70,7 @@ def spoil(core: ServingCore, now_s: float) -> None:
             profile._age[size] = 0
         profile._changed()
         queue._waits_until_s = now_s + MAX_LEAD_S
-        queue.due_s = now_s
+        queue.wake(now_s)
     for session in core.sessions:
         for component in core.router.rates_of(session.task):
             session.meter._turns_s[component] = WORST_S

@@ -129,7 +129,7 @@ def test_what_ended_early_teaches_nothing_about_how_long_calls_take() -> None:
     stage = continuous("r1")
     stage.send("r1", 1)
     stage.finish("p1", inference_ms=100.0)
-    profile = stage.core._dispatcher.replicas["policy"].batcher.profile
+    profile = stage.core._dispatcher.lanes["policy"].batcher.profile
     assert profile.service_s(1) == 0.1
     stage.send("r1", 2)
     stage.cancel("r1", 2)

@@ -110,7 +110,7 @@ def test_the_cloud_learns_its_own_times() -> None:
     stage.finish("cloud/0.1", inference_ms=50.0 + 5 * 100.0)
     stage.send("r4", budget_ms=900)
     assert held(stage) == {"edge": ["r0"], "cloud": ["r4"]}, "0.2 s + 0.15 s are still sooner than 0.4 s"
-    state = stage.core._dispatcher.replicas["policies"]
+    state = stage.core._dispatcher.lanes["policies"]
     assert state.cloud_profile.service_s(1) == pytest.approx(0.15)
     assert state.batcher.profile.service_s(1) == pytest.approx(0.2)
 

@@ -218,7 +218,7 @@ def test_the_lead_has_a_limit() -> None:
 
 def test_an_idle_server_waits_for_the_calls_that_it_has_asked_for() -> None:
     stage = staged()
-    answered(stage.core._dispatcher.replicas["gpu0"].rates.line, *[0.01] * 50)
+    answered(stage.core._dispatcher.lanes["gpu0"].rates.line, *[0.01] * 50)
     ask(stage, "r0", "r1")
     asked_s = stage.now_s
     stage.now_s = asked_s + 0.002
@@ -231,7 +231,7 @@ def test_an_idle_server_waits_for_the_calls_that_it_has_asked_for() -> None:
 
 def test_it_does_not_wait_longer_than_a_robot_takes() -> None:
     stage = staged()
-    answered(stage.core._dispatcher.replicas["gpu0"].rates.line, *[0.01] * 50)
+    answered(stage.core._dispatcher.lanes["gpu0"].rates.line, *[0.01] * 50)
     ask(stage, "r0", "r1")
     asked_s = stage.now_s
     stage.send("r0")
@@ -244,7 +244,7 @@ def test_it_does_not_wait_longer_than_a_robot_takes() -> None:
 
 def test_it_does_not_wait_until_a_call_is_late() -> None:
     stage = staged()
-    answered(stage.core._dispatcher.replicas["gpu0"].rates.line, *[0.05] * 50)
+    answered(stage.core._dispatcher.lanes["gpu0"].rates.line, *[0.05] * 50)
     ask(stage, "r0", "r1")
     asked_s = stage.now_s
     stage.send("r0", budget_ms=130)  # two together take 100 ms
@@ -266,7 +266,7 @@ def test_a_permit_that_was_used_after_a_long_stop_says_nothing_about_the_network
             stage.core.on_robot(stage.now_s, robot.encode(), hello(robot))  # a sign of life
     stage.send("r0")
     (call,) = stage.dispatched[-1].calls
-    assert call.network_s == stage.core._dispatcher.replicas["gpu0"].rates.line.answer_s
+    assert call.network_s == stage.core._dispatcher.lanes["gpu0"].rates.line.answer_s
 
 
 def test_calls_rank_by_how_long_their_robots_have_waited() -> None:
