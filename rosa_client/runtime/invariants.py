@@ -159,7 +159,7 @@ def _danger(core: Mission) -> Iterator[Breach]:
         yield Breach(DANGER_STOPS, "carries out a chunk before safety has said safe")
     if not core.holds.unsafe_in_a_row:
         return
-    if stands_when_unsafe(core) and state not in (State.HOLDING, *QUIET):
+    if stands_when_unsafe(core) and state is not State.HOLDING and state not in QUIET:
         words = f"is {state.value} although safety says unsafe, which its fallback answers by standing still"
         yield Breach(DANGER_STOPS, words)
     if SAFETY not in core.holds.by and state not in (State.IDLE, State.WAITING_FOR_HUMAN, State.CLEARING):
@@ -169,7 +169,8 @@ def _danger(core: Mission) -> Iterator[Breach]:
 def _limits(core: Mission) -> Iterator[Breach]:
     limit = core.task.safety_and_slo_violation
     for calls in core.calls.values():
-        counts = core.state not in (*QUIET, State.CLEARING)  # which ends with a human in any case
+        # Clearing ends with a human in any case.
+        counts = core.state not in QUIET and core.state is not State.CLEARING
         if counts and calls.consecutive_missed >= limit.max_consecutive_slo_violation:
             words = f"goes on after {calls.consecutive_missed} misses of {calls.name} in a row"
             yield Breach(LIMITS_HOLD, words)
