@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rosa_contract.errors import CodecError, VersionError
-from rosa_contract.wire import codec, rules, schema
+from rosa_contract.wire import codec, containers, rules, schema
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_NAME_CHARS
 from rosa_contract.wire.framed import ImageHead
@@ -43,15 +43,15 @@ def type_of(rule: rules.Rule) -> Any:
             return Annotated[float, msgspec.Meta(ge=low, le=high)]
         case rules.Flag():
             return bool
-        case rules.Array():
+        case containers.Array():
             return PACKED
-        case rules.Arrays():
+        case containers.Arrays():
             return dict[str, PACKED]
-        case rules.Map():
+        case containers.Map():
             return Annotated[dict[str, type_of(rule.rule)], msgspec.Meta(max_length=rule.max_entries)]
-        case rules.Several():
+        case containers.Several():
             return Annotated[list[type_of(rule.rule)], msgspec.Meta(max_length=rule.max_entries)]
-        case rules.Pair():
+        case containers.Pair():
             return tuple[type_of(rule.first), type_of(rule.second)]
         case schema.Object():
             return struct(rule.of)
@@ -69,8 +69,8 @@ def struct(kind: type[Any], head: Sequence[Any] = (), tail: Sequence[Any] = ()) 
             fields.append((name, wanted))
         elif field.default is None:
             fields.append((name, wanted | None, None))
-        elif isinstance(rule, rules.Map | rules.Arrays | rules.Several):
-            made = list if isinstance(rule, rules.Several) else dict
+        elif isinstance(rule, containers.Map | containers.Arrays | containers.Several):
+            made = list if isinstance(rule, containers.Several) else dict
             fields.append((name, wanted, msgspec.field(default_factory=made)))
         else:
             fields.append((name, wanted, field.default))

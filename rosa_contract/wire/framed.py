@@ -9,6 +9,7 @@ from typing import Any
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_BATCH, MAX_IMAGES
+from rosa_contract.wire.containers import Several
 from rosa_contract.wire.images import ENCODINGS, EncodedImage
 from rosa_contract.wire.packing import (
     MAX_ARRAY_BYTES,
@@ -20,7 +21,7 @@ from rosa_contract.wire.packing import (
     pack,
     unpack,
 )
-from rosa_contract.wire.rules import SHORT_TEXT, SIDE, Choice, Several, Whole, declared, refused
+from rosa_contract.wire.rules import SHORT_TEXT, SIDE, Choice, Whole, declared, refused
 from rosa_contract.wire.schema import Object, map_writer, values_reader
 
 Parts = tuple[dict[str, Any], list[Frame]]  # of a message: its header, its further frames

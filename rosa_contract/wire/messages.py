@@ -39,6 +39,7 @@ from rosa_contract.wire.causes import REPLACED as REPLACED
 from rosa_contract.wire.causes import STATUSES as STATUSES
 from rosa_contract.wire.causes import UNAVAILABLE as UNAVAILABLE
 from rosa_contract.wire.causes import fits as fits
+from rosa_contract.wire.containers import ARRAYS, Map, Several
 from rosa_contract.wire.horizon import MAX_REASON_CHARS, MAX_STEPS, Horizon, contradiction
 from rosa_contract.wire.images import ENCODINGS, EncodedImage
 from rosa_contract.wire.overlap import Overlap, overlap_problem
@@ -46,7 +47,6 @@ from rosa_contract.wire.packing import Array as Array
 from rosa_contract.wire.progress import OUTCOMES, Progress
 from rosa_contract.wire.rules import (
     ANY_TEXT,
-    ARRAYS,
     FLAG,
     ID,
     NAME,
@@ -55,9 +55,7 @@ from rosa_contract.wire.rules import (
     TEXT,
     Choice,
     InFrames,
-    Map,
     Number,
-    Several,
     Text,
     Whole,
     declared,

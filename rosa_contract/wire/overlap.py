@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from rosa_contract.wire.rules import ARRAY, Number, Whole, declared
+from rosa_contract.wire.containers import ARRAY
+from rosa_contract.wire.rules import Number, Whole, declared
 
 MAX_ROWS, MAX_COLUMNS = 256, 64
 MAX_STEP_S = 10.0

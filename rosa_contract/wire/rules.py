@@ -14,9 +14,9 @@ from typing import Any
 
 from rosa_contract.errors import CodecError
 from rosa_contract.setting import REQUIRED, setting
-from rosa_contract.wire.bounds import MAX_ARRAYS, MAX_ID, MAX_LENGTH, MAX_NAME_CHARS, MAX_TEXT_CHARS
+from rosa_contract.wire.bounds import MAX_ID, MAX_LENGTH, MAX_NAME_CHARS, MAX_TEXT_CHARS
 from rosa_contract.wire.images import MAX_SIDE_PX, check_size
-from rosa_contract.wire.packing import MAX_HEADER_BYTES, pack_arrays, short, unpack_array
+from rosa_contract.wire.packing import MAX_HEADER_BYTES, short
 
 Read = Callable[[Any], Any]  # a value from a header -> the value as it is used
 Write = Callable[[Any], Any] | None  # the value as it is used -> as it travels; None: as it is
@@ -253,146 +253,6 @@ class Side(Rule):
         return f"1 to {MAX_SIDE_PX}"
 
 
-# -- arrays -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Array(Rule):
-    """A numpy array as [dtype, shape, bytes]; every number in it is finite."""
-
-    def reader(self, where: str) -> Read:
-        return lambda value: unpack_array(where, value)
-
-    def writer(self, where: str) -> Write:
-        return lambda value: pack_arrays({where: value})[where]
-
-    @property
-    def kind(self) -> str:
-        return "array"
-
-
-@dataclass(frozen=True)
-class Arrays(Rule):
-    """Arrays by name."""
-
-    def reader(self, where: str) -> Read:
-        entries = _entries(where, MAX_ARRAYS)
-        return lambda value: {name: unpack_array(name, one) for name, one in entries(value).items()}
-
-    def writer(self, where: str) -> Write:
-        entries = _entries(where, MAX_ARRAYS)
-
-        def write(value: Any) -> dict[str, list[Any]]:
-            if not isinstance(value, Mapping):
-                raise refused(where, "a mapping of names to arrays", value)
-            return pack_arrays(entries(dict(value)))
-
-        return write
-
-    def strict_writer(self, where: str) -> Write:
-        return self.writer(where)
-
-    @property
-    def kind(self) -> str:
-        return "name -> array"
-
-    @property
-    def bound(self) -> str:
-        return f"up to {MAX_ARRAYS}"
-
-
-# -- of several values ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Map(Rule):
-    """Values by name."""
-
-    rule: Rule
-    max_entries: int
-
-    def reader(self, where: str) -> Read:
-        entries, read_one = _entries(where, self.max_entries), self.rule.reader(where)
-        return lambda value: {name: read_one(one) for name, one in entries(value).items()}
-
-    def writer(self, where: str) -> Write:
-        write_one = self.rule.writer(where)
-        if write_one is None:
-            return dict
-        return lambda value: {name: write_one(one) for name, one in value.items()}
-
-    @property
-    def kind(self) -> str:
-        return f"name -> {self.rule.kind}"
-
-    @property
-    def bound(self) -> str:
-        return f"up to {self.max_entries}" + (f"; each {self.rule.bound}" if self.rule.bound else "")
-
-
-@dataclass(frozen=True)
-class Several(Rule):
-    """Values in their order. `made`: of what type they are after reading."""
-
-    rule: Rule
-    max_entries: int
-    made: type[list[Any]] | type[tuple[Any, ...]] = tuple
-
-    def reader(self, where: str) -> Read:
-        read_one, limit, made = self.rule.reader(where), self.max_entries, self.made
-
-        def read(value: Any) -> Any:
-            if not isinstance(value, list) or len(value) > limit:
-                raise refused(where, f"a list of at most {limit}", value)
-            return made([read_one(one) for one in value])
-
-        return read
-
-    def writer(self, where: str) -> Write:
-        write_one = self.rule.writer(where)
-        if write_one is None:
-            return list
-        return lambda value: [write_one(one) for one in value]
-
-    @property
-    def kind(self) -> str:
-        return f"list of {self.rule.kind}"
-
-    @property
-    def bound(self) -> str:
-        return f"up to {self.max_entries}" + (f"; each {self.rule.bound}" if self.rule.bound else "")
-
-
-@dataclass(frozen=True)
-class Pair(Rule):
-    """Two values, as a list of two."""
-
-    first: Rule
-    second: Rule
-    words: str  # such as "[height, width]"
-
-    def reader(self, where: str) -> Read:
-        read_first, read_second = self.first.reader(where), self.second.reader(where)
-
-        def read(value: Any) -> tuple[Any, Any]:
-            if not isinstance(value, list) or len(value) != 2:
-                raise refused(where, self.words, value)
-            return read_first(value[0]), read_second(value[1])
-
-        return read
-
-    def writer(self, where: str) -> Write:
-        return list
-
-    @property
-    def kind(self) -> str:
-        return self.words
-
-    @property
-    def bound(self) -> str:
-        return self.first.bound if self.first == self.second else ""
-
-
 @dataclass(frozen=True)
 class InFrames(Rule):
     """What does not travel in the header: `framed.py` reads and writes it. `words`: where it is instead."""
@@ -402,18 +262,6 @@ class InFrames(Rule):
     @property
     def kind(self) -> str:
         return self.words
-
-
-def _entries(where: str, limit: int) -> Callable[[Any], dict[str, Any]]:
-    def check(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict) or len(value) > limit:
-            raise refused(where, f"a map of at most {limit} entries", value)
-        for entry in value:
-            if not isinstance(entry, str) or not 0 < len(entry) <= MAX_NAME_CHARS:
-                raise refused(where, f"names of 1 to {MAX_NAME_CHARS} characters", entry)
-        return value
-
-    return check
 
 
 def rule_of_setting(metadata: Mapping[str, Any], hint: str) -> Rule:
@@ -431,4 +279,3 @@ def rule_of_setting(metadata: Mapping[str, Any], hint: str) -> Rule:
 NAME, TEXT, FLAG, SIDE, ID = Name(), Text(), Flag(), Side(), Whole()
 SHORT_TEXT = Text(MAX_NAME_CHARS)
 ANY_TEXT = Text(None)
-ARRAY, ARRAYS = Array(), Arrays()

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rosa_contract.wire.rules import FLAG, ID, NAME, SHORT_TEXT, Choice, Number, Several, Text, declared
+from rosa_contract.wire.containers import Several
+from rosa_contract.wire.rules import FLAG, ID, NAME, SHORT_TEXT, Choice, Number, Text, declared
 from rosa_contract.wire.schema import Object, field_reader
 
 EMERGENCY_STOP = "emergency_stop"

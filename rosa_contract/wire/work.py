@@ -16,6 +16,7 @@ from rosa_contract.wire.bounds import (
     MAX_NAME_CHARS,
 )
 from rosa_contract.wire.causes import CAUSES
+from rosa_contract.wire.containers import Map, Pair, Several
 from rosa_contract.wire.rules import (
     ANY_TEXT,
     FLAG,
@@ -25,10 +26,7 @@ from rosa_contract.wire.rules import (
     SIDE,
     Choice,
     InFrames,
-    Map,
     Number,
-    Pair,
-    Several,
     Text,
     Whole,
     declared,
