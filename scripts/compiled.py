@@ -46,7 +46,16 @@ CORES = (
     "rosa_sim/chaos/*.py",
 )
 # What a compiled class cannot do: have its fields' defaults read, or travel between processes when it is frozen.
-PLAIN = ("__init__.py", "__main__.py", "limits.py", "connections.py", "night.py", "plan.py", "run.py")
+PLAIN = (
+    "__init__.py",
+    "__main__.py",
+    "limits.py",
+    "connections.py",
+    "invariants.py",
+    "night.py",
+    "plan.py",
+    "run.py",
+)
 KEPT = 2  # builds: one may still be running
 BUILD = """
 import sys

@@ -21,6 +21,7 @@ QUICK = {
 SLOW = {
     "arm_interface": "1 minute",
     "asynchronous": "8 minutes",
+    "calls_beside": "1 minute",
     "chaos": "two hours with `python scripts/compiled.py -m benchmarks.faults.chaos`, goes on where it was interrupted",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
