@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-CLOSED_SHARES = 4.0  # a closed fleet's age weight, in shares of a server that a task gets
+CLOSED_SHARES = 16.0  # a closed fleet's age weight, in shares of a server that a task gets
 AT_ONCE = 0.25  # of a task's time: a robot that begins its next one within it has not waited for work
 MIN_AT_ONCE_S = 1.0
 SMOOTHING = 0.1  # weight of the newest ended task
@@ -29,9 +29,11 @@ class Turnover:
     def age_weight(self) -> float:
         """Seconds of work for a second of age: what a task gets of a server while it lasts, where the fleet is closed.
 
-        A task that waits while others get that share is then owed as much as it would have had.
+        A task that waits while others get that share is then owed a multiple of what it would have had. The square: a
+        fleet that half of the time waits for work is an open one rather, and a server that has seen little is soon rid
+        of the assumption that the fleet is closed.
         """
-        return CLOSED_SHARES * self.closed * self.work_s / self.took_s if self.took_s else 0.0
+        return CLOSED_SHARES * self.closed**2 * self.work_s / self.took_s if self.took_s else 0.0
 
     def begins(self, now_s: float, connection: bytes) -> None:
         """A robot begins a task."""
