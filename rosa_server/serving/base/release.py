@@ -10,7 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 
 PACKAGES = Path(__file__).resolve().parents[3]
-FOLDERS = ("rosa_contract", "rosa_server/engines", "rosa_server/models", "rosa_server/serving")
+FOLDERS = (
+    "rosa_contract",
+    "rosa_server/engines",
+    "rosa_server/models",
+    "rosa_server/plan",
+    "rosa_server/serving",
+    "rosa_server/timing",
+)
 SINGLE = ("rosa_server/__init__.py",)
 SUFFIXES = (".py", ".yaml")
 

@@ -65,7 +65,7 @@ def test_a_model_answers_from_its_own_environment_with_the_packages_of_a_worker_
 def test_a_worker_of_another_release_is_refused_by_name(python: Path, tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(python.parents[1], old, symlinks=True)
-    changed = site(old / "bin" / "python") / "rosa_server" / "serving" / "counts.py"
+    changed = site(old / "bin" / "python") / "rosa_server" / "serving" / "worker" / "counts.py"
     changed.write_text(changed.read_text() + "# another\n")
     with pytest.raises(BackendError, match=rf"is of release \w+, its server of {release()}; `rosa env`"):
         _ = backend_of("theirs", model(old / "bin" / "python")).input_spec
