@@ -29,8 +29,8 @@ def shipped(folder: Path) -> tuple[Path, str]:
     return _written(_factory(), folder)
 
 
-def factory_file(folder: Path, namespace: str = NAMESPACE) -> tuple[Path, str]:
-    """The same with the scripted expert and the truth for its models; `namespace`: of the robot.
+def factory_file(folder: Path, namespace: str = NAMESPACE, **gateway: Any) -> tuple[Path, str]:
+    """The same with the scripted expert and the truth for its models; `namespace`: of the robot, `gateway`: settings.
 
     The workers need `PYTHONPATH` to find them.
     """
@@ -39,7 +39,7 @@ def factory_file(folder: Path, namespace: str = NAMESPACE) -> tuple[Path, str]:
         name: {"backend": "tests.system.oracle:PickPlaceOracle", "options": {"namespace": namespace}}
         for name in factory["models"]
     }
-    return _written(factory, folder)
+    return _written(factory, folder, **gateway)
 
 
 def _factory() -> dict[str, Any]:
@@ -47,12 +47,11 @@ def _factory() -> dict[str, Any]:
     return factory
 
 
-def _written(factory: dict[str, Any], folder: Path) -> tuple[Path, str]:
+def _written(factory: dict[str, Any], folder: Path, **gateway: Any) -> tuple[Path, str]:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     path = folder / "pick_place.yaml"
-    path.write_text(
-        yaml.safe_dump(factory | {"gateway": {"bind": endpoint, "metrics_port": 0}}, sort_keys=False)
-    )
+    settings = {"bind": endpoint, "metrics_port": 0, **gateway}
+    path.write_text(yaml.safe_dump(factory | {"gateway": settings}, sort_keys=False))
     return path, endpoint
 
 

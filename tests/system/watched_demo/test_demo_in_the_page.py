@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from rosa_sim.ports import free_port
+from tests.system.cell.cell import factory_file
 from tests.system.dashboard.page import MISSING, Browser, browser_is_here, dashboard
 from tests.system.domains import own_domain
 from tests.system.server_harness import ROOT
-from tests.system.skill import finished, may_lose_the_cube
 
-pytestmark = [pytest.mark.slow, may_lose_the_cube, pytest.mark.skipif(not browser_is_here(), reason=MISSING)]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not browser_is_here(), reason=MISSING)]
+NAMESPACE = "watched"
 LONGEST_S = 240.0
 WHY = "I looked; the cell is clear"
 FAULT = "worker_nan"  # System 1 answers what no arm may play, until the fault is lifted
@@ -41,9 +41,7 @@ def decided(page: Browser) -> bool:
 
 def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_path: Path) -> None:
     watch = f"ipc://{tmp_path / 'private' / 'watch'}"
-    config = tmp_path / "factory.yaml"
-    gateway = f'{{bind: "tcp://127.0.0.1:{free_port()}", metrics_port: 0, watch: "{watch}"}}'
-    config.write_text(f"{(ROOT / 'configs' / 'pick_place.yaml').read_text()}\ngateway: {gateway}\n")
+    config, _ = factory_file(tmp_path, NAMESPACE, watch=watch)
     command = [
         sys.executable,
         "-m",
@@ -53,7 +51,18 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
         "--out",
         str(tmp_path / "runs"),
     ]
-    command += ["--fault", FAULT, "--fault-seconds", "2", "--episodes", "1", "--operator", "--no-video"]
+    command += [
+        "--namespace",
+        NAMESPACE,
+        "--fault",
+        FAULT,
+        "--fault-seconds",
+        "2",
+        "--episodes",
+        "1",
+        "--operator",
+        "--no-video",
+    ]
     with (
         own_domain(),
         (tmp_path / "demo.log").open("wb") as log,
@@ -94,5 +103,5 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
     [summary] = (tmp_path / "runs").glob("*/summary.json")
     [episode] = json.loads(summary.read_text())["rows"]
     assert any("resume" in one and one.endswith("accepted") for one in episode["decisions"]), account
-    finished(episode["outcome"], episode["truth"], account)
+    assert (episode["outcome"], episode["truth"]) == ("done", "done"), account
     assert demo.returncode == 0, account
