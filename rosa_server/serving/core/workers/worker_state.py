@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.tiers import AWAY
@@ -50,8 +49,6 @@ class SharedGpu:
 class WorkerState:
     """One warm worker process; it serves one model for its whole life. It runs whole batches, one after another."""
 
-    one_by_one: ClassVar[bool] = False  # whether it runs several calls at a time, each answered by itself
-
     worker_id: str
     model: str
     replica: str  # the one that it belongs to
@@ -76,6 +73,11 @@ class WorkerState:
         if self.gpu is not None:
             self.credits = 1  # what it would hold besides would run in another model's turn
         self.free = list(range(self.credits))
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it runs several calls at a time, each answered by itself."""
+        return False
 
     @property
     def largest(self) -> int:
@@ -117,7 +119,9 @@ class WorkerState:
 class ContinuousState(WorkerState):
     """A worker whose model batches continuously: it runs `at_once` calls at a time, and answers each by itself."""
 
-    one_by_one: ClassVar[bool] = True
+    @property
+    def one_by_one(self) -> bool:
+        return True
 
     @property
     def largest(self) -> int:
