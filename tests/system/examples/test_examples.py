@@ -61,7 +61,7 @@ def test_the_quickstart_gets_actions_from_a_server(tmp_path: Path) -> None:
     with served(tmp_path, (EXAMPLES / "quickstart.yaml").read_text()) as endpoint:
         ended = run("quickstart.py", endpoint)
     assert ended.returncode == 0, ended.stderr
-    assert re.findall(r"actions \((\d+), (\d+)\) in", ended.stdout) == [("50", "8")] * 5, ended.stdout
+    assert re.findall(r"actions \((\d+), (\d+)\) in", ended.stdout) == [("50", "7")] * 5, ended.stdout
 
 
 def test_the_backend_of_the_page_is_served_from_the_current_folder(tmp_path: Path) -> None:

@@ -25,9 +25,12 @@ FAULT = "worker_nan"  # System 1 answers what no arm may play, until the fault i
 
 def decided(page: Browser) -> bool:
     """Answers the alert that is open, as a person does; False while there is none."""
-    if not page.run("return Boolean(document.querySelector('#alerts [data-choice=resume]'))"):
+    # In one step: another alert may take the place of the one that was looked at.
+    if not page.run(
+        "const button = document.querySelector('#alerts [data-choice=resume]');"
+        "if (button) button.click(); return Boolean(button)"
+    ):
         return False
-    page.click("#alerts [data-choice=resume]")
     page.type(WHY)
     page.click("#decide-yes")
     page.until(
