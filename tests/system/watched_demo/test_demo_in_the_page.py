@@ -91,7 +91,8 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
                     answers += 1
                     browser.until_text("#audit", WHY)
                 time.sleep(0.1)
-            assert browser.problems() == []
+            # 409: the robot had gone on before this decision came, and the page says so.
+            assert [one for one in browser.problems() if "409 (Conflict)" not in one] == []
         finally:
             browser.close()
             if demo.poll() is None:
