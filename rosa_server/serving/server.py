@@ -29,8 +29,8 @@ from rosa_server.serving.edge.cluster import ClusterMaker
 from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
-from rosa_server.serving.edge.operations import Operations
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
+from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
 from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
-from rosa_server.serving.edge.operations import (
+from rosa_server.serving.operations.operations import (
     DRAIN,
     RETIRES_S,
     ROLLOUT,

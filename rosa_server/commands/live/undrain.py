@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rosa_server.commands.running import ANSWERS_S, add_server, running
-from rosa_server.serving.edge.operations import UNDRAIN
+from rosa_server.commands.live.running import ANSWERS_S, add_server, running
+from rosa_server.serving.operations.operations import UNDRAIN
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from rosa_server.commands.running import add_server, running
+from rosa_server.commands.live.running import add_server, running
 from rosa_server.serving.watching.hub import ABOUT, ROBOTS
 
 LOOK_S = 3.0

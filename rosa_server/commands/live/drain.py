@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rosa_server.commands.running import add_server, running
-from rosa_server.serving.edge.operations import DRAIN, RETIRES_S
+from rosa_server.commands.live.running import add_server, running
+from rosa_server.serving.operations.operations import DRAIN, RETIRES_S
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rosa_server.commands.running import add_server, running
-from rosa_server.serving.edge.operations import ROLLOUT
+from rosa_server.commands.live.running import add_server, running
+from rosa_server.serving.operations.operations import ROLLOUT
 
 LIMIT_S = 3600.0
 

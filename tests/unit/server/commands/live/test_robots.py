@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rosa_server.commands.robots import rows, table
+from rosa_server.commands.live.robots import rows, table
 from rosa_server.serving.watching.hub import ABOUT, ROBOTS, STATE
 
 TASKS = {"pick": {"system1": ["policy", 500.0, 2.0]}}

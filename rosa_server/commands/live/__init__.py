@@ -1,0 +1,1 @@
+"""Commands for a server that runs on this machine."""
