@@ -40,7 +40,7 @@ CAUSES = (
     ("Why a robot is refused", "rosa_contract.wire.causes", "REFUSALS"),
     ("Why a request did not end with `ok`: its status", "rosa_contract.wire.causes", "CAUSES"),
     ("Why a call of the Python client failed", "rosa_client.robot.errors", "RobotError.CAUSES"),
-    ("Why something is missing in a schedule", "rosa_server.scheduler.schedule", "CAUSES"),
+    ("Why something is missing in a schedule", "rosa_server.scheduler.placement.schedule", "CAUSES"),
     ("Why a connection is cut off", "rosa_server.serving.core.guard.limits", "CAUSES"),
     ("Why the dashboard refuses a request", "rosa_server.dashboard.guard", "REFUSALS"),
     ("Why the dashboard does not start", "rosa_server.dashboard.serve", "DashboardError.CAUSES"),

@@ -35,10 +35,10 @@ from rosa_client.bringup.graph import Robot, robot_graph
 from rosa_contract.errors import ContractError
 from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo.episodes import EpisodeError, episodes
+from rosa_sim.demo.fault_story import Story
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken
-from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import (
     ARM,
     CLOCK,

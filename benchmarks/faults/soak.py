@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib as mpl
 
 from benchmarks import RESULTS
-from rosa_sim.soak import GROUPS, ROBOTS, Sample, Soak, flatness, soak
+from rosa_sim.hostile.soak import GROUPS, ROBOTS, Sample, Soak, flatness, soak
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

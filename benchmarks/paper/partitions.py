@@ -8,6 +8,7 @@ from dataclasses import replace
 from benchmarks.paper.published import FIGURE_12, LIBRARY, ORDER, TABLE_3, Row, workload
 from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import (
     PlacedServer,
     demands_of,
@@ -20,7 +21,6 @@ from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_sim.fleet.baselines import WEIGHTS, partition_counts
 

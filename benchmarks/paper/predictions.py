@@ -18,9 +18,9 @@ from benchmarks.paper.published import (
     allocation,
     workload,
 )
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
 from rosa_sim.fleet.baselines import solve_baseline

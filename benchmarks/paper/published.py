@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from benchmarks import ROOT
 from rosa_contract.config.factory import load_factory
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.schedule import Schedule
 
 LIBRARY = ProfileLibrary()
 Row = dict[str, object]

@@ -33,6 +33,7 @@ from statistics import median
 
 from benchmarks import RESULTS
 from rosa_server.scheduler.placement.packing import balanced
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -40,7 +41,6 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import audit, deploy
 from rosa_server.scheduler.running.removal import remove
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.relaxation import largest_pool, upper_bound
 from rosa_server.scheduler.search.rounding import fair_floors
 from rosa_server.scheduler.search.solve import solve

@@ -55,9 +55,9 @@ def main(arguments: argparse.Namespace) -> int:
     changed = {name: value for name, value in told.items() if value is not None}
     factory = replace(factory, server_cluster=replace(factory.server_cluster, **changed))
     if arguments.schedule:
+        from rosa_server.scheduler.placement.schedule import load_schedule
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
         from rosa_server.scheduler.running.handover import hand_over
-        from rosa_server.scheduler.schedule import load_schedule
 
         library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
         schedule = load_schedule(arguments.schedule)

@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_sim.cell.hardware import panda
+from rosa_sim.cell.layout.hardware import panda
+from rosa_sim.cell.layout.scenes import SCENES
 from rosa_sim.cell.scene import load_model
-from rosa_sim.cell.scenes import SCENES
 
 Vector = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_server.models.panda.kinematics import forward
-from rosa_sim.cell.hardware import cell, panda
+from rosa_sim.cell.layout.hardware import cell, panda
 from rosa_sim.cell.world import World
 
 STEP_S = 0.05

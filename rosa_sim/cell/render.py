@@ -12,10 +12,10 @@ from rosa_sim.cell.gl import BACKEND, cannot_render  # before mujoco
 
 import mujoco  # isort: skip
 
-from rosa_sim.cell.hardware import PICK_PLACE
+from rosa_sim.cell.layout.hardware import PICK_PLACE
+from rosa_sim.cell.layout.scenes import SCENES
+from rosa_sim.cell.layout.variation import Change, unchanged
 from rosa_sim.cell.scene import load_model
-from rosa_sim.cell.scenes import SCENES
-from rosa_sim.cell.variation import Change, unchanged
 
 Image = NDArray[np.uint8]
 CAMERAS = ("front", "wrist", "overview")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_sim.cell.hardware import CONTROL_RATE_HZ, panda_limits
+from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda_limits
 from rosa_sim.cell.world import World
 
 STEP_S = 0.05

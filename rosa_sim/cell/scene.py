@@ -19,9 +19,9 @@ from pathlib import Path
 
 import mujoco
 
-from rosa_sim.cell.hardware import PICK_PLACE, cell
-from rosa_sim.cell.mjcf import camera, part
-from rosa_sim.cell.scenes import SCENES
+from rosa_sim.cell.layout.hardware import PICK_PLACE, cell
+from rosa_sim.cell.layout.mjcf import camera, part
+from rosa_sim.cell.layout.scenes import SCENES
 
 CACHE_VERSION = "1"  # raise it when the decimation or the files below change
 _FACES = {"hand": 900, "finger": 250} | {f"link{i}": 900 for i in range(8)}

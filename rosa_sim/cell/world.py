@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_sim.cell.arm import ArmInCell
-from rosa_sim.cell.hardware import PICK_PLACE, cell
-from rosa_sim.cell.variation import Variation
+from rosa_sim.cell.layout.hardware import PICK_PLACE, cell
+from rosa_sim.cell.layout.variation import Variation
 
 Outcome = Literal["ongoing", "done", "failed"]
 Vector = NDArray[np.float64]

@@ -14,10 +14,10 @@ import numpy as np
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire.messages import Executed, Output
 from rosa_server.plan.placement import Replica, replica_name
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Dispatch, Kill

@@ -34,11 +34,11 @@ from rosa_server.models.backend import ModelInput
 from rosa_server.models.horizon import choose
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.models.seam import blended
-from rosa_sim.cell.hardware import CONTROL_RATE_HZ
+from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import FAILED, ONGOING
-from rosa_sim.training.evaluate import look
+from rosa_sim.training.pick_place.evaluate import look
 
 ROBOT = load_robot(shipped("configs", "robots", "panda.yaml"))
 PERIOD_S = 1 / CONTROL_RATE_HZ

@@ -15,7 +15,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import INFERENCE_S, STEP_S, SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
-from rosa_sim.training.evaluate import look
+from rosa_sim.training.pick_place.evaluate import look
 
 BUMPS_S = (0.3, 1.8)  # of motion: while the arm is on its way to the cube
 ON_THE_MAT_M, OPEN_M = 0.035, 0.06

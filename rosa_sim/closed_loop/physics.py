@@ -16,13 +16,13 @@ from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.wire.messages import Output
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
-from rosa_sim.cell.hardware import CONTROL_RATE_HZ, panda_limits
+from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
 from rosa_sim.closed_loop.table import Trial
-from rosa_sim.training.evaluate import look
+from rosa_sim.training.pick_place.evaluate import look
 
 PERIOD_S = 1 / CONTROL_RATE_HZ
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rosa_sim.cell.hardware import panda
+from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.world import World
 from rosa_sim.controller.following import Array, Point, PositionFollower, TrajectoryFollower
 from rosa_sim.controller.power import SHOWN, Event, Power, Shown, after

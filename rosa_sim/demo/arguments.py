@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS
+from rosa_sim.cell.layout.hardware import PICK_PLACE, SORT_PARTS
 from rosa_sim.faults.table import CONTROLLER, FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,12 +24,12 @@ from rosa_sim.demo import report, sharing, video
 from rosa_sim.demo.arguments import ROOT, TASKS, UNRECORDED, parse
 from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.demo.episodes import episodes as watch
+from rosa_sim.demo.fault_story import Story
 from rosa_sim.demo.judge import judge_of
 from rosa_sim.demo.progress import Progress, shown
 from rosa_sim.demo.records import Records
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
-from rosa_sim.faults.story import Story
 from rosa_sim.faults.summary import FaultRun, table
 from rosa_sim.faults.table import fault as fault_called
 from rosa_sim.faults.table import listing

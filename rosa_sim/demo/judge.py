@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rosa_contract.config.tasks import SYSTEM2, Task
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_sim.cell.hardware import SORT_PARTS
+from rosa_sim.cell.layout.hardware import SORT_PARTS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.demo.episodes import Judge
 from rosa_sim.training.sort_parts.words import read_rule

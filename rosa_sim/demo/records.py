@@ -11,7 +11,7 @@ from av.error import FFmpegError
 
 from rosa_client.recording.bag import BagError, finish
 from rosa_sim import timeline
-from rosa_sim.cell.hardware import PICK_PLACE
+from rosa_sim.cell.layout.hardware import PICK_PLACE
 from rosa_sim.demo import report, video
 from rosa_sim.demo.progress import Progress, shown
 

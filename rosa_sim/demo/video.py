@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.hardware import PICK_PLACE
+from rosa_sim.cell.layout.hardware import PICK_PLACE
 from rosa_sim.cell.render import SceneRenderer
 
 SIZE = (640, 480)  # width, height

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rosa_server.scheduler.placement.packing import ServerKind, balanced
+from rosa_server.scheduler.placement.schedule import Refusal, Schedule, ServerPlan, task_of
 from rosa_server.scheduler.placement.servers import demands_of, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Refusal, Schedule, ServerPlan, task_of
 from rosa_sim.fleet.uncapped import Placement, closed_loop
 
 

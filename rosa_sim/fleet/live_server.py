@@ -30,7 +30,7 @@ from rosa_server.serving.core.queueing.actions import Action
 from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
-from rosa_sim.fleet.far import FarLink
+from rosa_sim.far import FarLink
 
 MESSAGE_MB = 1.0
 SIZES = 64  # batch sizes that a worker's table names

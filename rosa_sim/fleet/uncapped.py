@@ -13,6 +13,7 @@ import numpy as np
 
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.schedule import Refusal, Schedule, slot_name
 from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loads_at
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem, StreamClass
@@ -21,7 +22,6 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import Configuration
 from rosa_server.scheduler.profiles.queueing import closed_loop_latencies_ms
-from rosa_server.scheduler.schedule import Refusal, Schedule, slot_name
 
 Placement = Sequence[tuple[ServerKind, list[Load]]]
 ROUNDS, WARM_UP, JITTER = 60, 0.3, 0.03

@@ -29,8 +29,8 @@ from rosa_contract.wire import codec
 from rosa_contract.wire.images import EncodedImage, decode_image, written_size
 from rosa_contract.wire.packing import SUM, image_sum
 from rosa_contract.wire.watching import decode_ask
+from rosa_server.scheduler.placement.schedule import parse_schedule
 from rosa_server.scheduler.profiles.profile import profile_from
-from rosa_server.scheduler.schedule import parse_schedule
 from rosa_server.serving.base.shared_memory import ShmReader, ShmWriter
 from rosa_server.serving.core.sessions.check import misfit, observation_of, request_fields
 from rosa_server.serving.core.sessions.router import ModelNeeds

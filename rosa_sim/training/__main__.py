@@ -80,7 +80,15 @@ def main() -> int:
     )
     args = parser.parse_args()
 
-    from rosa_sim.training import collect, evaluate, evaluate_tokens, fit, fit_tokens, limits, picture_range
+    from rosa_sim.training.pick_place import (
+        collect,
+        evaluate,
+        evaluate_tokens,
+        fit,
+        fit_tokens,
+        limits,
+        picture_range,
+    )
     from rosa_sim.training.sort_parts import collect as sort_collect
     from rosa_sim.training.sort_parts import evaluate as sort_evaluate
     from rosa_sim.training.sort_parts import fit as sort_fit

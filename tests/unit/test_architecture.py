@@ -49,7 +49,6 @@ SCHEDULER = "rosa_server/scheduler"
 SCHEDULER_ROWS = (
     ("problem.py", "bisection.py"),
     ("profiles",),
-    ("schedule.py",),
     ("placement",),
     ("search",),
     ("exact", "running"),
@@ -63,18 +62,6 @@ ONLY_IN = {
     "transformers": ("rosa_server/models", "rosa_server/engines"),
 }
 MAX_MODULES = 16  # of one folder, besides its __init__
-# What is still to be mended: a folder that gets smaller is taken off the list, and none is added.
-STILL_TOO_LARGE = {
-    "rosa_sim/fleet": 17,
-}
-# One folder of each circle that there still is: with these folders away, imports between folders run one way.
-STILL_IN_A_CIRCLE = {
-    "rosa_server/scheduler/profiles",
-    "rosa_sim/cell/sort_parts",
-    "rosa_sim/demo",
-    "rosa_sim/fuzz",
-    "rosa_sim/training",
-}
 USERS = ("benchmarks", "examples", "scripts")  # they use the packages, never the reverse
 
 
@@ -179,21 +166,16 @@ def test_no_file_imports_itself_by_a_detour() -> None:
 
 def test_no_folder_imports_itself_by_a_detour() -> None:
     """A folder and its subfolders count as different folders."""
-    circles = folders_in_circles(STILL_IN_A_CIRCLE)
+    circles = folders_in_circles()
     assert not circles, f"imports between folders run in a circle: {circles}"
-    for folder in STILL_IN_A_CIRCLE:
-        mended = not folders_in_circles(STILL_IN_A_CIRCLE - {folder})
-        assert not mended, f"{folder} is in no circle any more: take it off STILL_IN_A_CIRCLE"
 
 
-def folders_in_circles(without: set[str]) -> list[str]:
-    """Folders that import each other, or are above such folders and below others, when some are left out."""
+def folders_in_circles() -> list[str]:
+    """Folders that import each other, or are above such folders and below others."""
     graph: dict[str, set[str]] = {}
     for path, imported in import_graph().items():
         folder = str(Path(path).parent)
         graph.setdefault(folder, set()).update({str(Path(other).parent) for other in imported} - {folder})
-    for folder in without:
-        graph.pop(folder, None)
     while True:
         used = {other for imported in graph.values() for other in imported}
         ends = [
@@ -213,10 +195,7 @@ def test_a_folder_holds_a_handful_of_modules() -> None:
         if path.name != "__init__.py"
     )
     for folder, number in modules.items():
-        allowed = STILL_TOO_LARGE.get(folder, MAX_MODULES)
-        assert number <= allowed, f"{folder} holds {number} modules: at most {allowed}, so split it"
-    for folder in STILL_TOO_LARGE:
-        assert modules[folder] > MAX_MODULES, f"{folder} is small enough: take it off STILL_TOO_LARGE"
+        assert number <= MAX_MODULES, f"{folder} holds {number} modules: at most {MAX_MODULES}, so split it"
 
 
 @cache

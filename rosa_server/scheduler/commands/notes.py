@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.commands.table import counted
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import overlapped_rate_hz
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.schedule import Schedule
 
 
 def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network_ms: float) -> list[str]:

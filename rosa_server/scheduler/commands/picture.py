@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_server.scheduler.commands.table import counted, identical_groups, names, served
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan
 
 COLOURS = {"system1": "#3b75af", "system2": "#c2722b", "safety": "#b03a3a", "monitor": "#4b8b4b"}
 OTHER, STANDBY = "#7a6a9a", "#bbbbbb"

@@ -20,13 +20,13 @@ from rosa_server.scheduler.commands.plan_options import add_options, check, opti
 from rosa_server.scheduler.commands.table import render, render_migration
 from rosa_server.scheduler.commands.what_if import changed
 from rosa_server.scheduler.exact.solve import solve_exact
+from rosa_server.scheduler.placement.schedule import PREDICTION, Schedule, load_schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose, expected
 from rosa_server.scheduler.running.migration import plan_migration
-from rosa_server.scheduler.schedule import PREDICTION, Schedule, load_schedule
 from rosa_server.scheduler.search.engines import with_best_engines, with_fewest_servers
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.running.migration import Migration
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 
 def as_table(rows: Sequence[Sequence[str]]) -> str:

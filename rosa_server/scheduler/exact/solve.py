@@ -17,6 +17,7 @@ from rosa_server.scheduler.exact.branching import PROGRAM_S, Search
 from rosa_server.scheduler.exact.mixes import Program, server_mixes
 from rosa_server.scheduler.placement.obligations import obligation_kinds, provision_obligations
 from rosa_server.scheduler.placement.pool import Pool, goal_kinds
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import PlacedServer, placed_servers
 from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import build_schedule
@@ -24,7 +25,6 @@ from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.impossible import impossible
 from rosa_server.scheduler.search.relaxation import min_servers
 from rosa_server.scheduler.search.solve import solve

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 
 def with_standby(schedule: Schedule, problem: Problem, library: ProfileLibrary, count: int) -> Schedule:

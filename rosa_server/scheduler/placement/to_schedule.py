@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, slot_name
 from rosa_server.scheduler.placement.servers import PlacedServer, fastest_rate_hz, latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import Problem, StreamClass, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.schedule import Schedule, ServerPlan, slot_name
 
 
 def build_schedule(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.placement.schedule import Refusal, slot_name
 from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loads_at, loop_rate_hz
 from rosa_server.scheduler.problem import Need, TaskClass
 from rosa_server.scheduler.profiles.catalog import Load
@@ -25,7 +26,6 @@ from rosa_server.scheduler.running.deployment import (
     plus,
     with_loads,
 )
-from rosa_server.scheduler.schedule import Refusal, slot_name
 
 MIN_SHARE = 0.2  # of its planned rate, which admission leaves every class: below, rescheduling does better
 POOR_EFFICIENCY = 0.05  # of what the planned robots gain in equation (1); a larger loss asks for rescheduling

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from rosa_contract.config.policies import Policies
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -21,7 +22,6 @@ from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.running.prediction import Prediction, estimated, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
 from rosa_server.scheduler.search.solve import solve
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.schedule import Schedule, task_of
 from rosa_server.scheduler.placement.servers import (
     PlacedServer,
     fastest_rate_hz,
@@ -17,7 +18,6 @@ from rosa_server.scheduler.placement.servers import (
 from rosa_server.scheduler.placement.to_schedule import component_rates, server_plan
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
-from rosa_server.scheduler.schedule import Schedule, task_of
 
 Servers = dict[str, PlacedServer]  # by server name
 

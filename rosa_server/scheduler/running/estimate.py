@@ -18,8 +18,8 @@ from random import Random
 
 from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.schedule import task_of
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.continuous import Shared
 from rosa_server.timing.margins import MIN_WAIT_S, PREFETCH_S, RETURN_MARGIN_S, largest, together

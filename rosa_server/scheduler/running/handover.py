@@ -19,6 +19,7 @@ from rosa_contract.wording import nearest
 from rosa_server.plan.admission import AdmissionControl, Admitted, NoAdmission
 from rosa_server.plan.engines import AUTO_ENGINE
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_of
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import StreamClass, problem_from
 from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, DEFAULT_ENGINES, Catalog
@@ -29,7 +30,6 @@ from rosa_server.scheduler.running.admission import admit
 from rosa_server.scheduler.running.deployment import Deployment, deploy
 from rosa_server.scheduler.running.policies import carried_out
 from rosa_server.scheduler.running.removal import remove
-from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 
 AGAIN = "; make a new schedule with `rosa plan`"
 TOLERANCE = 1e-6  # of a rate or a latency that went through a file

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.running.traffic import Move, Traffic
-from rosa_server.scheduler.schedule import Schedule, ServerPlan
 
 
 @dataclass(frozen=True)

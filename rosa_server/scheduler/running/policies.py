@@ -15,10 +15,10 @@ from rosa_contract.config.policies import ADAPTIVE, GIVEN, PLANNED, PUBLISHED, S
 from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_server.plan.engines import SHARING_ENGINE
 from rosa_server.plan.placement import Phase, Placement, Replica
+from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
-from rosa_server.scheduler.schedule import Schedule, ServerPlan, task_of
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.margins import MIN_WAIT_S, largest
 

@@ -17,9 +17,9 @@ from rosa_contract.config.factory import Factory, FleetEntry, ServerCluster
 from rosa_contract.config.gateway import Gateway
 from rosa_contract.config.tasks import SYSTEM1, SYSTEM2, Component, Pipeline, Task
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.placement.schedule import Schedule, task_of
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.running.estimate import MEASURED_S, Estimate
-from rosa_server.scheduler.schedule import Schedule, task_of
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving

@@ -16,6 +16,7 @@ from rosa_server.scheduler.bisection import bisect
 from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
 from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import (
     PlacedServer,
     demands_of,
@@ -29,7 +30,6 @@ from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.polish import polish
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.placement.servers import latencies_ms, loop_rate_hz
 from rosa_server.scheduler.problem import StreamClass, TaskClass
 from rosa_server.scheduler.profiles.catalog import Load
 from rosa_server.scheduler.running.deployment import Deployment, Servers, committed, plus, with_loads
 from rosa_server.scheduler.running.raising import raised
-from rosa_server.scheduler.schedule import task_of
 
 
 def remove(deployment: Deployment, slot: str) -> Deployment:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
-from rosa_server.scheduler.schedule import task_of
 
 Streams = dict[str, dict[StreamClass, int]]  # by server
 

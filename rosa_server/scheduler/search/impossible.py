@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import ceil, inf
 
+from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.schedule import Refusal
 
 
 def impossible(catalog: Catalog, problem: Problem) -> list[Refusal]:

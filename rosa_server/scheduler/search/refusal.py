@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 
 from rosa_server.scheduler.placement.packing import Packer
+from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import demands_of, fastest_rate_hz, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.schedule import Refusal
 from rosa_server.scheduler.search.impossible import impossible
 from rosa_server.scheduler.search.min_servers import Needed, reachable_rates, servers_for
 

@@ -14,6 +14,7 @@ from math import inf
 
 from rosa_server.scheduler.bisection import bisect
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import (
     PlacedServer,
     demands_of,
@@ -30,7 +31,6 @@ from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.impossible import impossible
 
 NAME = "rosa"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.frontier import solve_heterogeneous
 from rosa_server.scheduler.search.homogeneous import solve_homogeneous

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_sim.cell.expert import CLOSED, GRASP_Z, HOVER_Z, OPEN, ExpertCell, roll_forward
-from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
 from rosa_sim.cell.sort_parts.world import SortWorld
 
 Vector = NDArray[np.float64]

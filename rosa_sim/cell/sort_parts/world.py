@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_sim.cell.arm import ArmInCell
-from rosa_sim.cell.hardware import SORT_PARTS, cell
-from rosa_sim.cell.sort_parts.names import BLOCKS
-from rosa_sim.cell.sort_parts.variation import SortVariation
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.sort_names import BLOCKS
+from rosa_sim.cell.layout.sort_variation import SortVariation
 from rosa_sim.cell.world import Outcome
 
 Vector = NDArray[np.float64]

@@ -13,7 +13,7 @@ from rosa_interfaces.msg import WorldState
 
 from rosa_client.drivers.cameras import Frame, live
 from rosa_contract.config.cameras import CameraSpec
-from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS, cell
+from rosa_sim.cell.layout.hardware import PICK_PLACE, SORT_PARTS, cell
 from rosa_sim.cell.render import SceneRenderer
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rosa_server.models.vla.speech import Speech
 from rosa_server.models.vla.tokenizer import PLAN
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
 from rosa_sim.training.sort_parts.prompts import NO_POINT, Asked
 
 NAMING, DECIDING = (0, 1), (2, 3)  # layers

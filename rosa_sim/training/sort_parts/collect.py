@@ -20,12 +20,12 @@ from tqdm import tqdm
 
 from rosa_server.models.panda.kinematics import inverse, inverse_path
 from rosa_sim.cell.expert import home_position
-from rosa_sim.cell.hardware import SORT_PARTS, cell, panda
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell, panda
+from rosa_sim.cell.layout.sort_names import BLOCKS
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
-from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.training.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED, displaced
+from rosa_sim.training.pick_place.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED, displaced
 from rosa_sim.training.sort_parts.dataset import EVALUATION_SEED
 from rosa_sim.training.sort_parts.looks import HAND_SHARE, Recorder, draw_rule, draw_subtask, make_renderer
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask

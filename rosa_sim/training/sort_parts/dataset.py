@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.training.collect import HELD_OUT_SEED
+from rosa_sim.training.pick_place.collect import HELD_OUT_SEED
 
 Data = dict[str, NDArray[Any]]
 Split = Literal["train", "choose", "evaluate"]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from rosa_server.models.backend import Backend, ModelInput
-from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.sort_names import COLOURS
+from rosa_sim.cell.layout.sort_variation import SortVariation
+from rosa_sim.cell.layout.variation import unchanged, with_camera_moved
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
-from rosa_sim.cell.sort_parts.names import COLOURS
-from rosa_sim.cell.sort_parts.variation import SortVariation
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.cell.variation import unchanged, with_camera_moved
-from rosa_sim.training.collect import POLICY_CAMERAS, through_jpeg
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, through_jpeg
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.looks import draw_rule
 from rosa_sim.training.sort_parts.prompts import monitor_text

@@ -24,7 +24,7 @@ from rosa_server.models.panda.common import CAMERAS
 from rosa_server.models.panda.vision import to_tensor
 from rosa_server.models.vla.backend import VlaBackend
 from rosa_sim.closed_loop.table import wilson
-from rosa_sim.training.results import RESULTS, conclude
+from rosa_sim.training.base.results import RESULTS, conclude
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule
 from rosa_sim.training.sort_parts.episodes import KINDS, Episode, Player

@@ -27,8 +27,8 @@ from rosa_server.models.vla.backend import WEIGHTS_FILE
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech, padded
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
-from rosa_sim.training.learn import draw_curve, train
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
+from rosa_sim.training.base.learn import draw_curve, train
 from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule, points_in_world, target_of
 from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_camera, in_eyes

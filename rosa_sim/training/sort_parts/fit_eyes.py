@@ -19,7 +19,7 @@ from rosa_server.models.panda.common import CAMERAS
 from rosa_server.models.panda.vision import load_weights, save_weights, to_tensor
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.eyes import PointEyes
-from rosa_sim.training.learn import train
+from rosa_sim.training.base.learn import train
 from rosa_sim.training.sort_parts.dataset import POINTS, Data, load
 
 SHIFT = 3  # pixels that a picture is moved by, with its points

@@ -8,13 +8,13 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
+from rosa_sim.cell.layout.sort_variation import apply_hand, draw_hand
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.sort_parts.expert import subtask_chunk
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
-from rosa_sim.cell.sort_parts.variation import apply_hand, draw_hand
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.training.collect import POLICY_CAMERAS, observed
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, observed
 from rosa_sim.training.sort_parts.words import ALL_LEFT, OUTCOMES, Subtask, next_subtask, rule_of
 
 Vector = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rosa_server.models.vla.speech import VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import FIRST_MERGE, Tokenizer
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import Data, outcome_of_rule
 

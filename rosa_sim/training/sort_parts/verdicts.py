@@ -23,8 +23,8 @@ from rosa_server.models.vla import judging
 from rosa_server.models.vla.backend import VERDICT_CERTAINTY, VlaBackend
 from rosa_sim.cell.expert import home_position
 from rosa_sim.cell.sort_parts.world import SortWorld
-from rosa_sim.training.collect import HELD_OUT_SEED
-from rosa_sim.training.results import RESULTS, conclude
+from rosa_sim.training.base.results import RESULTS, conclude
+from rosa_sim.training.pick_place.collect import HELD_OUT_SEED
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.collect import into_bin, lose, near
 from rosa_sim.training.sort_parts.dataset import EVALUATION_SEED

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
 
 Subtask = tuple[int, int]
 LEFT, RIGHT = 0, 1

@@ -25,7 +25,7 @@ from rosa_client.bringup.graph import Robot
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire.images import EncodedImage, decode_image
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.layout.hardware import cell
 from tests.system.domains import own_domain
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ import pytest
 
 from rosa_client.bringup.graph import Robot
 from rosa_sim.demo.episodes import EpisodeRunner, episodes
+from rosa_sim.demo.fault_story import Story
 from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, set_up
 from rosa_sim.faults.inject import WORKER_MODULE, Injector, processes, worker_pid
 from rosa_sim.faults.judge import Happened, wrong
-from rosa_sim.faults.story import Story
 from rosa_sim.faults.table import LINK, SENSORS, WORKER, fault
 from tests.system.cell.cell import ROOT, TASK, factory_file
 

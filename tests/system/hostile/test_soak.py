@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rosa_sim import soak as module
-from rosa_sim.soak import GROUPS, ROBOTS, Sample, flatness, soak
+from rosa_sim.hostile import soak as module
+from rosa_sim.hostile.soak import GROUPS, ROBOTS, Sample, flatness, soak
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import Robot
 from rosa_client.recording.bag import read
 from rosa_contract.config.factory import load_factory
-from rosa_sim.cell.sort_parts.variation import SortVariation
+from rosa_sim.cell.layout.sort_variation import SortVariation
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.demo.arguments import FIRST_SEED
 from rosa_sim.demo.episodes import episodes, stand_in

@@ -11,12 +11,12 @@ from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend, verdicts
-from rosa_sim.cell.hardware import panda_limits
+from rosa_sim.cell.layout.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import look, play
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.evaluate import look, play
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 from rosa_contract.config.factory import parse_factory
 from rosa_server.plan.placement import Phase, Placement, Replica
+from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.schedule import task_of
 from rosa_server.simulator.network import IDEAL, Network
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving

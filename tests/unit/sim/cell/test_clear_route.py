@@ -15,7 +15,7 @@ from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_contract.config.robot import load_robot
 from rosa_server.models.panda.kinematics import forward, inverse
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.layout.hardware import cell
 from rosa_sim.cell.world import World
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

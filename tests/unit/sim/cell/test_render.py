@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rosa_sim.cell.layout.variation import CHANGES, Variation, with_camera_moved, with_light
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.cell.variation import CHANGES, Variation, with_camera_moved, with_light
 from rosa_sim.cell.world import World
 
 

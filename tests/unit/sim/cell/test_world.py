@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.cell.hardware import cell, panda, panda_limits
-from rosa_sim.cell.variation import Variation
+from rosa_sim.cell.layout.hardware import cell, panda, panda_limits
+from rosa_sim.cell.layout.variation import Variation
 from rosa_sim.cell.world import World
 
 

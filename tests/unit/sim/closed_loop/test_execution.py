@@ -11,12 +11,12 @@ from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
-from rosa_sim.cell.hardware import panda_limits
+from rosa_sim.cell.layout.hardware import panda_limits
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.asynchronous import INPAINT, PERIOD_S, SWITCH, Shop, episode
 from rosa_sim.closed_loop.horizons import Bump, done, pieces
-from rosa_sim.training.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
 
 TASK = """
 server_cluster: {{num_servers: 1}}

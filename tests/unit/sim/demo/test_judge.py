@@ -8,7 +8,7 @@ import pytest
 
 from rosa_contract.config.factory import load_factory
 from rosa_contract.errors import ConfigError
-from rosa_sim.cell.sort_parts.names import BLOCKS
+from rosa_sim.cell.layout.sort_names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.demo.judge import RuleJudge, judge_of
 

@@ -6,8 +6,8 @@ import pytest
 
 from rosa_server.scheduler.commands.table import render
 from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.schedule import Refusal, schedule_from
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Refusal, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from rosa_sim.fleet.baselines import BASELINES, WEIGHTS, partition_counts, solve_baseline
 from rosa_sim.fleet.uncapped import uncapped

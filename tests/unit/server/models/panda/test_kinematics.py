@@ -10,7 +10,7 @@ import rosa_sim.cell.gl  # noqa: F401  # before mujoco: how to render is chosen 
 import mujoco  # isort: skip
 
 from rosa_server.models.panda import kinematics
-from rosa_sim.cell.hardware import panda, panda_limits
+from rosa_sim.cell.layout.hardware import panda, panda_limits
 from rosa_sim.cell.world import World
 
 RNG = np.random.default_rng(0)

@@ -12,12 +12,12 @@ from rosa_server.models.panda.picture_range import PictureRange
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend
 from rosa_server.models.panda.vision import WEIGHTS_DIR
 from rosa_server.models.registry import BackendError
+from rosa_sim.cell.layout.variation import CHANGES, with_light
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.cell.variation import CHANGES, with_light
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import look
-from rosa_sim.training.picture_range import bin_region
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.evaluate import look
+from rosa_sim.training.pick_place.picture_range import bin_region
 
 RANGE_FILE = WEIGHTS_DIR / "panda_task_monitor.range.json"
 SEEDS = range(21, 31)

@@ -15,8 +15,8 @@ from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.token_policy.backend import ENGINES, TokenPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import look, play
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.evaluate import look, play
 
 
 @pytest.fixture(scope="module")

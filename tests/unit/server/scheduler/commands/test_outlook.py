@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rosa_server.cli import main
-from rosa_server.scheduler.schedule import load_schedule
+from rosa_server.scheduler.placement.schedule import load_schedule
 
 P4 = Path(__file__).resolve().parents[5] / "configs" / "paper" / "p4.yaml"
 

@@ -14,7 +14,7 @@ from rosa_server.commands.parser import run
 from rosa_server.scheduler.commands import patience
 from rosa_server.scheduler.commands.plan import INFEASIBLE
 from rosa_server.scheduler.commands.plan_options import PAPER, SERVERS, UNSUPPORTED
-from rosa_server.scheduler.schedule import schedule_from
+from rosa_server.scheduler.placement.schedule import schedule_from
 from tests.unit.server.scheduler.factories import CONFIGS
 
 FIGURE_3 = str(CONFIGS / "factory.yaml")

@@ -16,6 +16,7 @@ from rosa_server.commands.parser import run
 from rosa_server.scheduler.exact.mixes import server_mixes
 from rosa_server.scheduler.exact.solve import fewest_obligations, solve_exact
 from rosa_server.scheduler.placement.packing import ServerKind
+from rosa_server.scheduler.placement.schedule import schedule_from
 from rosa_server.scheduler.placement.servers import (
     fastest_rate_hz,
     latencies_ms,
@@ -26,7 +27,6 @@ from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit, deploy
-from rosa_server.scheduler.schedule import schedule_from
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import BIG, CONFIGS, GR00T, LIBRARY, SMALL, factory, pool, task

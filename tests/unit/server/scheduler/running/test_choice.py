@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rosa_contract.config.policies import PUBLISHED
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import WORTH_IT, Choice, choose, expected
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, of

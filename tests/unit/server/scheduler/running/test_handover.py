@@ -15,12 +15,12 @@ import pytest
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.plan.admission import Admitted, NoAdmission
+from rosa_server.scheduler.placement.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
-from rosa_server.scheduler.schedule import Schedule, load_schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rosa_contract.config.factory import Factory, load_factory
 from rosa_contract.config.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
 from rosa_server.plan.placement import Phase, Placement, Replica
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Need, TaskClass, problem_from
 from rosa_server.scheduler.running.handover import hand_over, placement_of
 from rosa_server.scheduler.running.policies import due_together
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 

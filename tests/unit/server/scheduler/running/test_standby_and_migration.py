@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.scheduler.commands.table import render_migration
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.migration import Migration, plan_migration
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.examples import examples
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, SMALL, factory, pool, task

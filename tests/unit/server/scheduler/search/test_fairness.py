@@ -8,10 +8,10 @@ from statistics import median
 import pytest
 
 from rosa_server.scheduler.placement.pool import Pool
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.fairness import Candidate, best_candidate, shares_of_fastest
 from rosa_server.scheduler.search.rounding import relaxations
 from rosa_server.scheduler.search.solve import solve

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.schedule import Refusal
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve

@@ -10,11 +10,11 @@ from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.config.policies import PUBLISHED, Policies
 from rosa_contract.errors import ConfigError
 from rosa_server.plan.admission import NoAdmission
+from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.schedule import Schedule, schedule_from
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.shared_gpus import gpus_needed, solve_shared
 from tests.unit.server.scheduler.factories import CONFIGS, LIBRARY, factory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rosa_client.runtime.commands import Alert, MoveTo, Play
 from rosa_contract.config.factory import load_factory
-from rosa_sim.cell.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
 from tests.unit.client.runtime.stage import Stage
 
 TASK = load_factory(Path(__file__).parents[5] / "configs" / "sort_parts.yaml").tasks["sort_parts"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rosa_server.models.panda.kinematics import inverse_path
+from rosa_sim.cell.layout.sort_names import BLOCKS
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
-from rosa_sim.cell.sort_parts.names import BLOCKS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask, rule_of
 from tests.examples import examples

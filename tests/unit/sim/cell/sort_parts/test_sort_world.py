@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.cell.hardware import SORT_PARTS, cell
-from rosa_sim.cell.sort_parts.names import BLOCKS, COLOURS
-from rosa_sim.cell.sort_parts.variation import SortVariation, spaced
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.sort_names import BLOCKS, COLOURS
+from rosa_sim.cell.layout.sort_variation import SortVariation, spaced
 from rosa_sim.cell.sort_parts.world import SortWorld
 
 

@@ -7,7 +7,7 @@ import torch
 
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
-from rosa_sim.cell.sort_parts.names import BINS, COLOURS
+from rosa_sim.cell.layout.sort_names import BINS, COLOURS
 from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.fit import name_points
 from rosa_sim.training.sort_parts.prompts import Asked, make_speech

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_sim.cell.sort_parts.names import COLOURS
+from rosa_sim.cell.layout.sort_names import COLOURS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts import collect, looks
 from rosa_sim.training.sort_parts.looks import HAND, Recorder, keypoints, make_renderer, marks, pixels

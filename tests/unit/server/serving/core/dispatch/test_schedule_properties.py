@@ -15,11 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.config.policies import PUBLISHED, Policies
 from rosa_contract.wire import messages as m
+from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
 from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
-from rosa_server.scheduler.schedule import Schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from tests.examples import examples
 from tests.unit.server.scheduler.factories import LIBRARY

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
-from rosa_server.scheduler.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.sessions.failover import Failover
 from tests.unit.server.scheduler.factories import LIBRARY, factory

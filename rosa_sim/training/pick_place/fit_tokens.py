@@ -21,8 +21,8 @@ from rosa_server.models.panda.flow_policy import FlowPolicy
 from rosa_server.models.panda.vision import WEIGHTS_DIR, load_weights, save_weights
 from rosa_server.models.token_policy.actions import BINS, to_tokens
 from rosa_server.models.token_policy.network import TokenPolicy, words_of
-from rosa_sim.training.fit import POLICY_FILE, places
-from rosa_sim.training.learn import augmented, draw_curve, train
+from rosa_sim.training.base.learn import augmented, draw_curve, train
+from rosa_sim.training.pick_place.fit import POLICY_FILE, places
 
 TOKENS_FILE = "panda_token_policy.safetensors"
 VIEWS = 4  # augmented versions of each look

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from rosa_server.models.panda.vision import to_tensor
-from rosa_sim.training.results import RESULTS
+from rosa_sim.training.base.results import RESULTS
 
 CHECKPOINT_EVERY = 250
 EMA = 0.995

@@ -13,10 +13,10 @@ from pathlib import Path
 from rosa_server.models.token_policy.backend import TokenPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import play
-from rosa_sim.training.results import RESULTS, conclude
-from rosa_sim.training.trials import Trial, failures_row, play_many, success_aims, success_rows
+from rosa_sim.training.base.results import RESULTS, conclude
+from rosa_sim.training.base.trials import Trial, failures_row, play_many, success_aims, success_rows
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.evaluate import play
 
 AIM = 0.9
 

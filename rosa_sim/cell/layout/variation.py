@@ -12,9 +12,9 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.hardware import cell, panda
-from rosa_sim.cell.mjcf import look_at
-from rosa_sim.cell.pieces import DISTRACTORS
+from rosa_sim.cell.layout.hardware import cell, panda
+from rosa_sim.cell.layout.mjcf import look_at
+from rosa_sim.cell.layout.pieces import DISTRACTORS
 
 Vector = NDArray[np.float64]
 HEADLIGHT = 0.3  # the same in every cell

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from rosa_server.models.panda.kinematics import forward, inverse, inverse_path
 from rosa_sim.cell.expert import expert_chunk
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.layout.hardware import cell
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World

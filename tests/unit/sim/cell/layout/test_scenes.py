@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.cell.hardware import cell
+from rosa_sim.cell.layout.hardware import cell
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.scene import load_model
 

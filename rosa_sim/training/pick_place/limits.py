@@ -17,13 +17,13 @@ from tqdm import tqdm
 
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend
+from rosa_sim.cell.layout.variation import CHANGES
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
-from rosa_sim.cell.variation import CHANGES
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS
-from rosa_sim.training.evaluate import MAX_ROUNDS, ROUNDS_AFTER_DONE, look
-from rosa_sim.training.results import RESULTS, conclude
+from rosa_sim.training.base.results import RESULTS, conclude
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.pick_place.evaluate import MAX_ROUNDS, ROUNDS_AFTER_DONE, look
 
 CELLS_PER_JOB = 4
 IN_RANGE_CELLS = 2  # times as many cells without a change, to see what the check costs

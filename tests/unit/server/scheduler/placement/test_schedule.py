@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rosa_contract.errors import ConfigError
+from rosa_server.scheduler.placement.schedule import CAUSES, Refusal, Schedule, schedule_from
 from rosa_server.scheduler.problem import StreamClass
-from rosa_server.scheduler.schedule import CAUSES, Refusal, Schedule, schedule_from
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory, pool, task
 
@@ -51,7 +51,7 @@ def test_streams_of_no_task_or_component_are_refused(key: str) -> None:
 
 
 def test_the_page_lists_every_cause() -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "scheduler.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[5] / "docs" / "scheduler.md").read_text(encoding="utf-8")
     section = page.split("\n## Refusals\n")[1].split("\n## ")[0]
     listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
     assert {cause: words.replace("`", "") for cause, words in listed.items()} == CAUSES

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rosa_sim.cell import pieces
-from rosa_sim.cell.hardware import PICK_PLACE, SORT_PARTS
-from rosa_sim.cell.sort_parts import pieces as sort_pieces
-from rosa_sim.cell.sort_parts.variation import SortVariation
-from rosa_sim.cell.variation import CellVariation, Variation
+from rosa_sim.cell.layout import pieces
+from rosa_sim.cell.layout import sort_pieces as sort_pieces
+from rosa_sim.cell.layout.hardware import PICK_PLACE, SORT_PARTS
+from rosa_sim.cell.layout.sort_variation import SortVariation
+from rosa_sim.cell.layout.variation import CellVariation, Variation
 
 
 @dataclass(frozen=True)

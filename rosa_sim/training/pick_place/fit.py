@@ -15,7 +15,7 @@ from rosa_server.models.panda.common import proprioception
 from rosa_server.models.panda.flow_policy import CHUNK, HORIZON, FlowPolicy, to_network
 from rosa_server.models.panda.task_monitor import TaskMonitor
 from rosa_server.models.panda.vision import WEIGHTS_DIR, save_weights
-from rosa_sim.training.learn import augmented, train
+from rosa_sim.training.base.learn import augmented, train
 
 FIELDS_PER_SAMPLE = 6  # (noise, time) pairs per sample: the field is cheap next to the pictures
 POLICY_FILE, MONITOR_FILE = "panda_flow_policy.safetensors", "panda_task_monitor.safetensors"

@@ -17,9 +17,9 @@ from rosa_server.models.panda.task_monitor import VERDICTS, TaskMonitorBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS, load, through_jpeg
-from rosa_sim.training.results import RESULTS, conclude
-from rosa_sim.training.trials import Trial, failures_row, play_many, success_aims, success_rows
+from rosa_sim.training.base.results import RESULTS, conclude
+from rosa_sim.training.base.trials import Trial, failures_row, play_many, success_aims, success_rows
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, load, through_jpeg
 
 MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from rosa_sim.cell.hardware import cell
-from rosa_sim.cell.mjcf import box, camera
+from rosa_sim.cell.layout.hardware import cell
+from rosa_sim.cell.layout.mjcf import box, camera
 
 DISTRACTORS = ("cylinder", "sphere", "disc")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from rosa_sim.cell.hardware import SORT_PARTS, cell
-from rosa_sim.cell.mjcf import box, camera, numbers
-from rosa_sim.cell.pieces import bin_body, block_body, ground
-from rosa_sim.cell.sort_parts.names import BINS, BLOCKS
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell
+from rosa_sim.cell.layout.mjcf import box, camera, numbers
+from rosa_sim.cell.layout.pieces import bin_body, block_body, ground
+from rosa_sim.cell.layout.sort_names import BINS, BLOCKS
 
 SKIN, SLEEVE = ("palm", "thumb", "finger0", "finger1", "finger2", "finger3"), "sleeve"
 TAPES = ("tape_front", "tape_left", "tape_right")

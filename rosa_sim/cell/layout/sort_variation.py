@@ -11,11 +11,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.hardware import SORT_PARTS, cell, panda
-from rosa_sim.cell.mjcf import look_at
-from rosa_sim.cell.sort_parts.names import BINS, BLOCKS, COLOURS
-from rosa_sim.cell.sort_parts.pieces import SKIN, SLEEVE, TAPES
-from rosa_sim.cell.variation import CellVariation
+from rosa_sim.cell.layout.hardware import SORT_PARTS, cell, panda
+from rosa_sim.cell.layout.mjcf import look_at
+from rosa_sim.cell.layout.sort_names import BINS, BLOCKS, COLOURS
+from rosa_sim.cell.layout.sort_pieces import SKIN, SLEEVE, TAPES
+from rosa_sim.cell.layout.variation import CellVariation
 
 Vector = NDArray[np.float64]
 _TONED = ("table", "mat", "bin", "floor")

@@ -19,12 +19,12 @@ from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.picture_range import vivid_pixels
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend
 from rosa_server.models.panda.vision import IMAGE_SIZE, WEIGHTS_DIR
-from rosa_sim.cell.hardware import cell
-from rosa_sim.cell.mjcf import look_at
+from rosa_sim.cell.layout.hardware import cell
+from rosa_sim.cell.layout.mjcf import look_at
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.collect import POLICY_CAMERAS, Recorder, done_look, single_look
-from rosa_sim.training.fit import MONITOR_FILE
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, Recorder, done_look, single_look
+from rosa_sim.training.pick_place.fit import MONITOR_FILE
 
 RANGE_SEED = 300_000_000  # cells that nothing was trained or evaluated on
 SATURATION, DARKEST_VIVID = 0.5, 0.4

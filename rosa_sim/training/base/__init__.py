@@ -1,0 +1,1 @@
+"""What both training stacks use: the training loop, trials on unseen seeds, results."""

@@ -1,0 +1,1 @@
+"""Training and evaluation of the models of the pick-and-place cell."""
