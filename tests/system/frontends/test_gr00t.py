@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import threading
@@ -12,81 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
-import zmq
 
 from rosa_client import Robot
 from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
 from rosa_server.serving.edge.access import make_keys
-from tests.system.frontends.clients import HAND, metrics, ready, with_frontends
+from tests.system.frontends.clients import metrics, ready, with_frontends
+from tests.system.frontends.gr00t_clients import GR00T, Client, flat, nd, nested, npy
 from tests.system.server_harness import PATIENCE_S, Server
 
-GR00T = {
-    "protocol": "gr00t",
-    "task": "pick",
-    "prompt_key": "annotation.task",
-    "horizon": 3,
-    "images": {
-        "front": {"key": "video.ego", "height": 8, "width": 8},
-        "before": {"key": "video.ego", "height": 8, "width": 8, "frame": -5},
-    },
-    "state": {
-        "joint_position": [{"key": "state.arm", "count": 7}],
-        "gripper_width": [{"key": "state.hand", **HAND}],
-    },
-    "actions": {"action.arm": [{"columns": [*range(7)]}], "action.hand": [{"columns": [7], **HAND}]},
-}
 MODEL = {"images": {"front": [8, 8], "before": [8, 8]}, "latency_ms": 100.0}
 Served = tuple[Server, dict[str, int]]
-
-
-def npy(value: Any) -> Any:
-    file = io.BytesIO()
-    np.save(file, value)
-    return {"__ndarray_class__": True, "as_npy": file.getvalue()}
-
-
-def nd(value: Any) -> Any:
-    plain = {b"nd": True, b"type": value.dtype.str, b"kind": b"", b"shape": value.shape}
-    return {**plain, b"data": value.tobytes()}
-
-
-def read(entry: Any) -> Any:
-    if "__ndarray_class__" in entry:
-        return np.load(io.BytesIO(entry["as_npy"]), allow_pickle=False)
-    if b"nd" in entry:
-        return np.frombuffer(entry[b"data"], entry[b"type"]).reshape(entry[b"shape"])
-    return entry
-
-
-class Client:
-    """A REQ socket."""
-
-    def __init__(self, port: int, encode: Callable[[Any], Any] = npy, token: str = "") -> None:
-        self.socket = zmq.Context.instance().socket(zmq.REQ)
-        self.socket.linger = 0
-        self.socket.connect(f"tcp://127.0.0.1:{port}")
-        self._encode, self._token = encode, token
-
-    def send(self, endpoint: str | None, data: Any = None) -> None:
-        request: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
-        request |= {"data": data} if data is not None else {}
-        request |= {"api_token": self._token} if self._token else {}
-        self.socket.send(msgpack.packb(request, default=self._encode))
-
-    def receive(self) -> Any:
-        assert self.socket.poll(PATIENCE_S * 1000), "no answer"
-        return msgpack.unpackb(self.socket.recv(), object_hook=read)
-
-    def call(self, endpoint: str | None, data: Any = None) -> Any:
-        self.send(endpoint, data)
-        return self.receive()
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 @pytest.fixture(scope="module")
@@ -100,28 +37,6 @@ def client(served: Served) -> Iterator[Client]:
     it = Client(served[1]["gr00t"])
     yield it
     it.close()
-
-
-def flat(batch: int = 0, first: float = 0.0) -> dict[str, Any]:
-    """As N1.5 sends it; `batch`: as behind N1.6's wrapper for simulators. Joint 0 of robot n is `first` + n."""
-    size = (batch,) if batch else ()
-    arm = np.zeros((*size, 1, 7), np.float32)
-    arm[..., 0] = (first + np.arange(max(1, batch)))[:, None] if batch else first
-    return {
-        "video.ego": np.zeros((*size, 2, 8, 8, 3), np.uint8),
-        "state.arm": arm,
-        "state.hand": np.full((*size, 1, 1), 0.25, np.float32),
-        "annotation.task": ["pick"] * max(1, batch),
-    }
-
-
-def nested(batch: int, first: float = 0.0) -> dict[str, Any]:
-    told = flat(batch, first)
-    return {
-        "video": {"ego": told["video.ego"]},
-        "state": {"arm": told["state.arm"], "hand": told["state.hand"]},
-        "language": {"annotation.task": [["pick"]] * batch},
-    }
 
 
 def test_n15_is_flat_and_answered_with_a_map(client: Client) -> None:

@@ -19,12 +19,11 @@ from rosa_client import Robot
 from rosa_server.frontends.zmtp import GREETING, command, frames, metadata
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
 from tests.system.frontends.clients import OPENPI, metrics, observation, with_frontends
-from tests.system.frontends.test_gr00t import GR00T, Client, flat
+from tests.system.frontends.gr00t_clients import ONE_CAMERA, Client, flat
 from tests.system.server_harness import PATIENCE_S, Server
 
 MODEL = {"images": {"front": [8, 8]}, "latency_ms": 5.0}
-FLAT = {name: value for name, value in flat().items() if name != "video.ego"}
-FLAT |= {"video.ego": np.zeros((1, 8, 8, 3), np.uint8)}
+FLAT = flat(frames=1)
 ROUNDS = 10  # of each good client while an attack goes on
 Served = tuple[Server, dict[str, int]]
 
@@ -32,8 +31,7 @@ Served = tuple[Server, dict[str, int]]
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     small = {"max_clients": 16, "max_message_mb": 0.1}
-    images = {"front": {"key": "video.ego", "height": 8, "width": 8}}
-    gr00t = {**GR00T, **small, "images": images}
+    gr00t = {**ONE_CAMERA, **small}
     with with_frontends(
         tmp_path_factory.mktemp("served"), MODEL, openpi={**OPENPI, **small}, gr00t=gr00t
     ) as it:
