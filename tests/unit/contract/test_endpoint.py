@@ -7,7 +7,7 @@ import pytest
 from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import ConfigError
-from tests.unit.contract.test_config import CONFIGS
+from tests.unit.contract.config.test_config import CONFIGS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rosa_contract.config.arms import Ros2ControlSettings, arm_settings
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 
-PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
+PANDA = Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml"
 
 
 def load(tmp_path: Path, driver: str, arm: Any) -> Any:

@@ -14,7 +14,7 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage, decode_image, encode_image
 from rosa_contract.wire.packing import pack
-from tests.unit.contract.wire import MESSAGES, PICTURE, refused, request, same
+from tests.unit.contract.wire.samples import MESSAGES, PICTURE, refused, request, same
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)

@@ -13,7 +13,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 ROBOTS = sorted((CONFIGS / "robots").glob("*.yaml"))
 FACTORIES = sorted(CONFIGS.glob("*.yaml")) + sorted((CONFIGS / "paper").glob("*.yaml"))
 

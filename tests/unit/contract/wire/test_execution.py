@@ -15,7 +15,7 @@ from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.overlap import Overlap
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.progress import OUTCOMES, Progress
-from tests.unit.contract.wire import refused, request
+from tests.unit.contract.wire.samples import refused, request
 
 
 def fields_of(frame: Any) -> dict[str, Any]:

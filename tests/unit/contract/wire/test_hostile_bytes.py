@@ -16,7 +16,7 @@ from rosa_contract.wire.images import EncodedImage, decode_image
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.schema import rules_of
 from tests.examples import examples
-from tests.unit.contract.wire import MESSAGES
+from tests.unit.contract.wire.samples import MESSAGES
 
 
 def _only_codec_errors(frames: list[bytes]) -> None:

@@ -12,7 +12,7 @@ from rosa_contract.config.arms import arm_settings
 from rosa_contract.config.robot import WITHOUT_GRIPPER, RobotSpec, hello_of, load_robot
 from rosa_contract.errors import ConfigError
 
-ROBOTS = Path(__file__).parents[3] / "configs" / "robots"
+ROBOTS = Path(__file__).parents[4] / "configs" / "robots"
 
 
 def load(tmp_path: Path, **changes: Any) -> RobotSpec:

@@ -13,7 +13,7 @@ from rosa_contract.config.robot import robot_from
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.serving.served import serving_problems
 
-PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
+PANDA = Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml"
 FACTORY = """
 server_cluster: {num_servers: 4}
 robot_fleet: [{task: pick, num_robots: 1}]

@@ -12,7 +12,7 @@ from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.errors import ConfigError
 from rosa_server.serving.served import frontend_problems
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 WHOLE = yaml.safe_load((ROOT / "configs" / "frontends.yaml").read_text())
 
 

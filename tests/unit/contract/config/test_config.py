@@ -13,7 +13,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import CONFIG_CAUSES, ConfigError, ConfigProblem
 from tests.examples import examples
 
-CONFIGS = Path(__file__).parents[3] / "configs"
+CONFIGS = Path(__file__).parents[4] / "configs"
 
 GOOD = """
 server_cluster: {num_servers: 2}

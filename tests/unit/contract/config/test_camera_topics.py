@@ -12,7 +12,7 @@ from rosa_contract.config.cameras import CameraSpec, info_topic, picture_topic, 
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 
-PANDA = Path(__file__).parents[3] / "configs" / "robots" / "panda.yaml"
+PANDA = Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml"
 VENDOR = "/camera/camera/color/image_raw"
 
 

@@ -18,7 +18,7 @@ from rosa_contract.wire.status import (
     MAX_WORDS,
     open_alert,
 )
-from tests.unit.contract.wire import STATUS, refused
+from tests.unit.contract.wire.samples import STATUS, refused
 
 COMPONENT = {
     "name": "system1", "slo_ms": 300.0, "last_ms": 80.0, "p99_ms": 120.0, "sent": 9, "in_time": 8, "missed": 1,

@@ -12,7 +12,7 @@ import yaml
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PANDA = ROOT / "configs" / "robots" / "panda.yaml"
 
 

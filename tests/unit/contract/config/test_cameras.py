@@ -13,7 +13,7 @@ from rosa_contract.config.cameras import quaternion_of
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PANDA = ROOT / "configs" / "robots" / "panda.yaml"
 LENS = {"fx": 610.0, "fy": 611.0, "cx": 320.0, "cy": 241.0}
 
