@@ -9,10 +9,9 @@ standard library, and does nothing when nothing has changed.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from setup_steps import ROOT, SetupError, Steps, digest, run
+from setup_steps import ROOT, SetupError, Steps, digest, fresh_venv, run, status_of
 
 PINNED = ROOT / "requirements" / "franka-test.txt"
 
@@ -25,8 +24,7 @@ def make(venv: Path) -> None:
 
 def install(venv: Path) -> None:
     """A new environment in `venv`."""
-    run([sys.executable, "-m", "venv", "--clear", venv], "franka_venv")
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = fresh_venv(venv, "franka")
     # Without dependencies: the list holds them all, and of franky-sim only the model of the FR3 is used.
     run([*pip, "--no-deps", "-r", PINNED], "franka_packages")
     write_model(venv)
@@ -44,12 +42,8 @@ def write_model(venv: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--venv", default=".venv-franka", help="its folder, in the repository")
-    try:
-        make(ROOT / parser.parse_args().venv)
-    except SetupError as error:
-        print(f"[setup] {error}", file=sys.stderr)
-        return 1
-    return 0
+    venv = ROOT / parser.parse_args().venv
+    return status_of(lambda: make(venv))
 
 
 if __name__ == "__main__":

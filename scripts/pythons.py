@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, run
+from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, fresh_venv, run
 
 VERSIONS = ("3.11", "3.12", "3.13")
 FOLDER = ROOT / ".venv-pythons"
@@ -66,8 +66,7 @@ def make(version: str, python: str) -> Path:
     packages = [*wanted(), *TOOLS]
 
     def install() -> None:
-        run([python, "-m", "venv", "--clear", venv], f"python-{version}")
-        pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        pip = fresh_venv(venv, f"python-{version}", python)
         run([*pip, "-c", REQUIREMENTS / "constraints.txt", *packages], f"packages-{version}")
         run(
             [*pip, "--no-deps", ROOT], f"rosa-{version}"

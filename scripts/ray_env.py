@@ -9,10 +9,9 @@ library, and does nothing when nothing has changed.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from setup_steps import ROOT, SetupError, Steps, digest, run
+from setup_steps import ROOT, SetupError, Steps, digest, fresh_venv, run, status_of
 
 PINNED = ROOT / "requirements" / "ray-test.txt"
 
@@ -25,8 +24,7 @@ def make(venv: Path, beside: Path) -> None:
 
 def install(venv: Path, beside: Path) -> None:
     """A new environment in `venv`, which finds what it has not in `beside`."""
-    run([sys.executable, "-m", "venv", "--clear", venv], "ray_venv")
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = fresh_venv(venv, "ray")
     # Without dependencies: the list holds those that ROSA's own environment has not.
     run([*pip, "--no-deps", "--no-compile", "-r", PINNED], "ray_packages")
     packages = next((venv / "lib").glob("python3*/site-packages"))
@@ -41,12 +39,7 @@ def main() -> int:
     parser.add_argument("--venv", default=".venv-ray", help="its folder, in the repository")
     parser.add_argument("--beside", default=".venv", help="ROSA's own environment")
     arguments = parser.parse_args()
-    try:
-        make(ROOT / arguments.venv, ROOT / arguments.beside)
-    except SetupError as error:
-        print(f"[setup] {error}", file=sys.stderr)
-        return 1
-    return 0
+    return status_of(lambda: make(ROOT / arguments.venv, ROOT / arguments.beside))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -65,6 +66,22 @@ def _last_line(written: IO[bytes]) -> str:
     written.seek(max(0, written.seek(0, 2) - 4096))
     lines = written.read().decode(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "...")
+
+
+def fresh_venv(venv: Path, name: str, python: str | Path = sys.executable) -> list[str | Path]:
+    """A new environment in `venv`, whatever was there; returns the command that installs into it."""
+    run([python, "-m", "venv", "--clear", venv], f"{name}_venv")
+    return [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+
+
+def status_of(set_up: Callable[[], None]) -> int:
+    """The exit status of a set-up; says what went wrong."""
+    try:
+        set_up()
+    except SetupError as error:
+        print(f"[setup] {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def digest(*parts: Path | str) -> str:

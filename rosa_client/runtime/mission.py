@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.runtime.arm import Arm
 from rosa_client.runtime.calls import ComponentCalls
-from rosa_client.runtime.commands import Alert, Command, Decision, Hold, Inputs, MoveTo, Order, Play
+from rosa_client.runtime.commands import Command, Decision, Hold, Inputs, MoveTo, Order, Play
 from rosa_client.runtime.machines import machine
 from rosa_client.runtime.machines.side_machines import Safety, SafetyEvent
 from rosa_client.runtime.machines.task_machine import MAY_MOVE, NOT_TIMED, TRANSITIONS, Event, State
@@ -119,21 +119,6 @@ class Mission:
     # -- what is known ------------------------------------------------------------------------------------------------
 
     @property
-    def alert(self) -> Alert | None:
-        """The open one."""
-        return self.person.alert
-
-    @property
-    def plan(self) -> str | None:
-        """What System 2 has planned."""
-        return self.planning.plan
-
-    @property
-    def attempt(self) -> int:
-        """Which attempt at the task this is, from 1."""
-        return self.attempts.number
-
-    @property
     def arm_is_behind(self) -> bool:
         """The arm has not yet taken the newest order, so its reports are about an older one."""
         return self.inputs.arm_sequence < self.arm.sequence
@@ -193,10 +178,6 @@ class Mission:
         self.last_decision = Decision(action, cause, reason, component)
         self.out.append(self.last_decision)
 
-    def next_sequence(self) -> int:
-        """The number of the next arm command."""
-        return self.arm.next_sequence()
-
     def next_request(self) -> int:
         """The number of the next call."""
         self.request_id += 1
@@ -218,11 +199,11 @@ class Mission:
         self.arm.excuse(self.inputs.arm_fault, begins)
 
     def hold(self, now_s: float) -> None:
-        self.order(Hold(self.next_sequence()), now_s)
+        self.order(Hold(self.arm.next_sequence()), now_s)
 
     def move(self, leg: Leg, now_s: float) -> None:
         self.arm.begins(leg)
-        self.order(MoveTo(self.next_sequence(), leg.pose, leg.gripper), now_s)
+        self.order(MoveTo(self.arm.next_sequence(), leg.pose, leg.gripper), now_s)
 
     def cancel_calls(self, now_s: float) -> None:
         """Cancel every call in flight."""

@@ -88,7 +88,7 @@ def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_i
     if core.chunk.asked is not None:
         told = f"{told}; joined after {1000 * part.skip_s:.0f} ms"
     core.note("execute", "actions_in_time", told, SYSTEM1)
-    number = core.next_sequence()
+    number = core.arm.next_sequence()
     core.order(Play(number, actions, step_s, part.lasts_s, request_id, part.skip_s), now_s)
     playing = Playing(actions, step_s, now_s - part.skip_s / scale)
     ahead.begins(core, playing, now_s + part.lasts_s / scale, now_s)

@@ -75,17 +75,17 @@ class RobotRuntime:
     @property
     def alert(self) -> Alert | None:
         """The open one."""
-        return self.mission.alert
+        return self.mission.person.alert
 
     @property
     def plan(self) -> str | None:
         """What System 2 has planned."""
-        return self.mission.plan
+        return self.mission.planning.plan
 
     @property
     def attempt(self) -> int:
         """Which attempt at the task this is, from 1."""
-        return self.mission.attempt
+        return self.mission.attempts.number
 
     @property
     def last_decision(self) -> Decision | None:
@@ -108,7 +108,7 @@ class RobotRuntime:
 
     def next_sequence(self) -> int:
         """The number of the next arm command, for a shell that sends one itself."""
-        return self.mission.next_sequence()
+        return self.mission.arm.next_sequence()
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

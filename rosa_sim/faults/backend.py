@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rosa_server.models import registry
-from rosa_server.models.backend import Backend, ModelInput, ModelOutput
+from rosa_server.models.backend import Backend, Capabilities, ModelInput, ModelOutput, capabilities_of
 from rosa_sim.faults.switch import Switch
 
 SPOILS = ("slow", "nan", "wrong_shape", "out_of_range")
@@ -36,6 +36,10 @@ class FaultyBackend:
     @property
     def input_spec(self) -> Any:
         return self._inner.input_spec
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self._inner)
 
     @property
     def max_batch(self) -> int:

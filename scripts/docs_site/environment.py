@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import shutil
-import sys
 import tarfile
 from pathlib import Path
 
-from setup_steps import ROOT, SetupError, Steps, digest, run, say
+from setup_steps import ROOT, SetupError, Steps, digest, fresh_venv, run, say, status_of
 
 PINNED = ROOT / "requirements" / "site.txt"
 MERMAID = ROOT / ".cache" / "mermaid"  # `hooks.py` looks here
@@ -37,8 +36,7 @@ def make(venv: Path) -> None:
 
 
 def install(venv: Path) -> None:
-    run([sys.executable, "-m", "venv", "--clear", venv], "site_venv")
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = fresh_venv(venv, "site")
     run([*pip, "--no-deps", "-r", PINNED], "site_packages")
 
 
@@ -59,12 +57,8 @@ def fetch_mermaid() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--venv", default=".venv-site", help="its folder, in the repository")
-    try:
-        make(ROOT / parser.parse_args().venv)
-    except SetupError as error:
-        print(f"[setup] {error}", file=sys.stderr)
-        return 1
-    return 0
+    venv = ROOT / parser.parse_args().venv
+    return status_of(lambda: make(venv))
 
 
 if __name__ == "__main__":

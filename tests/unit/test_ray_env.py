@@ -21,7 +21,8 @@ def ray_env(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         if step == "ray_venv":  # what the real one makes
             (Path(command[-1]) / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
 
-    monkeypatch.setattr(module, "run", run)
+    for name in ("ray_env", "setup_steps"):
+        monkeypatch.setattr(importlib.import_module(name), "run", run)
     return module
 
 

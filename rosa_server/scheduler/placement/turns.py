@@ -21,7 +21,7 @@ from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
 from rosa_server.scheduler.profiles.profile import DYNAMIC
 from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import in_time
+from rosa_server.timing.margins import RETURN_MARGIN_S, in_time
 from rosa_server.timing.turns import Turn, whose_turn
 
 VARIATION = 0.03  # of one run: standard deviation, as a share
@@ -29,7 +29,6 @@ MAX_BUSY = 0.95  # of a GPU's time: beyond, calls wait for ever longer
 MIN_CALLS, MAX_CALLS = 300, 4000  # that are played through: of the rarest component, and of all
 MAX_LATE = 0.03  # share of a component's calls: with more nothing else is looked at
 WARM_UP = 0.05  # of the time, left out
-SLACK_S = 0.002  # for an answer's way from the worker back to the gateway, as there
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def with_batches(
     def kept(candidate: Sequence[Tenant]) -> bool:
         slos_s = [tenant.slo_s - network_s for tenant in candidate]
         return all(
-            in_time(one.runs_s + other.runs_s, SLACK_S, min(slos_s[i], slos_s[j]))
+            in_time(one.runs_s + other.runs_s, RETURN_MARGIN_S, min(slos_s[i], slos_s[j]))
             for i, one in enumerate(candidate)
             for j, other in enumerate(candidate[:i])
         )
@@ -200,7 +199,7 @@ class _Play:
         count = tenant.times.best_count(min(tenant.batch, len(calls)))
         first = heapq.nsmallest(count, calls)
         came_s = min(came_s for _, _, came_s, _ in first)
-        return index, count, Turn(came_s, first[0][0] - SLACK_S, tenant.times.service_s(count))
+        return index, count, Turn(came_s, first[0][0] - RETURN_MARGIN_S, tenant.times.service_s(count))
 
     def _ends(self, now_s: float, index: int, late_s: float) -> None:
         """The call that is due first has its answer, or is given up."""

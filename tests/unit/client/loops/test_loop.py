@@ -179,7 +179,7 @@ def test_over_a_link_without_keys_only_a_stop_is_taken_from_the_server() -> None
     assert [(one.decided_by, one.accepted) for one in audits] == [("mallory", False)] * 2, (
         "both are on record"
     )
-    assert stage.core.alert is not None, "the alert still waits for a person"
+    assert stage.runtime.alert is not None, "the alert still waits for a person"
 
 
 @pytest.mark.parametrize("refusal", [None, Refusal("no_arm", "the arm node does not answer")])

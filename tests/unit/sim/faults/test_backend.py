@@ -12,7 +12,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire.messages import Output
 from rosa_server.models import registry
-from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.backend import Backend, ModelInput, capabilities_of
 from rosa_sim.faults.backend import FAR_RAD, SPOILS
 from rosa_sim.faults.switch import Switch, turn
 
@@ -40,6 +40,12 @@ def test_it_is_the_model_inside_until_the_switch_is_turned(tmp_path: Path) -> No
     assert not np.array_equal(answer(backend), answer(inside))
     turn(control)
     assert np.array_equal(answer(backend), answer(inside))
+
+
+def test_it_can_what_the_model_inside_can(tmp_path: Path) -> None:
+    backend = made(tmp_path / "switch.json", at_once=4)
+    assert capabilities_of(backend) == capabilities_of(registry.create("emulated", at_once=4))
+    assert capabilities_of(backend).at_once == 4
 
 
 def test_nan_cannot_leave_the_worker(tmp_path: Path) -> None:
