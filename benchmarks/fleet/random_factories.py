@@ -17,11 +17,11 @@ from typing import Any
 
 from benchmarks import RESULTS
 from benchmarks.conclude import ON_ONE_CORE, print_aims, write
-from rosa_sim.fleet.random_bench import JITTER, SECONDS, judged
+from rosa_sim.fleet.random_bench import JITTER, NOISE, SECONDS, judged
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER
 
 RESULT = RESULTS / "random_factories.json"
-NEAR, FAR, MEET, NOISE = 0.03, 0.10, 0.99, 0.02
+NEAR, FAR, MEET = 0.03, 0.10, 0.99
 Row = dict[str, Any]
 
 
@@ -41,11 +41,12 @@ def main() -> int:
             rows.append(judged(seed, arguments.seconds).plain())
             print(json.dumps(rows[-1]), flush=True)
             options = f"--factories {arguments.factories} --seconds {arguments.seconds:g}"
-            refused = sum(bool(row["refused"]) for row in rows)
             notes = [
                 "One seed; service times vary by 3 %, 0.2 ms of network each way, 10 s left out.",
-                f"{refused} of {len(rows)} factories are refused; whether each has to be is not judged here.",
-                "The schedule's own rates know no network, which is all that robots lack where servers are idle.",
+                f"{sum(not row['any_arrivals'] for row in rows)} of {len(rows)} schedules hold only as the server lets"
+                " robots call, not whenever calls come.",
+                "Where a disturbance takes the fleet below the schedule's own rates, robots that keep to these are"
+                " executed under the same (`at_own_rates`): a longer way alone makes every round longer.",
             ]
             write(RESULT, rows, aims_of(rows), notes, options, how=ON_ONE_CORE)
     print_aims(aims_of(rows))
@@ -64,12 +65,16 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     ]
     calm = [min(run["meet"] for run in runs) for runs in starts]
     jitter = [row["runs"][JITTER]["meet"] for row in served]
-    slowest = [min(run["hz"] for run in row["runs"].values()) for row in served]
     beaten = [
         row["runs"][RANDOM]["qualified_hz"] >= (1 - NOISE) * max(row["others"].values(), default=0.0)
         for row in served
     ]
-    planned = [least >= (1 - NOISE) * row["planned_hz"] for row, least in zip(served, slowest, strict=True)]
+    planned = [
+        all(row["runs"][name]["hz"] >= (1 - NOISE) * hz for name, hz in row["at_own_rates"].items())
+        for row in served
+    ]
+    refused = [row for row in rows if row["refused"]]
+    open_ = [row["seed"] for row in refused if not row["proof"]]
     over = [row["seed"] for row in served if row["runs"][RANDOM]["hz"] > (1 + NOISE) * row["limit_hz"]]
 
     def share(name: str, found: Sequence[bool], least: float) -> Row:
@@ -84,6 +89,13 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
         share("never below the paper's system and the baselines", beaten, 1.0),
         share("never below the schedule's own rates, under any disturbance", planned, 1.0),
         {"aim": "nothing exceeds the limit", "value": f"seeds {over}" if over else "none", "holds": not over},
+        {
+            "aim": "refused only where nothing could serve it",
+            "value": f"{len(refused)} refused, not proved: seeds {open_}"
+            if open_
+            else f"{len(refused)} refused",
+            "holds": not open_,
+        },
     ]
 
 

@@ -17,31 +17,27 @@ from math import inf
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
-from rosa_server.scheduler.problem import Need, TaskClass, problem_from
+from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.policies import service_table
 
 STEPS = 200  # of the search for the price
+Choices = list[tuple[float, float]]  # by calls together: how long one takes, and the server time for it; s
 
 
 def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
     """The bound. Raises `ConfigError` where profiles are missing."""
     problem = problem_from(factory)
 
-    def choices(need: Need) -> list[tuple[float, float]]:
-        """For each number of calls that may run together in time: how long one takes, and the server time for it."""
-        table = service_table(library, problem.gpu_type, need.model, (need.component,))
-        sizes = range(1, max(table.sizes) + 1)
-        times = [(size, table.service_s(size)) for size in sizes]
-        kept = [(size, runs_s) for size, runs_s in times if runs_s <= need.slo_ms / 1000]
-        return [(runs_s, runs_s / size) for size, runs_s in kept or times[:1]]
-
-    left = float(problem.servers)
-    tasks: list[tuple[int, list[tuple[float, float]]]] = []  # robots, and (round, server time) of an action
-    for cls in problem.classes:
-        left -= cls.robots * sum(need.freq_hz * _cheapest_s(choices(need)) for need in cls.obligations)
-        tasks.append((cls.robots, _rounds(cls, {need.component: choices(need) for need in cls.goals})))
+    left = _left_by_obligations(problem, library)
     if left <= 0:
+        return 0.0
+    tasks: list[tuple[int, Choices]] = []  # robots, and (round, server time) of an action
+    for cls in problem.classes:
+        choices = {need.component: _choices(problem, library, need) for need in cls.needs}
+        if all(choices.values()):
+            tasks.append((cls.robots, _rounds(cls, choices)))
+    if not tasks:
         return 0.0
 
     def bound(price: float) -> float:
@@ -60,11 +56,39 @@ def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
     return min(bound(0.0), bound(low), bound(high))
 
 
-def _cheapest_s(choices: list[tuple[float, float]]) -> float:
+def none_serves(factory: Factory, library: ProfileLibrary) -> str:
+    """Why no schedule and no policy serves this factory, by the same bound; empty where it does not say so."""
+    problem = problem_from(factory)
+    for cls in problem.classes:
+        for need in cls.needs:
+            if not _choices(problem, library, need):
+                return f"{cls.name}.{need.component} is late even alone on an idle server"
+    left = _left_by_obligations(problem, library)
+    return "" if left > 0 else f"periodic calls alone need {problem.servers - left:.1f} servers"
+
+
+def _choices(problem: Problem, library: ProfileLibrary, need: Need) -> Choices:
+    """For each number of calls that may run together in time. None may: they are late even alone."""
+    table = service_table(library, problem.gpu_type, need.model, (need.component,))
+    times = [(size, table.service_s(size)) for size in range(1, max(table.sizes) + 1)]
+    return [(runs_s, runs_s / size) for size, runs_s in times if runs_s <= need.slo_ms / 1000]
+
+
+def _left_by_obligations(problem: Problem, library: ProfileLibrary) -> float:
+    """Servers that periodic calls leave at most."""
+    left = float(problem.servers)
+    for cls in problem.classes:
+        for need in cls.obligations:
+            choices = _choices(problem, library, need)
+            left -= cls.robots * need.freq_hz * _cheapest_s(choices) if choices else 0.0
+    return left
+
+
+def _cheapest_s(choices: Choices) -> float:
     return min(busy_s for _, busy_s in choices)
 
 
-def _rounds(cls: TaskClass, choices: dict[str, list[tuple[float, float]]]) -> list[tuple[float, float]]:
+def _rounds(cls: TaskClass, choices: dict[str, Choices]) -> Choices:
     """For each size of a System 1 batch: how long a round takes at least, and how much server time."""
     waits_s = busy_s = 0.0
     for need in cls.goals:

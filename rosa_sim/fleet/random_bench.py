@@ -15,13 +15,14 @@ from rosa_contract.config.policies import PLANNED
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
-from rosa_sim.fleet.limit import limit_hz
+from rosa_sim.fleet.limit import limit_hz, none_serves
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
-from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, System, system_of, without_limits
+from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, System, executable, system_of, without_limits
 
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
+NOISE = 0.02  # of actions per second, between two runs
 LOCAL, JITTER = Network(0.2), "jitter 3 ms"
 RIVALS = ("equal_partition", "weighted_partition")
 
@@ -44,10 +45,14 @@ class Judged:
     robots: int
     servers: int
     refused: str = ""  # why `rosa plan` refuses it
-    limit_hz: float = 0.0  # 0 with a refusal: no system serves it
+    proof: str = ""  # that nothing could serve it
+    any_arrivals: bool = True  # its SLOs hold whenever calls come
+    limit_hz: float = 0.0
     predicted_hz: float = 0.0
     planned_hz: float = 0.0  # the schedule's own rates
     runs: Mapping[str, Executed] = field(default_factory=dict)  # by start or disturbance
+    # Actions per second of robots that keep to the schedule's own rates, where `runs` fall below these.
+    at_own_rates: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)  # qualified actions per second of other systems
 
     @property
@@ -55,6 +60,12 @@ class Judged:
         """By how much what is executed differs from what was predicted, at worst of both starts; a share, signed."""
         errors = [self.runs[start].hz / self.predicted_hz - 1 for start in (RANDOM, TOGETHER)]
         return max(errors, key=abs)
+
+    @property
+    def below_own_rates(self) -> tuple[str, ...]:
+        """The starts and disturbances under which robots do less than if they kept to the schedule's own rates."""
+        least = {name: (1 - NOISE) * hz for name, hz in self.at_own_rates.items()}
+        return tuple(name for name, hz in least.items() if self.runs[name].hz < hz)
 
     @property
     def best_other_hz(self) -> float:
@@ -87,19 +98,30 @@ def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_serve
     head = (seed, robots, factory.server_cluster.num_servers)
     system = system_of(ROSA, factory, drawn.library, VARIATION)
     if system.serving is None:
-        return Judged(*head, refused=system.refused, others=_others(drawn, factory, robots, seconds))
-    runs = {
-        name: _run(_scenario(robots, seconds, **changes), factory, system, name)
-        for name, changes in disturbances(factory).items()
+        others = _others(drawn, factory, robots, seconds)
+        proof, limit = none_serves(factory, drawn.library), limit_hz(factory, drawn.library)
+        return Judged(*head, refused=system.refused, proof=proof, limit_hz=limit, others=others)
+    scenarios = {
+        name: _scenario(robots, seconds, **changes) for name, changes in disturbances(factory).items()
     }
-    policies = replace(factory.policies, rates=PLANNED)
-    others = _others(drawn, replace(factory, policies=policies), robots, seconds)
+    runs = {name: _run(scenario, factory, system, name) for name, scenario in scenarios.items()}
+    planned = replace(factory, policies=replace(factory.policies, rates=PLANNED))
+    least_hz = (1 - NOISE) * system.schedule.action_throughput_hz
+    keeping = executable(ROSA, planned, system.schedule, drawn.library, VARIATION)
+    at_own_rates = {
+        name: _run(scenarios[name], planned, keeping, name).hz
+        for name, run in runs.items()
+        if run.hz < least_hz
+    }
+    others = _others(drawn, planned, robots, seconds)
     return Judged(
         *head,
+        any_arrivals=system.schedule.holds_for_any_arrivals,
         limit_hz=limit_hz(factory, drawn.library),
         predicted_hz=system.predicted_hz,
         planned_hz=system.schedule.action_throughput_hz,
         runs=runs,
+        at_own_rates=at_own_rates,
         others=others,
     )
 
@@ -137,7 +159,8 @@ def shown(one: Judged) -> str:
     head = f"{one.seed:>6}{one.robots:>7}{one.servers:>8}"
     if one.refused:
         served = f"  (others: {one.best_other_hz:.1f})" if one.best_other_hz else ""
-        return f"{head}  refused: {one.refused.split(';')[0]}{served}"
+        proved = f" ({one.proof})" if one.proof else " (not proved)"
+        return f"{head}  refused: {one.refused.split(';')[0]}{proved}{served}"
     worst = min(one.runs, key=lambda name: one.runs[name].meet)
     least = min((name for name in one.runs if name != "a lost server"), key=lambda name: one.runs[name].hz)
     return (
@@ -158,7 +181,7 @@ def header() -> str:
 def badness(one: Judged) -> float:
     """The worst come first: by how much what was predicted is missed, or calls are late."""
     if one.refused:
-        return float(one.best_other_hz > 0)
+        return float(not one.proof)
     return max(
         abs(one.error), *(1 - run.meet for name, run in one.runs.items() if name in (RANDOM, TOGETHER))
     )

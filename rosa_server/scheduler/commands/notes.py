@@ -13,6 +13,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network_ms: float) -> list[str]:
     """Lines to print under a feasible schedule of `problem`."""
     return [
+        *_as_played(schedule),
         *_profiles(problem, library),
         *_memory(schedule, library),
         "Latencies include no network time; --network-ms adds it."
@@ -20,6 +21,18 @@ def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network
         else f"Latencies include {network_ms:g} ms of network time.",
         *_slow_calls(schedule, problem),
         *_overlapping(schedule, problem),
+    ]
+
+
+def _as_played(schedule: Schedule) -> list[str]:
+    """Where SLOs do not hold at the usual percentile for any arrivals."""
+    if schedule.holds_for_any_arrivals:
+        return []
+    statistic = schedule.options["slo_statistic"]
+    return [
+        f"NOTE: no schedule keeps every SLO at p99 whenever calls come. Here it is {statistic} (the columns p99 too),"
+        " and all is in time as the server's permits and phases let the planned robots call, which was played through."
+        " So no robot is admitted beyond them; longer SLOs or more servers would allow that."
     ]
 
 

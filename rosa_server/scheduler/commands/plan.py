@@ -98,6 +98,9 @@ def _plan(args: argparse.Namespace) -> int:
     if older is not None and (older.shares_gpus or schedule.shares_gpus):
         words = "models of one of both schedules take turns on a GPU; steps are planned for GPUs of one model each"
         raise ConfigError("--migrate-from", [ConfigProblem("", "conflict", words)])
+    if older is not None and not (older.holds_for_any_arrivals and schedule.holds_for_any_arrivals):
+        words = "one of both schedules holds only as it was played through; the steps between them were not"
+        raise ConfigError("--migrate-from", [ConfigProblem("", "conflict", words)])
     if older is not None and schedule.feasible:
         catalog = Catalog(problem, library, options)
         migration = plan_migration(older, schedule, problem, catalog)
@@ -120,6 +123,8 @@ def _plan(args: argparse.Namespace) -> int:
         print("\n" + exact.in_words(), file=sys.stderr if args.json else None)
     if args.bound and schedule.shares_gpus:
         print("\nNo bound: it is of schedules with a GPU for each model.", file=sys.stderr)
+    elif args.bound and schedule.feasible and not schedule.holds_for_any_arrivals:
+        print("\nNo bound: it is of schedules whose SLOs hold whenever calls come.", file=sys.stderr)
     elif args.bound and schedule.feasible:
         print(
             "\n" + _gap(schedule, upper_bound(problem, library, _as_chosen(options, schedule))),

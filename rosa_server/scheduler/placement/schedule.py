@@ -27,6 +27,7 @@ CAUSES = {
     "too_few_servers": "the cluster has fewer servers than needed",
     "no_servers_suffice": "no number of servers was found that suffices",
     "lower_rates_fit": "the highest min_action_rate_hz that fit these servers",
+    "fewer_robots_fit": "how many robots of each task these servers serve",
     "no_rates_fit": "these servers do not suffice at any action rate",
     "task_starved": "the schedule lets robots of a task never act",
     "servers_full": "servers needed for a component, by the load that one server carries",
@@ -118,6 +119,11 @@ class Schedule:
     def shares_gpus(self) -> bool:
         """Whether models take turns on some GPU."""
         return any(server.gpu for server in self.servers)
+
+    @property
+    def holds_for_any_arrivals(self) -> bool:
+        """Whether SLOs hold whenever calls come; else as the server lets the planned robots call."""
+        return bool(self.options.get("any_arrivals", True))
 
     @property
     def engines(self) -> dict[str, str]:

@@ -11,6 +11,9 @@ class Options:
     """The choices that a solver leaves open. `Options.paper()` is the published scheduler; the defaults add ours."""
 
     slo_statistic: str = "p99"  # which percentile must stay within slo_ms
+    any_arrivals: bool = (
+        True  # SLOs hold whenever calls come; else as the server's phases and permits let them come
+    )
     loop_statistic: str = "mean"  # latency in equation (4); "p99" is 4.2's "P99-safe prediction"
     dynamic_batching: bool = False  # also use servers that run what waits, up to b
     batch_sizes: tuple[int, ...] = ()  # only these static batches; none = all profiled

@@ -5,6 +5,11 @@ placement, so the best schedule on paper need not be the best one to run. Candid
 server for each component, and the one in which components of one model may share servers; the better one may then
 move servers from one model to another. Where that is asked for, or no schedule gives every server a GPU of its own,
 models share GPUs and take turns on them.
+
+Profiles know arrivals at random alone, whose p99 holds what seldom comes together. Robots come as the server's phases
+and permits let them, so a factory that would be refused may be served all the same. Then schedules whose SLOs hold at a
+lower percentile are played through with the real serving core, and the first one with everything in time is taken, at
+the rates that were seen. It holds for the planned robots alone, so none is admitted beyond them.
 """
 
 from __future__ import annotations
@@ -12,20 +17,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rosa_contract.config.policies import Policies
+from rosa_contract.config.policies import ADAPTIVE, GIVEN, Policies
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.placement.schedule import Schedule
+from rosa_server.scheduler.placement.to_schedule import component_rates
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import as_published, carried_out
-from rosa_server.scheduler.running.prediction import Prediction, estimated, predicted
+from rosa_server.scheduler.running.prediction import NETWORK_MS, Prediction, estimated, played, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
 from rosa_server.scheduler.search.solve import solve
 
 WORTH_IT = 1.01  # sharing servers has to bring so many times the objective
+USUAL = "p99"
+MIN_HZ = 1e-3  # a robot that acts less often gets no service
+LOWER = (
+    "p95",
+    "p90",
+    "p50",
+)  # percentiles at which SLOs hold for any arrivals, where they do not at the usual one
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,9 @@ def choose(
         best = _with_shared_gpus(best, problem, library, options, policies, clock)
         if best.schedule.shares_gpus:
             return _confirmed(best, problem)
-    if not best.schedule.feasible or not best.placement.adaptive:
+    if not best.schedule.feasible:
+        return _as_played(problem, library, options, policies, clock) or best
+    if not best.placement.adaptive:
         return best
 
     def objective(schedule: Schedule) -> float:
@@ -108,6 +124,54 @@ def _with_shared_gpus(
         if not best.schedule.feasible or _better(other, best):
             best = other
     return best
+
+
+def _as_played(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float],
+) -> Choice | None:
+    """A schedule that keeps every SLO and minimum rate as it is carried out, though not for any arrivals."""
+    if policies.rates != ADAPTIVE or policies.phases != GIVEN or options.slo_statistic != USUAL:
+        return None
+    network_ms = max(2 * NETWORK_MS, options.network_ms)
+    for statistic in LOWER:
+        lower = replace(options, slo_statistic=statistic, any_arrivals=False)
+        found = _with_or_without_sharing(problem, library, lower, policies, clock)
+        if not found.schedule.feasible:
+            found = _with_shared_gpus(found, problem, library, lower, policies, clock)
+        if not found.schedule.feasible:
+            continue
+        seen = played(found.placement, problem, network_ms)
+        if seen is None or not seen.holds:
+            continue
+        found = _compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
+        seen = played(found.placement, problem, network_ms)  # phases follow from rates
+        if seen is not None and seen.holds and _acts(problem, seen):
+            return _confirmed(found, problem)
+    return None
+
+
+def _acts(problem: Problem, seen: Prediction) -> bool:
+    """Whether the robots of each task act, and as often as they have to."""
+    return all(seen.rates_hz[cls.name] >= max(cls.min_rate_hz, MIN_HZ) for cls in problem.classes)
+
+
+def _at_rates(schedule: Schedule, problem: Problem, seen: Prediction) -> Schedule:
+    """The same placement at rates no higher than those that were seen."""
+    rates_hz = {
+        task: max(problem.by_name[task].min_rate_hz, min(rates[SYSTEM1], seen.rates_hz[task]))
+        for task, rates in schedule.rates_hz.items()
+    }
+    return replace(
+        schedule,
+        rates_hz=component_rates(problem, rates_hz),
+        action_throughput_hz=problem.action_throughput_hz(rates_hz),
+        objective=problem.objective(rates_hz),
+        limits=(),
+    )
 
 
 def expected(schedule: Schedule, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:

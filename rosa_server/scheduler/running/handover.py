@@ -59,6 +59,10 @@ def hand_over(
         return placement, NoAdmission(
             f"models take turns on its GPUs; what one more robot costs them is not known{AGAIN}"
         )
+    if not options.any_arrivals:
+        return placement, NoAdmission(
+            f"its SLOs hold as the planned robots were played through; what one more costs them is not known{AGAIN}"
+        )
     return placement, RunningSchedule(deployment, placement, policies)
 
 

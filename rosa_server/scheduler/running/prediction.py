@@ -51,9 +51,9 @@ class Prediction:
 
 
 def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
-    """What the fleet does, as `placement` carries the schedule out; of more than `MAX_SIMULATED` robots, as estimated.
-    Where calls would be late, only the rates of the schedule are promised."""
-    few = len(placement.routes or ()) <= MAX_SIMULATED
+    """What the fleet does, as `placement` carries the schedule out; of more than `MAX_SIMULATED` robots, as estimated,
+    unless all that the schedule promises rests on this. Where calls would be late, only its rates are promised."""
+    few = len(placement.routes or ()) <= MAX_SIMULATED or not schedule.holds_for_any_arrivals
     return _promised(placement, schedule, problem, _simulated if few else _estimated)
 
 
@@ -62,11 +62,18 @@ def estimated(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
     return _promised(placement, schedule, problem, _estimated)
 
 
+def played(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction | None:
+    """What the real serving core makes of a placement, whatever was planned, with so much time on the way there and
+    back; of a large fleet, of an even slice. None where there is no slice."""
+    part = slice_of(placement, MAX_ROBOTS)
+    return None if part is None else _simulated(part, problem, network_ms)
+
+
 def _promised(
     placement: Placement,
     schedule: Schedule,
     problem: Problem,
-    played: Callable[[Placement, Problem], Prediction],
+    play: Callable[[Placement, Problem], Prediction],
 ) -> Prediction:
     rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
@@ -78,7 +85,7 @@ def _promised(
         robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
         why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
         return replace(planned, missing=why)
-    found = played(part, problem)
+    found = play(part, problem)
     if not found.holds:
         return replace(planned, meet=found.meet)
     return found if found.objective > planned.objective else replace(planned, meet=found.meet)
@@ -129,12 +136,12 @@ def _estimated(placement: Placement, problem: Problem) -> Prediction:
     return _prediction(placement, problem, seen.actions, seen.calls, seen.late, MEASURED_S)
 
 
-def _simulated(placement: Placement, problem: Problem) -> Prediction:
+def _simulated(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction:
     robots = {slot: task_of(slot) for slot in placement.routes or ()}
     services = {replica.id: replica.times for replica in placement.replicas.values()}
     serving = Serving(_factory(problem), placement, services, variation=VARIATION)
     tally = Tally(SETTLE_S)
-    fleet = ScriptedFleet(serving, robots, tally, Network(NETWORK_MS))
+    fleet = ScriptedFleet(serving, robots, tally, Network(network_ms / 2))
     fleet.run(SETTLE_S + MIN_MEASURED_S)
     seconds = min(MAX_MEASURED_S, MIN_MEASURED_S * max(1.0, CALLS / max(1, tally.calls.total())))
     fleet.run(SETTLE_S + seconds)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
+from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.packing import Packer
+from rosa_server.scheduler.placement.pool import Pool
 from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import demands_of, fastest_rate_hz, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
+from rosa_server.scheduler.search.feasibility import place_at_rates
 from rosa_server.scheduler.search.impossible import impossible
 from rosa_server.scheduler.search.min_servers import Needed, reachable_rates, servers_for
 
@@ -38,7 +41,8 @@ def refusals(catalog: Catalog, problem: Problem) -> tuple[Refusal, ...]:
     if demanding and (enough is None or enough.servers > busy):
         tightest = max(demanding, key=lambda cls: cls.min_rate_hz / fastest_rate_hz(catalog, cls))
         found.append(_rounds_too_long(catalog, tightest, int(busy)))
-    return tuple(found)
+    fewer = _fewer_robots(catalog, problem, active)
+    return (*found, fewer) if fewer is not None else tuple(found)
 
 
 def _conclusion(problem: Problem, enough: Needed | None, standby: int) -> Refusal:
@@ -67,6 +71,27 @@ def _reachable(catalog: Catalog, problem: Problem, active: int, demanding: list[
     share = max(reached[cls.name] / cls.min_rate_hz for cls in demanding)
     of_each = "" if len(demanding) == 1 else f" ({share:.0%} of each)"
     return Refusal("lower_rates_fit", f"with these servers min_action_rate_hz can be {rates}{of_each}")
+
+
+def _fewer_robots(catalog: Catalog, problem: Problem, active: int) -> Refusal | None:
+    """The largest part of the fleet, in the same proportions, that these servers carry; None where it is nobody."""
+
+    def served(robots: int) -> bool:
+        part = problem.scaled_to(robots)
+        obligations = provision_obligations(catalog, part)
+        pool = Pool(catalog, part, active - len(obligations or ()))
+        if obligations is None or pool.servers < len(pool.kinds):
+            return False
+        return place_at_rates(pool, part.min_rates_hz) is not None
+
+    low, high = 0, problem.robots  # that are served, and that are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if served(middle) else (low, middle)
+    if low == 0:
+        return None
+    counts = ", ".join(f"{cls.robots} {cls.name}" for cls in problem.scaled_to(low).classes)
+    return Refusal("fewer_robots_fit", f"these servers serve {low} of {problem.robots} robots: {counts}")
 
 
 def _rounds_too_long(catalog: Catalog, cls: TaskClass, busy: int) -> Refusal:

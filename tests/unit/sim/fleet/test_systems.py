@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from rosa_contract.config.factory import Factory
 from rosa_server.models.emulated import EmulatedBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import load_profile
 from rosa_server.scheduler.running.policies import service_table
-from rosa_sim.fleet.limit import limit_hz
+from rosa_sim.fleet.limit import limit_hz, none_serves
 from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import (
@@ -130,6 +131,25 @@ def test_the_limit_is_the_round_for_few_robots_and_the_servers_for_many() -> Non
     assert limit_hz(fleet_of(factory, 8), LIBRARY) == pytest.approx(8 / round_s, rel=1e-3)
     assert limit_hz(fleet_of(factory, 96), LIBRARY) < 0.85 * 96 / round_s
     assert limit_hz(fleet_of(factory, 64, servers=24), LIBRARY) == pytest.approx(64 / round_s, rel=1e-3)
+
+
+def test_that_nothing_serves_a_factory_is_said_only_where_it_is_proved() -> None:
+    factory = fleet_of(load_scenario("p4").factory, 32)
+    assert none_serves(factory, LIBRARY) == ""
+
+    def changed(component: str, **changes: float) -> Factory:
+        (task,) = factory.tasks.values()
+        parts = {**task.components, component: replace(task.components[component], **changes)}
+        return replace(factory, tasks={"assemble_kit": replace(task, components=parts)})
+
+    assert none_serves(changed("system1", slo_ms=40.0), LIBRARY) == (
+        "assemble_kit.system1 is late even alone on an idle server"
+    )
+    assert limit_hz(changed("system1", slo_ms=40.0), LIBRARY) == 0
+    assert none_serves(changed("system1", slo_ms=50.0), LIBRARY) == "", "it takes 46.9 ms"
+    busy = changed("safety", freq_hz=100.0)
+    assert none_serves(busy, LIBRARY).startswith("periodic calls alone need")
+    assert limit_hz(busy, LIBRARY) == 0
 
 
 def test_the_limit_is_above_every_plan() -> None:

@@ -310,3 +310,19 @@ def test_a_time_for_the_exact_search_that_is_none_is_refused(
 def test_a_number_of_thousands_of_digits_is_named_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--what-if", f"robots={'9' * 5000}") == 2
     assert "expected robots=N with a whole number" in capsys.readouterr().err
+
+
+def test_a_plan_that_holds_as_it_is_carried_out_says_so_and_what_it_cannot_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tight, plan = tmp_path / "tight.yaml", tmp_path / "plan.json"
+    tight.write_text((CONFIGS / "paper" / "p4.yaml").read_text().replace("slo_ms: 200\n", "slo_ms: 70\n"))
+    words = ["plan", str(tight), "--what-if", "robots=8"]
+    assert rosa(*words, "--json", "--bound") == 0
+    printed = capsys.readouterr()
+    assert "NOTE: no schedule keeps every SLO at p99 whenever calls come" in printed.err
+    assert "No bound: it is of schedules whose SLOs hold whenever calls come" in printed.err
+    plan.write_text(printed.out)
+    assert not schedule_from(json.loads(printed.out)).holds_for_any_arrivals
+    assert rosa(*words, "--migrate-from", str(plan)) == 2
+    assert "holds only as it was played through" in capsys.readouterr().err

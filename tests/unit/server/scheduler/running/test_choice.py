@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PUBLISHED
-from rosa_server.scheduler.placement.schedule import Schedule
+from rosa_contract.wire.messages import Refused
+from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import WORTH_IT, Choice, choose, expected
+from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, of
@@ -82,3 +87,50 @@ def test_each_candidate_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solved.clear()
     solve(problem_from(factory(8)), LIBRARY, Options(share_components=True))
     assert solved == [True, False], "on its own it finds the schedule without sharing itself"
+
+
+def tight(slo_ms: float, robots: int = 16, **policies: Any) -> Factory:
+    """P4 with another SLO for System 1, which takes 48 ms alone and 92 ms at p99 under the lightest profiled load."""
+    described = factory(robots, **policies)
+    (task,) = described.tasks.values()
+    parts = {**task.components, "system1": replace(task.components["system1"], slo_ms=slo_ms)}
+    return replace(described, tasks={"assemble_kit": replace(task, components=parts)})
+
+
+def test_slos_that_hold_as_the_server_lets_robots_call_are_no_reason_to_refuse() -> None:
+    described = tight(70)
+    problem = problem_from(described)
+    assert solve(problem, LIBRARY).reasons[0].cause == "slo_unreachable", (
+        "at random, two calls meet too often"
+    )
+    choice = choose(problem, LIBRARY, Options(), described.policies)
+    assert choice.schedule.feasible and not choice.schedule.holds_for_any_arrivals
+    assert min(choice.prediction.meet.values()) >= 0.99 and choice.prediction.throughput_hz > 50
+    read = schedule_from(json.loads(json.dumps(choice.schedule.to_dict())))
+    placement, admission = hand_over(described, read, "plan", LIBRARY)
+    assert placement == choice.placement, "what was played through is what is served"
+    answer = admission.admit("assemble_kit")
+    assert isinstance(answer, Refused) and "one more" in answer.reason
+
+
+def test_robots_that_keep_to_planned_rates_come_at_random() -> None:
+    for policies in ({"rates": "planned"}, {"phases": "free"}):
+        described = tight(70, **policies)
+        assert not choose(problem_from(described), LIBRARY, Options(), described.policies).schedule.feasible
+
+
+def test_what_is_late_when_it_is_played_through_is_refused() -> None:
+    described = tight(50)
+    refused = choose(problem_from(described), LIBRARY, Options(), described.policies).schedule
+    assert refused.reasons[0].cause == "slo_unreachable" and "p99" in refused.reasons[0].reason
+
+
+def test_a_minimum_rate_counts_in_what_is_played_through() -> None:
+    described = tight(70)
+    (task,) = described.tasks.values()
+    for least, feasible in ((3.0, True), (3.7, False)):
+        demanding = replace(described, tasks={"assemble_kit": replace(task, min_action_rate_hz=least)})
+        choice = choose(problem_from(demanding), LIBRARY, Options(), demanding.policies)
+        assert choice.schedule.feasible == feasible
+        if feasible:
+            assert choice.schedule.rates_hz["assemble_kit"]["system1"] >= least

@@ -59,6 +59,18 @@ def test_the_rates_that_are_offered_instead_hold(problem: Problem) -> None:
 
 
 @REFUSED
+def test_the_robots_that_are_offered_instead_are_served(problem: Problem) -> None:
+    offer = refused(problem)[-1]
+    assert offer.cause == "fewer_robots_fit"
+    robots = {name: int(count) for count, name in re.findall(r"(\d+) (kit|pick)", offer.reason.split(":")[1])}
+    assert 0 < sum(robots.values()) < problem.robots
+    assert solve(problem.with_robots(robots), LIBRARY).feasible
+    assert not solve(problem.scaled_to(sum(robots.values()) + 1), LIBRARY).feasible, (
+        "there is no more to be had"
+    )
+
+
+@REFUSED
 def test_the_words_are_of_a_factory(problem: Problem) -> None:
     text = "; ".join(refusal.reason for refusal in refused(problem))
     assert "equation" not in text
@@ -66,8 +78,8 @@ def test_the_words_are_of_a_factory(problem: Problem) -> None:
 
 
 def test_full_servers_are_told_from_long_queues() -> None:
-    assert causes(FULL) == ["too_few_servers", "lower_rates_fit", *["servers_full"] * 4]
-    assert causes(WAITING) == ["too_few_servers", "lower_rates_fit", "rounds_too_long"]
+    assert causes(FULL) == ["too_few_servers", "lower_rates_fit", *["servers_full"] * 4, "fewer_robots_fit"]
+    assert causes(WAITING) == ["too_few_servers", "lower_rates_fit", "rounds_too_long", "fewer_robots_fit"]
     assert Refusal(
         "servers_full",
         "system1 needs 6 servers at 64 robots: 128 req/s at p99 200 ms, one NVIDIA H200 serves 22.4",
