@@ -34,6 +34,7 @@ SLOW = {
     "fleet": "20 minutes, 2 with compiled cores",
     "fleet_policies": "20 minutes, 3 with compiled cores",
     "random_factories": "two hours",
+    "frontends": "6 minutes",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "hostile": "20 minutes",

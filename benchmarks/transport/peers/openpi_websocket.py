@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -19,8 +22,10 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.transport.peers import null_policy
 
+Policy = Callable[[dict[str, Any]], np.ndarray]
 
-async def _handle(socket: ServerConnection) -> None:
+
+async def _handle(policy: Policy, socket: ServerConnection) -> None:
     packer = msgpack_numpy.Packer()
     await socket.send(packer.pack({"name": "null"}))
     while True:
@@ -29,18 +34,19 @@ async def _handle(socket: ServerConnection) -> None:
         except ConnectionClosed:
             return
         started_s = time.monotonic()
-        answer = {"actions": null_policy(seen)}
+        answer = {"actions": policy(seen)}
         answer["server_timing"] = {"infer_ms": (time.monotonic() - started_s) * 1000}
         await socket.send(packer.pack(answer))
 
 
-async def _serve(port: int) -> None:
-    async with websocket_server(_handle, "127.0.0.1", port, compression=None, max_size=None) as server:
+async def _serve(port: int, policy: Policy) -> None:
+    handle = partial(_handle, policy)
+    async with websocket_server(handle, "127.0.0.1", port, compression=None, max_size=None) as server:
         await server.serve_forever()
 
 
-def serve(address: str) -> None:
-    asyncio.run(_serve(urlsplit(address).port))
+def serve(address: str, policy: Policy = null_policy) -> None:
+    asyncio.run(_serve(urlsplit(address).port, policy))
 
 
 class Client:
