@@ -18,7 +18,6 @@ from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
 from rosa_server.serving.core.dispatch.rerouting import Rerouting
-from rosa_server.serving.core.guard.decoding import DecodeBudget
 from rosa_server.serving.core.queueing.actions import Action, Kill, Note, Say, Visit
 from rosa_server.serving.core.queueing.ledger import Ledger
 from rosa_server.serving.core.queueing.lengths import TaskLengths
@@ -28,6 +27,7 @@ from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.queueing.ranking import Ranking
 from rosa_server.serving.core.queueing.turnover import Turnover
 from rosa_server.serving.core.rates.control import WINDOW_S
+from rosa_server.serving.core.rates.shares import DecodeBudget
 from rosa_server.serving.core.sessions.check import (
     largest_request,
     misfit,

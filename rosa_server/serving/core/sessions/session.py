@@ -15,7 +15,7 @@ from hmac import compare_digest
 from rosa_contract.wire.messages import Hello, Refused, Welcome
 from rosa_contract.wording import nearest
 from rosa_server.plan.admission import Admitted
-from rosa_server.serving.core.rates.meter import RateMeter
+from rosa_server.serving.core.rates.shares import RateMeter
 from rosa_server.serving.core.sessions.fit import unfit
 from rosa_server.serving.core.sessions.router import Router
 

@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 
 from rosa_contract.wire.messages import WorkerReady
 from rosa_server.serving.core.queueing.ledger import Call
-from rosa_server.serving.core.workers.gathering import Gathering
 from rosa_server.serving.core.workers.worker_state import Batch, ContinuousState, SharedGpu, WorkerState
 
 HANG_S = 30.0  # a batch that runs longer than this, and than three times every SLO in it, hangs
+MAX_OBSERVATIONS = 4096  # that are remembered; the oldest is forgotten first
 Entry = tuple[float, int, WorkerState]
 
 
@@ -86,6 +86,37 @@ def _key(entry: Entry) -> float:
 
 def _order(entry: Entry) -> int:
     return entry[1]
+
+
+class Gathering:
+    """Which worker knows an observation: calls about the same one go to the same worker, which then looks at it once.
+
+    OxyGen 3.3: the prefix of an observation is computed once and read by all who ask about it. A worker can only share
+    what it has, so where several workers serve a model that shares, the one that was given an observation first gets
+    the rest.
+    """
+
+    def __init__(self, max_observations: int = MAX_OBSERVATIONS) -> None:
+        self._max = max_observations
+        self._worker_of: dict[str, str] = {}
+
+    def given(self, worker_id: str, calls: list[Call]) -> None:
+        """A worker that shares was given these calls."""
+        for call in calls:
+            if call.observation:
+                self._worker_of.pop(call.observation, None)
+                self._worker_of[call.observation] = worker_id
+        while len(self._worker_of) > self._max:
+            del self._worker_of[next(iter(self._worker_of))]
+
+    def worker_of(self, calls: list[Call]) -> str | None:
+        """Who was given the observation of the first of these calls that has one; None: nobody that is still here."""
+        observation = next((call.observation for call in calls if call.observation), "")
+        return self._worker_of.get(observation)
+
+    def forget(self, worker_id: str) -> None:
+        """A worker is gone, and with it what it knew."""
+        self._worker_of = {name: worker for name, worker in self._worker_of.items() if worker != worker_id}
 
 
 class WorkerPool:

@@ -8,7 +8,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.serving.core.queueing.ledger import Call
-from rosa_server.serving.core.workers.gathering import Gathering
+from rosa_server.serving.core.workers.pool import Gathering
 from rosa_server.serving.core.workers.sharing import sharing
 from tests.unit.server.serving.core.stage import FACTORY, IMAGES, STATE, Stage, request
 
@@ -94,7 +94,7 @@ def test_the_oldest_observation_is_forgotten_first() -> None:
     def call(observation: str) -> list[Call]:
         return [Call(0, b"", "r", "system1", "policy", 0, 0.0, 1.0, (), 1.0, observation=observation)]
 
-    gathering = Gathering(most=2)
+    gathering = Gathering(max_observations=2)
     for name in ("a", "b", "a", "c"):
         gathering.given("w0", call(name))
     assert [gathering.worker_of(call(name)) for name in "abc"] == ["w0", None, "w0"]

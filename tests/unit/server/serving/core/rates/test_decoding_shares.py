@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 from rosa_contract.wire import messages as m
-from rosa_server.serving.core.guard.decoding import RECOVERS_IN_S, SHARE, DecodeBudget
+from rosa_server.serving.core.rates.shares import DECODING_SHARE, RECOVERS_IN_S, DecodeBudget
 from tests.unit.server.serving.core.stage import Stage
 
 
 def test_who_keeps_to_its_share_is_never_over() -> None:
     budget = DecodeBudget()
     for step in range(1000):
-        assert not budget.charge(step * 0.1, "r1", 0.1 * SHARE)
+        assert not budget.charge(step * 0.1, "r1", 0.1 * DECODING_SHARE)
         assert not budget.over(step * 0.1, "r1")
 
 
