@@ -148,7 +148,9 @@ def _token_model(rng: Random, seed: int, model: str, plans: bool) -> Profile:
         latencies = continuous_latencies_ms(max_hz * share, tokens, REQUESTS, seed)
         points.append(summarise(max_hz * share, latencies))
     service = tuple(ServiceTime(size, tokens.alone_ms(size)) for size in (1, 2, 4, 8, 16, 32))
-    one = Configuration(CONTINUOUS, tokens.max_running, max_hz, tuple(points), service)
+    one = Configuration(
+        CONTINUOUS, tokens.max_running, max_hz, tuple(points), service, prefill_ms=tokens.prefill_ms
+    )
     return _profile(model, (one,))
 
 

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from rosa_server.scheduler.profiles.measure import DISTURBED, disturbed, service_runs
+from rosa_server.scheduler.profiles.measure_continuous import JOINS_AT
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration, Fact
 from rosa_server.scheduler.profiles.queueing import WARM_UP_SHARE
 
@@ -54,6 +55,11 @@ def measured_facts(
     if together:
         source = "as the backend states it: calls that its engine takes at a time"
         facts.append(Fact("running requests", f"{max(together)} at most", "assumed", source))
+        source = (
+            "what a call takes longer beside which another begins late, less what both decode together;"
+            f" median of {len(JOINS_AT) * service_runs(requests)} pairs. 0: calls were not held up"
+        )
+        facts.append(Fact("time of a prompt", "per configuration", "measured", source))
     if cpu_time:
         source = "the machine was busy; with a core of its own a process takes as long as it computes"
         facts.append(Fact("clock", "CPU time of the process", "measured", source))

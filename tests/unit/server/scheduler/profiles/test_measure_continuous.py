@@ -11,8 +11,14 @@ import pytest
 
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 from rosa_server.scheduler.profiles.measure import RATE_SHARES
-from rosa_server.scheduler.profiles.measure_continuous import measure_continuous, sizes_of
+from rosa_server.scheduler.profiles.measure_continuous import (
+    JOINS_AT,
+    measure_continuous,
+    prompt_ms,
+    sizes_of,
+)
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, Configuration
+from rosa_server.timing.continuous import Shared
 
 
 class Counting:
@@ -104,3 +110,39 @@ def test_what_a_second_call_about_an_observation_saves_is_measured() -> None:
         steps = list(measure_continuous(backend, 2, "safety", 50, backend.clock, backend.sleep, callers))
     (found,) = [step for step in steps if isinstance(step, Configuration)]
     assert found.prefix_share == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("prompt_s", [0.0, 0.004, 0.015, 0.030])
+@pytest.mark.parametrize("joins_at", JOINS_AT)
+def test_a_prompt_is_told_from_shared_steps_by_a_call_that_begins_late(
+    prompt_s: float, joins_at: float
+) -> None:
+    """Against the model that simulator and planner use: 20 steps, slower by a tenth for each call beside another."""
+
+    def service_s(size: int) -> float:
+        return size * prompt_s + 20 * (0.005 + 0.0005 * size)
+
+    shared: Shared[str] = Shared(service_s, prompt_s)
+    joined_s = joins_at * service_s(1)
+    shared.begin(0.0, "first")
+    shared.begin(joined_s, "second")
+    took_s = shared.next_s
+    assert shared.end(took_s)[0] == "first"
+    found = prompt_ms(*(1000 * s for s in (service_s(1), service_s(2), joined_s, took_s)))
+    assert found == pytest.approx(1000 * prompt_s, abs=0.01)
+
+
+def test_no_measured_time_makes_a_prompt_longer_than_a_call() -> None:
+    for took_ms in (60.0, 90.0, 100.0, 150.0, 10_000.0):
+        assert 0.0 <= prompt_ms(100.0, 130.0, 80.0, took_ms) < 65.0
+    assert prompt_ms(100.0, 130.0, 80.0, 100.0) == 0.0, "it was not held up"
+
+
+def test_the_prompt_is_measured_with_the_rest() -> None:
+    backend = Counting()
+    with ThreadPoolExecutor(2) as callers:
+        steps = list(
+            measure_continuous(backend, 2, "system2", 50, backend.clock, backend.sleep, callers, "paged")
+        )
+    (found,) = [step for step in steps if isinstance(step, Configuration)]
+    assert 0.0 <= found.prefill_ms < found.service[0].ms
