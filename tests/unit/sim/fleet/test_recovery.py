@@ -136,6 +136,6 @@ def test_the_fleet_recovers_from_every_disturbance_in_any_state(seed: int, what:
         pytest.skip("this factory is refused")
     undisturbed = executed_hz(seed, "adaptive", None)
     disturbed = executed_hz(seed, "adaptive", DISTURBANCES.get(what, nothing), late=what == "a late start")
-    planned = executed_hz(seed, PLANNED, None)
     assert disturbed >= 0.95 * undisturbed
-    assert disturbed >= 0.99 * planned
+    if system(seed, PLANNED).serving is not None:  # else no rates hold for calls at any time
+        assert disturbed >= 0.99 * executed_hz(seed, PLANNED, None)
