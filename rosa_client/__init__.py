@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rosa_client.robot.blocking import Robot as Robot
     from rosa_client.robot.errors import DeadlineMissed as DeadlineMissed
     from rosa_client.robot.errors import RobotError as RobotError
+    from rosa_client.robot.group import GroupQueue as GroupQueue
+    from rosa_client.robot.group import RobotGroup as RobotGroup
 
 # Loaded when they are asked for: who needs one pure module does not load sockets and OpenCV.
 _WHERE = {
@@ -19,8 +21,10 @@ _WHERE = {
     "Answer": "answer",
     "AsyncRobot": "aio",
     "DeadlineMissed": "errors",
+    "GroupQueue": "group",
     "Robot": "blocking",
     "RobotError": "errors",
+    "RobotGroup": "group",
 }
 
 

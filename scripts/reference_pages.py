@@ -26,7 +26,16 @@ from rosa_server.commands.parser import parser_for
 ROOT = Path(__file__).resolve().parents[1]
 # The public Python API: what a minor release does not break. Module -> names. Everything else may change at any time.
 PUBLIC_API: Mapping[str, tuple[str, ...]] = {
-    "rosa_client": ("Robot", "AsyncRobot", "ActionQueue", "Answer", "RobotError", "DeadlineMissed"),
+    "rosa_client": (
+        "Robot",
+        "AsyncRobot",
+        "ActionQueue",
+        "RobotGroup",
+        "GroupQueue",
+        "Answer",
+        "RobotError",
+        "DeadlineMissed",
+    ),
     "rosa_contract.wire.images": ("EncodedImage",),
     "rosa_contract.errors": ("ContractError", "CausedError", "ConfigError", "ConfigProblem"),
     "rosa_server.models.backend": ("Backend", "InputSpec", "ModelInput", "ModelOutput", "check_batch"),

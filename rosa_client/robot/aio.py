@@ -16,6 +16,7 @@ from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.keyfile import RobotKeys
+from rosa_contract.wire.overlap import Overlap
 
 LOOK_EVERY_S = 0.25  # at a connection on which nothing happens: signs of life, and why there is none
 
@@ -51,12 +52,13 @@ class AsyncRobot:
         prompt: str = "",
         component: str = SYSTEM1,
         deadline_ms: float | None = None,
+        overlap: Overlap | None = None,
     ) -> Answer:
         """As `Robot.infer`. A call whose task is cancelled is cancelled at the server too."""
         seen = seen_in(observation, self._encoding)
         _, calls = self._connected_for(seen)
         deadline_ms = self._deadline_ms if deadline_ms is None else deadline_ms
-        call = calls.begin(time.monotonic(), component, seen, prompt, deadline_ms)
+        call = calls.begin(time.monotonic(), component, seen, prompt, deadline_ms, overlap)
         self._waiting[call] = changed = asyncio.Event()
         try:
             while True:

@@ -16,6 +16,7 @@ from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.keyfile import RobotKeys
+from rosa_contract.wire.overlap import Overlap
 
 ALIVE_EVERY_S = 0.5  # a robot that says nothing loses its place in a schedule
 
@@ -55,17 +56,19 @@ class Robot:
         prompt: str = "",
         component: str = SYSTEM1,
         deadline_ms: float | None = None,
+        overlap: Overlap | None = None,
     ) -> Answer:
         """Send an observation and wait for the answer.
 
         `observation`: camera -> (height, width, 3) uint8 RGB, and state -> (length,) numbers. `prompt`: what to do.
+        `overlap`: what the robot plays meanwhile, which the chunk then joins (real-time chunking).
         Raises `DeadlineMissed` when none came in time, and `RobotError` with its `cause` for all else.
         """
         seen = seen_in(observation, self._encoding)
         with self._lock:
             link, calls = self._connected_for(seen)
             deadline_ms = self._deadline_ms if deadline_ms is None else deadline_ms
-            call = calls.begin(time.monotonic(), component, seen, prompt, deadline_ms)
+            call = calls.begin(time.monotonic(), component, seen, prompt, deadline_ms, overlap)
             try:
                 while True:
                     now_s = time.monotonic()

@@ -18,6 +18,7 @@ from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_contract.config.tasks import GOAL_COUPLED, Component
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.messages import OK, REFUSALS, Request, Response
+from rosa_contract.wire.overlap import Overlap
 
 AGAIN_S = 0.02  # when what could not leave is tried again
 ASK_EVERY_S = 0.05  # a permit, until it comes
@@ -52,10 +53,16 @@ class Call:
     """One call of a component. `answer` or `error` is set when it has ended."""
 
     def __init__(
-        self, turns: ComponentCalls, seen: Seen, prompt: str, deadline_ms: float, give_up_s: float
+        self,
+        turns: ComponentCalls,
+        seen: Seen,
+        prompt: str,
+        deadline_ms: float,
+        give_up_s: float,
+        overlap: Overlap | None = None,
     ) -> None:
         """`give_up_s`: when to stop waiting for a welcome."""
-        self.turns, self.seen, self.prompt = turns, seen, prompt
+        self.turns, self.seen, self.prompt, self.overlap = turns, seen, prompt, overlap
         self.deadline_ms, self.give_up_s = deadline_ms, give_up_s
         self.refusals = 0  # of the connection, before this call
         self.first_sent_s = self.deadline_s = inf
@@ -85,7 +92,15 @@ class Calls:
         self._requests = 0
         self._welcomed = False
 
-    def begin(self, now_s: float, component: str, seen: Seen, prompt: str, deadline_ms: float) -> Call:
+    def begin(
+        self,
+        now_s: float,
+        component: str,
+        seen: Seen,
+        prompt: str,
+        deadline_ms: float,
+        overlap: Overlap | None = None,
+    ) -> Call:
         """A new call; `step` it at once. Raises `RobotError` (`call_in_flight`)."""
         if component in self._open:
             words = f"{component} is being called; wait for its answer, or cancel the call"
@@ -93,7 +108,7 @@ class Calls:
         turns = self._turns.setdefault(component, ComponentCalls(component, Component("", deadline_ms)))
         self._welcomed |= self._line.ready
         patience_s = deadline_ms / 1000 if self._welcomed else max(self._connect_within_s, deadline_ms / 1000)
-        self._open[component] = call = Call(turns, seen, prompt, deadline_ms, now_s + patience_s)
+        self._open[component] = call = Call(turns, seen, prompt, deadline_ms, now_s + patience_s, overlap)
         call.refusals = self._line.refusals
         return call
 
@@ -156,7 +171,15 @@ class Calls:
         deadline_s = now_s + call.deadline_ms / 1000 if first else call.deadline_s
         self._requests += 1
         budget_ms, seen = (deadline_s - now_s) * 1000, call.seen
-        request = Request(self._requests, turns.name, budget_ms, call.prompt, seen.state, seen.images)
+        request = Request(
+            self._requests,
+            turns.name,
+            budget_ms,
+            call.prompt,
+            seen.state,
+            seen.images,
+            overlap=call.overlap,
+        )
         try:
             left = line.send(request, now_s)
         except CodecError as error:

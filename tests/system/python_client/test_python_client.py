@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rosa_client import ActionQueue, AsyncRobot, DeadlineMissed, Robot, RobotError
+from rosa_client import ActionQueue, AsyncRobot, DeadlineMissed, GroupQueue, Robot, RobotError, RobotGroup
+from rosa_contract.wire.overlap import Overlap
 from rosa_server.serving.edge.access import make_keys
 from tests.system.server_harness import EMULATED, PATIENCE_S, Server, serving
 
@@ -76,6 +77,32 @@ def test_many_robots_of_one_program_share_a_batch(server: Server) -> None:
 
     sizes = asyncio.run(run())
     assert len(sizes) == 24 and max(sizes) >= 4, sizes
+
+
+def test_a_group_of_robots_asks_at_once_and_goes_on_after_an_error(server: Server) -> None:
+    with RobotGroup(server.endpoint, "pick", 8, deadline_ms=ENOUGH_MS) as group:
+        until_s, sizes = time.monotonic() + PATIENCE_S, [0]
+        while max(sizes) < 4:
+            assert time.monotonic() < until_s, sizes
+            answers = group.infer(dict.fromkeys(range(8), SEEN), prompts={3: "the red one"})
+            assert sorted(answers) == [*range(8)]
+            sizes = [answer.batch_size for answer in answers.values()]
+        with pytest.raises(RobotError) as error:
+            group.infer({0: SEEN, 5: {"front": SEEN["front"]}})
+        assert error.value.cause == "state_missing"
+        queue = GroupQueue(group, steps=2)
+        assert [queue.next([SEEN] * 8).shape for _ in range(3)] == [(8, 8)] * 3
+    group.close()
+    with pytest.raises(RobotError) as error:
+        group.infer({0: SEEN})
+    assert error.value.cause == "closed"
+
+
+def test_a_chunk_joins_what_the_robot_plays_meanwhile(server: Server) -> None:
+    plays = Overlap(np.full((3, 8), 0.25, np.float32), frozen=2, step_s=0.05)
+    with Robot(server.endpoint, "pick", deadline_ms=ENOUGH_MS) as robot:
+        assert not robot.infer(SEEN).actions.any()  # the emulated model stands still
+        assert (robot.infer(SEEN, overlap=plays).actions[:2] == 0.25).all()
 
 
 def test_a_task_that_is_cancelled_leaves_the_robot_usable(server: Server) -> None:

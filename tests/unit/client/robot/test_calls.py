@@ -9,6 +9,7 @@ from rosa_client.robot.calls import Call, Calls
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
 from rosa_contract.wire.messages import Output, Request, Response
+from rosa_contract.wire.overlap import Overlap
 
 SEEN = Seen({"joint_position": np.zeros(7, np.float32)}, {})
 ACTIONS = Output({"actions": np.ones((4, 8), np.float32)}, horizon=2)
@@ -67,6 +68,22 @@ def test_a_call_ends_with_the_answer_to_its_own_request() -> None:
     calls.take(Response(request.request_id, "ok", batch_size=3, output=ACTIONS), 0.2)
     assert call.result().actions.shape == (4, 8) and call.result().steps == 2
     assert call.result().round_trip_ms == pytest.approx(200) and call.result().batch_size == 3
+
+
+def test_what_the_robot_plays_meanwhile_goes_with_the_request_also_when_it_leaves_again() -> None:
+    line = Line()
+    calls = Calls(line, 30)
+    plays = Overlap(np.zeros((4, 8), np.float32), 2, 0.05)
+    call = calls.begin(0.0, "system1", SEEN, "pick", 500, plays)
+    calls.step(call, 0.0)
+    line.ready = False
+    calls.step(call, 0.1)
+    line.ready = True
+    calls.step(call, 0.2)
+    assert [request.overlap for request in line.sent] == [plays, plays]
+    calls.take(Response(line.sent[-1].request_id, "ok", output=ACTIONS), 0.3)
+    assert call.result().steps == 2
+    assert begun(calls, 0.4).overlap is None and line.sent[-1].overlap is None
 
 
 def test_a_late_answer_is_never_taken_for_that_of_the_next_call() -> None:

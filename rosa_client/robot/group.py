@@ -1,0 +1,166 @@
+"""Many robots of one program that asks for all of them at once: a vectorised simulator, a test bench."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from rosa_client.robot.aio import AsyncRobot
+from rosa_client.robot.answer import Answer
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS
+from rosa_client.robot.errors import RobotError
+from rosa_client.robot.observation import Observation
+from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.wire.messages import Array
+from rosa_contract.wire.overlap import Overlap
+
+ENDS_WITHIN_S = 10.0
+
+
+class RobotGroup:
+    """`count` robots in a thread of their own, each with a place at the server; their calls share batches."""
+
+    def __init__(
+        self,
+        server: str,
+        task: str,
+        count: int,
+        *,
+        name: str = "",
+        keys: str | Path = "",
+        deadline_ms: float = DEADLINE_MS,
+        connect_within_s: float = CONNECT_WITHIN_S,
+        encoding: str = "jpeg",
+    ) -> None:
+        """Arguments as of `Robot`. `name`: the robots are called name-0, name-1, ...; with `keys`, each has its own."""
+        if count < 1:
+            raise ValueError(f"count: expected 1 or more, got {count}")
+        self.count = count
+        self._robots = [
+            AsyncRobot(
+                server,
+                task,
+                name=f"{name}-{number}" if name else "",
+                keys=keys,
+                deadline_ms=deadline_ms,
+                connect_within_s=connect_within_s,
+                encoding=encoding,
+            )
+            for number in range(count)
+        ]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rosa-robots", daemon=True)
+        self._thread.start()
+
+    def infer(
+        self,
+        observations: Mapping[int, Observation],
+        *,
+        prompts: Mapping[int, str] | str = "",
+        component: str = SYSTEM1,
+        deadline_ms: float | None = None,
+        overlaps: Mapping[int, Overlap] | None = None,
+    ) -> dict[int, Answer]:
+        """Ask for each robot that has an observation, all at the same time; returns their answers by robot.
+
+        `prompts`: one for all, or by robot. Every call ends before this returns; the first error of the lowest robot is
+        raised then: `RobotError`, as of `Robot.infer`.
+        """
+        if self._loop.is_closed():
+            raise RobotError("closed", "the robots were closed")
+        if unknown := sorted(set(observations) - set(range(self.count))):
+            raise ValueError(f"there are robots 0 to {self.count - 1}, not {unknown}")
+
+        async def ask() -> list[Answer | BaseException]:
+            calls = [
+                self._robots[number].infer(
+                    seen,
+                    prompt=prompts if isinstance(prompts, str) else prompts.get(number, ""),
+                    component=component,
+                    deadline_ms=deadline_ms,
+                    overlap=(overlaps or {}).get(number),
+                )
+                for number, seen in observations.items()
+            ]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        answers: dict[int, Answer] = {}
+        for number, answer in sorted(
+            zip(observations, self._run(ask()), strict=True), key=lambda one: one[0]
+        ):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers[number] = answer
+        return answers
+
+    def close(self) -> None:
+        """All say goodbye. May be called twice."""
+        if self._loop.is_closed():
+            return
+
+        async def leave() -> None:
+            for robot in self._robots:
+                robot.close()
+
+        self._run(leave())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(ENDS_WITHIN_S)
+        self._loop.close()
+
+    def _run(self, what: Coroutine[Any, Any, Any]) -> Any:
+        """In the robots' thread. An interrupt of the caller cancels it."""
+        future = asyncio.run_coroutine_threadsafe(what, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class GroupQueue:
+    """One action at a time for every robot of a group: who has used up its chunk asks for the next."""
+
+    def __init__(self, group: RobotGroup, steps: int = 0) -> None:
+        """`steps`: how many actions of each chunk are used; 0: as many as the server chose, or all."""
+        if steps < 0:
+            raise ValueError(f"steps: expected 0 or more, got {steps}")
+        self._group, self._steps = group, steps
+        self._left: dict[int, list[Array]] = {}
+
+    def next(self, observations: Sequence[Observation], **how: Any) -> Array:
+        """The next action of each robot, (robots, values) float32. `how`: as for `RobotGroup.infer`, whose errors it
+        raises. After an error nothing of an older chunk is handed out."""
+        if len(observations) != self._group.count:
+            raise ValueError(f"expected {self._group.count} observations, got {len(observations)}")
+        due = {number: seen for number, seen in enumerate(observations) if not self._left.get(number)}
+        if due:
+            try:
+                answers = self._group.infer(due, **how)
+            except BaseException:
+                self.clear()
+                raise
+            for number, answer in answers.items():
+                steps = min(self._steps, answer.steps) if self._steps else answer.steps
+                self._left[number] = list(answer.actions[:steps])
+        return np.stack([self._left[number].pop(0) for number in range(self._group.count)])
+
+    def clear(self, number: int | None = None) -> None:
+        """Forget what is left of one robot, or of all, as at the beginning of an episode."""
+        if number is None:
+            self._left.clear()
+        else:
+            self._left.pop(number, None)
