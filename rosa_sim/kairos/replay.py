@@ -45,6 +45,7 @@ class Tier:
     profile: Mapping[int, float]  # ms by batch size
     max_batch: int
     link_s: float = 0.0
+    held: bool = False  # it is sent the next batch when the last one has been answered, and runs nothing meanwhile
 
 
 @dataclass
@@ -110,6 +111,10 @@ class Replay(SimulatedServers):
         self._waiting: list[Task] = []  # for a free robot
         self._robots = self._to_come = 0
         self._found = Outcome()
+        held = [tier for tier in (edge, cloud) if tier is not None and tier.held]
+        for worker in self.core.pool.of("policy") if held else ():
+            if worker.link_s:
+                worker.credits = 1  # production never holds a server in the cloud
         if known is not None:
             self.core.lengths.learn_from(known)
         if not isinstance(order, str):
