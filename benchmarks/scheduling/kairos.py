@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,19 +24,39 @@ import numpy as np
 
 from benchmarks import RESULTS
 from benchmarks.scheduling.kairos_report import (
-    BOUND,
     BUCKETS,
     COMPARED,
+    DEEP,
     FCFS,
     KNOWN,
-    LAS,
     LOADS,
     NEW_FIRST,
     PEAK,
     aims,
     plot,
     published,
+    tried,
 )
+from benchmarks.scheduling.kairos_runs import (
+    AHEAD_S,
+    CLOUD_MS,
+    EDGE,
+    EDGE_MS,
+    ENDED,
+    FLEETS,
+    ORDERS,
+    SYSTEMS,
+    TASKS_EACH,
+    Bench,
+    Row,
+    history,
+    horizon,
+    new_replay,
+    of_order,
+    row,
+    said,
+)
+from benchmarks.scheduling.kairos_trials import trials
 from rosa_contract.config.gateway import KAIROS, REMAINING_WORK, Gateway
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -46,34 +65,15 @@ from rosa_server.serving.core.queueing.order import Kairos
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, fleet_of, system_of, without_limits
-from rosa_sim.kairos.bound import Clairvoyant
-from rosa_sim.kairos.replay import OrderOf, Outcome, Replay, Tier, poisson
-from rosa_sim.kairos.traces import ASSUMED, WORKLOADS, Task, Workload, tasks_of
+from rosa_sim.kairos.lower_bound import fleet_bound_s, open_bound_s
+from rosa_sim.kairos.replay import OrderOf, Replay, Tier
+from rosa_sim.kairos.traces import ASSUMED, WORKLOADS, tasks_of
 
 RESULT = RESULTS / "kairos"
-# Not published. A 3B model on an RTX A6000 is saturated by two requests; an A100 is about twice as fast.
-EDGE_MS, CLOUD_MS, MAX_BATCH = {1: 100.0, 2: 180.0}, {1: 50.0, 2: 90.0}, 2
-LINK_S = 0.1
-EDGE, CLOUD = Tier(EDGE_MS, MAX_BATCH), Tier(CLOUD_MS, MAX_BATCH, LINK_S)
-# A server in the cloud that runs nothing while answers and requests travel: as if the way were part of each batch.
-IDLE_CLOUD = Tier({size: 2000 * LINK_S + ms for size, ms in CLOUD_MS.items()}, MAX_BATCH)
-FLEETS = (10, 25, 50, 100)
 TAIL_SEEDS = 10
-TASKS_EACH = 40  # tasks of a robot in a fleet that works all day
 AGEINGS_S = (2.0, 20.0, 60.0, 1e4)
 BATCHES = (1, 2, 4, 8)
-ENDED = (0, 30, 100, 400)  # tasks that the server has seen end before a run
-HISTORY_SEED, HISTORY_LOAD = 900, 0.5
 FACTORIES, ROBOTS, SECONDS = ("p1", "p2", "p3", "p4", "mix4"), 32, 20.0
-ORDERS: dict[str, str | OrderOf] = {
-    FCFS: FCFS,
-    LAS: LAS,
-    KAIROS: KAIROS,
-    NEW_FIRST: lambda replay: Kairos(Gateway.order_buckets, 1e9, new_first=True),
-    REMAINING_WORK: REMAINING_WORK,
-    KNOWN: REMAINING_WORK,
-    BOUND: Clairvoyant,
-}
 NOTES = [
     "Aims are the published ranges over the eight pairs of Table 2 (Kairos 5.3, 5.5), two-sided: one holds when every"
     " workload whose horizons are published lies within it. Part `published` has both halves of the table, and what"
@@ -83,94 +83,21 @@ NOTES = [
     " Lengths' variation and the peak load were chosen by the first three aims alone, which no order of ours takes part"
     " in. The ageing was chosen among 20, 60, 200 s and none on seeds 0 to 2, the age weights of remaining_work on"
     " seeds 0 to 2, 50 and 51; the seeds here are others.",
-    "The link takes 100 ms each way; the server sends the cloud the next batch while one travels. `stall_s`: what a"
+    "The link takes 100 ms each way; the server sends the cloud the next batch while one travels, and does not where"
+    " it says held during round trips. The highest arrival rate of Figure 13 is not published: two tiers are compared"
+    f" as published at loads {', '.join(f'{load:g}' for load in DEEP)}, which fill both of them. `stall_s`: what a"
     " robot stands still for in a task; `longest_stall_s`: the most of any task; `longest_wait_s`: of any call."
     f" `clairvoyant` knows how many rounds are left of each task. `{KNOWN}`: {ENDED[-1]} other tasks had ended before,"
     " at half load.",
     f"Part `fleet`: the paper's fixed sets of tasks, `--tasks` for all robots together. Part `closed`: robots that"
     f" work all day, {TASKS_EACH} tasks each. Part `tail`: part `online` over {TAIL_SEEDS} seeds, for the"
     " orders that are compared by their P95.",
+    "Part `bound`: a mean below which no schedule is, whatever it knows (`rosa_sim/kairos/lower_bound.py`)."
+    " Part `trials`: what was tried instead of remaining_work, and ten robots at an edge slower by 12 and 30 %, as its"
+    " batch times are not published. `tried`: the trials beside remaining_work, per cent lower, worst and best place.",
     "Part `factory`: calls of System 1 in shipped factories with deadlines, where tasks never end and every SLO is"
     " within 5 s, so that `remaining_work` goes by deadline.",
 ]
-Row = dict[str, Any]
-
-
-@cache
-def history(workload: str, dynamic: bool, ended: int = ENDED[-1]) -> Any:
-    """What a server remembers after this number of tasks, none of them part of the runs, at half load."""
-    of = next(one for one in WORKLOADS if one.name == workload)
-    if not ended:
-        return None
-    tasks = tasks_of(of, ended, dynamic, HISTORY_SEED)
-    replay = new_replay(REMAINING_WORK)
-    replay.arriving(poisson(tasks, rate_hz(of, HISTORY_LOAD, tasks), HISTORY_SEED))
-    return replay.core.lengths.to_data()
-
-
-def rate_hz(workload: Workload, load: float, static: list[Task], server: Tier = EDGE) -> float:
-    rounds = fmean(len(task.executions_s) for task in static)
-    return load * 1000 * server.max_batch / server.profile[server.max_batch] / rounds
-
-
-def new_replay(order: str | OrderOf, *tiers: Tier, settings: str = "", known: Any = None) -> Replay:
-    """One edge server unless said otherwise. Robots call so early that the edge, if free, answers in time."""
-    return Replay(order, *(tiers or (EDGE,)), ahead_s=EDGE_MS[1] / 1000, settings=settings, known=known)
-
-
-class Bench:
-    """The tasks of every seed, and how they arrive."""
-
-    def __init__(self, count: int, seeds: int) -> None:
-        # Not the seeds 0 to 9, with which policies and settings were chosen.
-        self.count, self.seeds = count, range(100, 100 + seeds)
-
-    def tasks(self, workload: Workload, dynamic: bool, seed: int) -> list[Task]:
-        return tasks_of(workload, self.count, dynamic, seed)
-
-    def online(
-        self,
-        workload: Workload,
-        load: float,
-        dynamic: bool,
-        replay: Callable[[], Replay],
-        server: Tier = EDGE,
-    ) -> list[Outcome]:
-        """Poisson arrivals of tasks, once per seed."""
-        found = []
-        for seed in self.seeds:
-            hz = rate_hz(workload, load, self.tasks(workload, False, seed), server)
-            found.append(replay().arriving(poisson(self.tasks(workload, dynamic, seed), hz, seed)))
-        return found
-
-
-def of_order(name: str, workload: Workload, dynamic: bool, *tiers: Tier) -> Callable[[], Replay]:
-    known = history(workload.name, dynamic) if name == KNOWN else None
-    return lambda: new_replay(ORDERS[name], *tiers, known=known)
-
-
-def row(kind: str, what: Row, outcomes: Iterable[Outcome]) -> Row:
-    """P25, mean and P95 of the latencies, the mean of what robots stood still for in a task, and the longest wait of
-    any call: of each seed, averaged over seeds. And tasks finished per hour."""
-    found = []
-    for outcome in outcomes:
-        ranked = sorted(outcome.latencies_s)
-        last = len(ranked) - 1
-        hourly = 3600 * len(ranked) / outcome.end_s
-        stalls = sorted(outcome.stalls_s)
-        found.append(
-            (
-                *(ranked[round(0.25 * last)], fmean(ranked), ranked[round(0.95 * last)]),
-                *(fmean(stalls), stalls[-1], outcome.longest_wait_s, hourly),
-            )
-        )
-    names = ("p25_s", "mean_s", "p95_s", "stall_s", "longest_stall_s", "longest_wait_s", "tasks_per_hour")
-    means = [round(fmean(column), 2) for column in zip(*found, strict=True)]
-    return {"part": kind, **what, **dict(zip(names, means, strict=True))}
-
-
-def horizon(dynamic: bool) -> str:
-    return "dynamic" if dynamic else "static"
 
 
 def online(bench: Bench) -> list[Row]:
@@ -244,20 +171,42 @@ def closed(bench: Bench) -> list[Row]:
 
 
 def tiers(bench: Bench) -> list[Row]:
-    rows = []
-    systems = {
-        "edge only": (EDGE,),
-        "cloud only": (CLOUD,),
-        "cloud only, idle during the round trip": (IDLE_CLOUD,),
-        "edge and cloud": (EDGE, CLOUD),
-    }
-    for load in LOADS:
-        for name, servers in systems.items():
-            found = bench.online(WORKLOADS[0], load, True, of_order(KAIROS, WORKLOADS[0], True, *servers))
+    """Edge and cloud, as ROSA serves them and with a cloud server that runs nothing while its batch travels."""
+    rows, workload = [], WORKLOADS[0]
+    for load in (*LOADS, *DEEP):
+        for name, servers in SYSTEMS.items():
+            found = bench.online(workload, load, True, of_order(KAIROS, workload, True, *servers))
             share = sum(one.in_cloud for one in found) / sum(one.calls for one in found)
             to_cloud = round(share, 3) if len(servers) > 1 else float(servers[0] is not EDGE)
             rows.append(row("tiers", {"load": load, "servers": name, "to_cloud": to_cloud}, found))
     said("tiers")
+    return rows
+
+
+def bounds(bench: Bench) -> list[Row]:
+    """What no order beats, for the tasks of the parts online, fleet, closed and tiers: of each seed, averaged."""
+    rows: list[Row] = []
+
+    def bounded(of: str, what: Row, values_s: list[float]) -> None:
+        rows.append({"part": "bound", "of": of, **what, "mean_s": round(fmean(values_s), 3)})
+
+    for dynamic in (False, True):
+        for workload in WORKLOADS:
+            for load in LOADS if workload.published else COMPARED:
+                what = {"workload": workload.name, "load": load, "horizon": horizon(dynamic)}
+                arrivals = [bench.arrivals(workload, load, dynamic, seed) for seed in bench.seeds]
+                bounded("online", what, [open_bound_s(each, [EDGE], AHEAD_S) for each in arrivals])
+        for robots in FLEETS:
+            for of, count in (("fleet", bench.count), ("closed", TASKS_EACH * robots)):
+                sets = [tasks_of(WORKLOADS[0], count, dynamic, seed) for seed in bench.seeds]
+                what = {"robots": robots, "horizon": horizon(dynamic)}
+                bounded(of, what, [fleet_bound_s(tasks, robots, [EDGE], AHEAD_S) for tasks in sets])
+    for load in (*LOADS, *DEEP):
+        arrivals = [bench.arrivals(WORKLOADS[0], load, True, seed) for seed in bench.seeds]
+        for name, servers in SYSTEMS.items():
+            what = {"load": load, "servers": name}
+            bounded("tiers", what, [open_bound_s(each, servers, AHEAD_S) for each in arrivals])
+    said("bounds")
     return rows
 
 
@@ -348,16 +297,14 @@ def factories(bench: Bench) -> list[Row]:
     return rows
 
 
-def said(part: str) -> None:
-    print(f"{part}: done", file=sys.stderr, flush=True)
-
-
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "online": online,
     "tail": tails,
     "fleet": fleets,
     "closed": closed,
     "tiers": tiers,
+    "bound": bounds,
+    "trials": trials,
     "ablation": ablations,
     "batches": batches,
     "learning": learning,
@@ -395,6 +342,7 @@ def write(file: Path, args: argparse.Namespace, rows: list[Row]) -> None:
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": f"simulated clock, {platform.machine()}, Python {platform.python_version()}",
         "aims": aims(rows) if complete else [],
+        "tried": tried(rows) if complete else [],
         "notes": NOTES,
         "rows": rows,
     }

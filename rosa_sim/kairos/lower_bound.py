@@ -2,8 +2,8 @@
 in which batches and when, even by somebody who knows the future.
 
 Two things hold in every schedule. A task alone on idle servers is not slower than among others. And the servers
-together answer at most `rounds_hz` calls per second: in a batch of k calls that keeps a server for S(k) seconds each call
-has 1/k of the server, so no round costs less than the smallest S(k)/k.
+together answer at most `rounds_hz` calls per second: in a batch of k calls that keeps a server for S(k) seconds each
+call has 1/k of the server, so no round costs less than the smallest S(k)/k.
 
 *Open arrivals* (`open_bound_s`). A task's latency is from its arrival to the end of its last execution, which starts at
 X and lasts e. X is not before the task alone would get there. X is not before its last round is answered either, and if
@@ -14,9 +14,9 @@ larger of the j-th start alone and the j-th end under that order. Sums over all 
 
 *Robots that take tasks from one list without a pause* (`fleet_bound_s`). A task begins when some other one ends, so all
 latencies together are the last N ends of N robots, less the first N beginnings: all other ends are beginnings, too. The
-j-th end of any schedule is not before the j-th if each task took as long as alone, as earlier ends only make later tasks
-begin earlier. And by then j tasks have been answered, all of them among the first N + j - 1 of the list: at least the
-rounds of the j shortest of these, and one last execution.
+j-th end of any schedule is not before the j-th if each task took as long as alone, as earlier ends only make later
+tasks begin earlier. And by then j tasks have been answered, all of them among the first N + j - 1 of the list: at least
+the rounds of the j shortest of these, and one last execution.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def alone_s(task: Task, answer_s: float, ahead_s: float) -> float:
 def open_bound_s(arrivals: Sequence[tuple[float, Task]], tiers: Sequence[Tier], ahead_s: float) -> float:
     """No schedule of tasks that arrive at these times has a smaller mean latency."""
     hz, fastest_s = rounds_hz(tiers), answer_s(tiers)
-    alone = sorted(when + alone_s(task, fastest_s, ahead_s) - task.executions_s[-1] for when, task in arrivals)
+    alone = sorted(
+        when + alone_s(task, fastest_s, ahead_s) - task.executions_s[-1] for when, task in arrivals
+    )
     ends = shortest_first([(when, len(task.executions_s) / hz) for when, task in arrivals])
     way_s = 2 * min(tier.link_s for tier in tiers)
     last_s = sum(max(start, end + way_s) for start, end in zip(alone, ends, strict=True))
@@ -89,8 +91,8 @@ def shortest_first(jobs: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def fleet_bound_s(tasks: Sequence[Task], robots: int, tiers: Sequence[Tier], ahead_s: float) -> float:
-    """No schedule in which so many robots take these tasks in this order, each the next one as soon as it has ended one,
-    has a smaller mean latency. As in `Replay.back_to_back` robot k of N begins after k/N seconds."""
+    """No schedule in which so many robots take these tasks in this order, each the next one when it has ended one, has
+    a smaller mean latency. As in `Replay.back_to_back` robot k of N begins after k/N seconds."""
     hz, fastest_s = rounds_hz(tiers), answer_s(tiers)
     way_s = 2 * min(tier.link_s for tier in tiers)
     robots = min(robots, len(tasks))

@@ -45,7 +45,9 @@ class Tier:
     profile: Mapping[int, float]  # ms by batch size
     max_batch: int
     link_s: float = 0.0
-    held: bool = False  # it is sent the next batch when the last one has been answered, and runs nothing meanwhile
+    held: bool = (
+        False  # it is sent the next batch when the last one has been answered, and runs nothing meanwhile
+    )
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The lower bounds: no schedule of small instances is below them, every one of them tried; nor is any order's replay."""
+"""The lower bounds: no schedule of small instances is below them, with every one tried, nor is any order's replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from rosa_contract.config.gateway import ORDERS
 from rosa_sim.kairos.bound import Clairvoyant
-from rosa_sim.kairos.lower_bound import alone_s, answer_s, fleet_bound_s, open_bound_s, rounds_hz, shortest_first
+from rosa_sim.kairos.lower_bound import (
+    alone_s,
+    answer_s,
+    fleet_bound_s,
+    open_bound_s,
+    rounds_hz,
+    shortest_first,
+)
 from rosa_sim.kairos.replay import Replay, Tier, poisson
 from rosa_sim.kairos.traces import WORKLOADS, Task, tasks_of
 
@@ -82,7 +89,9 @@ class Search:
         for size in range(1, EDGE.max_batch + 1):
             for chosen in combinations(waiting, size):
                 ends_s = state.now_s + EDGE.profile[size] / 1000
-                answered = tuple(self._answered(run, ends_s) if run in chosen else run for run in state.running)
+                answered = tuple(
+                    self._answered(run, ends_s) if run in chosen else run for run in state.running
+                )
                 yield replace(state, now_s=ends_s, running=answered)
         later = [run[2] for run in wants if run[2] > state.now_s + 1e-9]
         later += [run[3] for run in state.running if run not in wants and run[3] > state.now_s]
@@ -132,7 +141,7 @@ def test_no_schedule_of_robots_without_a_pause_is_below_the_bound(
 
 
 def test_the_search_finds_what_is_best_by_hand() -> None:
-    """The short task alone first, the long one's first round after it: both in one batch would make the short one late."""
+    """The short task alone first, the long one's first round after it: in one batch the short one would be late."""
     short, long = Task((0.3,)), Task((0.3, 0.3, 0.3))
     assert Search([(0.0, long), (0.0, short)]).mean_s == pytest.approx((0.1 + 0.3 + 0.2 + 0.9) / 2)
     assert Search([(0.0, long)], [short]).mean_s == pytest.approx((0.1 + 0.9 + 0.1 + 0.3) / 2)
@@ -145,7 +154,9 @@ def test_the_bound_is_reached_by_a_task_that_is_alone_and_by_single_rounds_witho
     one = Tier({1: 100.0}, 1)
     arrivals = [(0.0, Task((0.5,)))] * 20
     assert open_bound_s(arrivals, [one], AHEAD_S) == pytest.approx(0.5 + 0.1 * 21 / 2)
-    assert fleet_bound_s([Task((0.5,))] * 20, 20, [one], AHEAD_S) == pytest.approx(0.5 + 0.1 * 21 / 2 - 19 / 40)
+    assert fleet_bound_s([Task((0.5,))] * 20, 20, [one], AHEAD_S) == pytest.approx(
+        0.5 + 0.1 * 21 / 2 - 19 / 40
+    )
 
 
 def test_what_servers_answer_together() -> None:
