@@ -1,4 +1,4 @@
-"""The picture of `kairos.py`: latency against load for every order, with what no schedule is below; fleets; two tiers."""
+"""The picture of `kairos.py`: latency against load for every order, what no schedule is below, fleets, two tiers."""
 
 from __future__ import annotations
 
