@@ -25,6 +25,7 @@ from rosa_contract.config.adapter import (
 )
 from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
 from rosa_contract.errors import CausedError, ConfigError
+from rosa_contract.kinematics.rotations import matrix, written
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,
     JOINT_STATE,
@@ -36,7 +37,6 @@ from rosa_server.models.adapters.checks import (
 from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
 from rosa_server.models.adapters.resolving import Resolved
-from rosa_server.models.adapters.rotations import matrix, written
 from rosa_server.models.backend import (
     Backend,
     Capabilities,

@@ -21,10 +21,10 @@ from rosa_contract.config.adapter import (
 )
 from rosa_contract.config.conventions import AS_IS, FINGER_PAIR
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.kinematics.rotations import SIZES
 from rosa_contract.wording import nearest
 from rosa_server.models.adapters.normalising import load_scales
 from rosa_server.models.adapters.resolving import Resolved
-from rosa_server.models.adapters.rotations import SIZES
 from rosa_server.models.backend import InputSpec
 
 JOINT_STATE, GRIPPER_STATE = "joint_position", "gripper_width"

@@ -13,8 +13,8 @@ from rosa_contract.config.adapter import Adapter
 from rosa_contract.config.robot import ChainSpec, GripperSpec, load_robot
 from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.kinematics.arm import Arm
 from rosa_contract.wording import nearest
-from rosa_server.models.adapters.tool import Arm
 
 PRESETS = Path(__file__).parent / "presets"
 SOURCE = "adapter"

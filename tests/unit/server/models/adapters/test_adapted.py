@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from rosa_contract.config.adapter import Adapter
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
+from rosa_contract.kinematics.arm import UnreachableError
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
 from rosa_server.models.adapters.resolving import resolve
-from rosa_server.models.adapters.tool import UnreachableError
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 
 PANDA = "configs/robots/panda.yaml"

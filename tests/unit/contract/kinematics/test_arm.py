@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rosa_contract.config.adapter import ROTATIONS
 from rosa_contract.config.robot import load_robot
-from rosa_server.models.adapters.rotations import SIZES, matrix, written
-from rosa_server.models.adapters.tool import Arm, UnreachableError
+from rosa_contract.kinematics.arm import Arm, UnreachableError
+from rosa_contract.kinematics.rotations import SIZES, matrix, written
 from rosa_server.models.panda import kinematics
 
 PANDA = load_robot("configs/robots/panda.yaml")
