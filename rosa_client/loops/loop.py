@@ -32,6 +32,7 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.prompts import NOTHING, Instruction
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Array, Decide, Decided, Request
@@ -90,6 +91,8 @@ class RobotLoop:
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
         self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
+        # The newest call of System 1, and the state that it was about.
+        self._asked: tuple[int, Mapping[str, Array] | None] = -1, None
         self._reporter = Reporter()
         self._stopping = threading.Event()
         self._why = "", ""  # cause and reason of the stop
@@ -188,7 +191,10 @@ class RobotLoop:
         answers = self.link.poll(until_s - now_s, now_s)
         now_s = self._clock.now_s()
         for response in answers:
-            self._carry(self.core.answer(now_s, response), now_s)
+            asked, seen = self._asked
+            self._carry(
+                self.core.answer(now_s, response, seen if response.request_id == asked else None), now_s
+            )
         while not self._calls.empty():
             self._serve(*self._calls.get())
         while self.link.asked:
@@ -224,6 +230,8 @@ class RobotLoop:
             if isinstance(command, Send):
                 if self._seen is None or self._seen[0] != command.observation:
                     self._seen = command.observation, self.body.observe()
+                if command.component == SYSTEM1:
+                    self._asked = command.request_id, self._seen[1][0]
                 self._send(command, self._seen[1], now_s)
                 self.body.publish(command)
             elif isinstance(command, Ask):

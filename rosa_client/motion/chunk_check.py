@@ -49,14 +49,18 @@ def check_chunk(
     if refusal is not None:  # what is not finite is within no limits
         finite = np.isfinite(actions).all()
         raise BadChunk(refusal if finite else Refusal("not_finite", "actions: holds NaN or infinity"))
-    step_s = period_s / actions.shape[0]
-    if "step_s" in output.arrays:
-        given = np.asarray(output.arrays["step_s"], np.float64).ravel()
-        if given.size != 1 or not 1e-3 <= given[0] <= 10:
-            reason = f"step_s: expected one number from 0.001 to 10, got {given.tolist()[:4]}"
-            raise BadChunk(Refusal("step_time", reason))
-        step_s = float(given[0])
-    return actions, step_s
+    return actions, step_s_of(output, len(actions), period_s)
+
+
+def step_s_of(output: Output, rows: int, period_s: float) -> float:
+    """The time of one of the answer's rows, s. Raises `BadChunk`."""
+    if "step_s" not in output.arrays:
+        return period_s / rows
+    given = np.asarray(output.arrays["step_s"], np.float64).ravel()
+    if given.size != 1 or not 1e-3 <= given[0] <= 10:
+        reason = f"step_s: expected one number from 0.001 to 10, got {given.tolist()[:4]}"
+        raise BadChunk(Refusal("step_time", reason))
+    return float(given[0])
 
 
 def check_horizon(

@@ -53,7 +53,7 @@ def begins(core: Mission, playing: Playing, ends_s: float, now_s: float) -> None
     core.chunk.begins(playing, ends_s, ask_next_s)
 
 
-def overlap(core: Mission, now_s: float) -> tuple[Overlap, Asked]:
+def asks(core: Mission, now_s: float) -> Asked:
     """What goes on while the chunk that is asked for now is inferred."""
     playing, scale = core.chunk.playing, core.robot.velocity_scale
     assert playing is not None
@@ -66,8 +66,8 @@ def overlap(core: Mission, now_s: float) -> tuple[Overlap, Asked]:
     ends_s = min(core.chunk.ends_s, now_s + expected_s(core))
     played = ceil((ends_s - playing.zero_s) * scale / step_s - 1e-6) - first
     frozen = min(max(1, played), len(rows))
-    asked = Asked(playing.zero_s + first * step_s / scale, frozen)
-    return Overlap(np.asarray(rows, np.float32), frozen, step_s), asked
+    goes_on = Overlap(np.asarray(rows, np.float32), frozen, step_s)
+    return Asked(playing.zero_s + first * step_s / scale, frozen, goes_on)
 
 
 def part(core: Mission, steps: int, step_s: float, lasts_s: float, now_s: float) -> Part | None:

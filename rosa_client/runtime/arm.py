@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rosa_client.runtime.commands import Inputs, Order
+import math
+
+from rosa_client.runtime.commands import OPEN, Inputs, MoveTo, Order, Play
 from rosa_client.runtime.machines import machine
 from rosa_client.runtime.machines.side_machines import LEG_PROGRESS, LegEvent, LegProgress
 from rosa_client.runtime.route import TO_SAFETY, Leg
@@ -11,7 +13,10 @@ from rosa_client.runtime.route import TO_SAFETY, Leg
 class Arm:
     """The orders of one core to its arm. Only this class writes what is here."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_m: float = 0.0) -> None:
+        """`open_m`: the gripper's width when it is open."""
+        self._open_m = open_m
+        self.gripper_m: float | None = None  # the width that it was told last; None: none yet
         self.sequence = 0  # of the newest order
         self.last_order: Order | None = None
         self.ordered_s = 0.0
@@ -34,6 +39,11 @@ class Arm:
         if taken >= order.sequence - 1:
             self.unheard_since_s = now_s
         self.last_order, self.ordered_s = order, now_s
+        if isinstance(order, Play):
+            last = math.ceil((order.skip_s + order.duration_s) / order.step_s - 1e-6) - 1
+            self.gripper_m = float(order.actions[min(max(0, last), len(order.actions) - 1), -1])
+        elif isinstance(order, MoveTo) and order.gripper == OPEN:
+            self.gripper_m = self._open_m
 
     def reports(self, before: Inputs, now: Inputs, now_s: float) -> None:
         """What the arm said in the control period before, and says now."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from rosa_client.motion.action_space import ActionSpaces
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.runtime.arm import Arm
 from rosa_client.runtime.calls import ComponentCalls
@@ -87,6 +88,7 @@ class Mission:
         self.task = task
         self.robot = robot
         self.limits = MotionLimits.of(robot)
+        self.spaces = ActionSpaces(robot)
         self.sensors = (*robot.cameras, JOINT_STATE)
         self.timeouts = timeouts or Timeouts()
         self.state = State.IDLE
@@ -103,7 +105,7 @@ class Mission:
         monitor = task.components.get(MONITOR)
         self.planning = Planning(monitor.plans_after if monitor is not None else 0)
         self.chunk = Chunk()
-        self.arm = Arm()
+        self.arm = Arm(robot.gripper.max_m)
         self.holds = Holds(SAFETY in task.components)
         self.attempts = Attempts()
         self.person = Person(first_alert)

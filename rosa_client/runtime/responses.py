@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rosa_client.motion.chunk_check import BadChunk, check_chunk, check_horizon
 from rosa_client.runtime import ahead
 from rosa_client.runtime.calls import ComponentCalls
@@ -13,20 +15,25 @@ from rosa_client.runtime.mission import Mission
 from rosa_client.runtime.parts.chunk import Playing
 from rosa_client.runtime.parts.planned import besides
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
-from rosa_contract.wire.messages import OK, Output, Response
+from rosa_contract.wire.messages import OK, Array, Output, Response
+
+Seen = Mapping[str, Array] | None
 
 MONITOR_TEXT = 200  # characters of the monitor's text that reach logs and diagnostics
 HORIZON_TEXT = 200  # and of the reason for a horizon
 VERDICTS = {SAFETY: ("safe", "unsafe"), MONITOR: ("ongoing", "done", "failed")}
 
 
-def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float) -> None:
-    """End the call as in time or, where the response is of no use, as missed; then act on it."""
+def use(core: Mission, calls: ComponentCalls, response: Response, now_s: float, seen: Seen = None) -> None:
+    """End the call as in time or, where the response is of no use, as missed; then act on it.
+
+    `seen` as for `RobotRuntime.answer`.
+    """
     output = response.output
     if response.status != OK or output is None:
         _unusable(core, calls, f"server_{response.status}", response.reason or response.status, now_s)
     elif calls.name == SYSTEM1:
-        _use_actions(core, calls, output, response.request_id, now_s)
+        _use_actions(core, calls, output, response.request_id, now_s, seen)
     elif output.verdict not in VERDICTS.get(calls.name, (output.verdict,)):
         expected = " or ".join(VERDICTS[calls.name])
         _unusable(core, calls, "invalid_verdict", f"expected {expected}, got {output.verdict[:40]!r}", now_s)
@@ -57,10 +64,20 @@ def _use_plan(core: Mission, text: str) -> None:
     core.note("plan", "plan_in_time", text or "an empty plan: System 1 keeps its own prompt", SYSTEM2)
 
 
-def _use_actions(core: Mission, calls: ComponentCalls, output: Output, request_id: int, now_s: float) -> None:
+def _use_actions(
+    core: Mission,
+    calls: ComponentCalls,
+    output: Output,
+    request_id: int,
+    now_s: float,
+    seen: Seen,
+) -> None:
     period_s = core.task.pipeline.action_period_ms / 1000
-    frozen = core.chunk.asked.frozen if core.chunk.asked is not None else 0
+    asked = core.chunk.asked
+    frozen = asked.frozen if asked is not None else 0
     try:
+        overlap = asked.overlap if asked is not None else None
+        output = core.spaces.in_joints(output, seen, core.arm.gripper_m, period_s, overlap)
         actions, step_s = check_chunk(output, core.limits, period_s)
         free = max(1, len(actions) - frozen)
         steps = check_horizon(output, core.task.pipeline.horizon, free, step_s, period_s)

@@ -21,7 +21,7 @@ from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
 from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import Task
-from rosa_contract.wire.messages import Response
+from rosa_contract.wire.messages import Array, Response
 
 __all__ = ["CHOICES", "JOINT_STATE", "RobotRuntime", "Timeouts"]
 
@@ -147,8 +147,14 @@ class RobotRuntime:
             self.next_due_s = steps.step(self.mission, now_s)
         return self.mission.take()
 
-    def answer(self, now_s: float, response: Response) -> list[Command]:
-        """A response arrived. After its deadline it is discarded."""
+    def answer(
+        self, now_s: float, response: Response, seen: Mapping[str, Array] | None = None
+    ) -> list[Command]:
+        """A response arrived. After its deadline it is discarded.
+
+        `seen`: the state arrays of the observation that it answers; actions in spaces other than joint positions begin
+        there.
+        """
         checks.check_deadlines(self.mission, now_s)
         for calls in self.calls.values():
             ending = calls.answer(response.request_id, now_s)
@@ -156,7 +162,7 @@ class RobotRuntime:
                 reason = f"request {response.request_id} came after its deadline"
                 self.mission.note("discard", "late_result", reason, calls.name)
             elif ending is Ending.IN_TIME:
-                responses.use(self.mission, calls, response, now_s)
+                responses.use(self.mission, calls, response, now_s, seen)
             if ending is not Ending.UNKNOWN:
                 break  # no other component has sent a request of this number
         return self._at_once()

@@ -288,7 +288,8 @@ def _send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> No
         told = progress(core, now_s) if calls.name in GOAL_COUPLED else None
         core.out.append(Send(*request, observation=observed.number, progress=told))
         return
-    overlap, asked = ahead.overlap(core, now_s) if core.state is State.EXECUTING else (None, None)
+    asked = ahead.asks(core, now_s) if core.state is State.EXECUTING else None
+    overlap = asked.overlap if asked is not None else None
     core.chunk.asks(asked)
     horizon, told = core.task.pipeline.horizon, progress(core, now_s)
     core.out.append(Send(*request, horizon, overlap, observed.number, told))

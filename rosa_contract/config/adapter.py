@@ -24,6 +24,7 @@ TARGETS = JOINTS, GRIPPER, TOOL_POSITION, TOOL_ROTATION, NOTHING = (
 )
 ROTATIONS = ("axis_angle", "rpy", "quaternion_xyzw", "quaternion_wxyz", "rotation_6d")
 FRAMES = BASE, TOOL = "base", "tool"
+SIDES = SERVER, ROBOT = "server", "robot"
 METHODS = MEAN_STD, QUANTILES, MIN_MAX = "mean_std", "q01_q99", "min_max"
 
 
@@ -139,6 +140,12 @@ class Actions:
     )
     step_s: float | None = setting(
         "time of one row; default: the rows fill `action_period_ms`", None, above=0, at_most=10
+    )
+    resolved_by: str = setting(
+        "who turns deltas, velocities and places of the tool into joint positions: server; or robot, with its own"
+        " `chain` and its own gripper, so that robots of several kinds may share the model",
+        SERVER,
+        choices=SIDES,
     )
 
 

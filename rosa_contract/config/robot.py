@@ -10,6 +10,7 @@ from typing import Any
 from rosa_contract.config.arms import NO_GRIPPER, moves_gripper, read_arm
 from rosa_contract.config.cameras import CameraSpec, check_cameras
 from rosa_contract.config.kinds import ROBOT, mistaken
+from rosa_contract.config.spaces import SPACES
 from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.setting import setting
 from rosa_contract.wire.messages import CameraInfo, Hello
@@ -105,6 +106,12 @@ class RobotSpec:
         "link lengths; without them only joints are limited, not positions in space", None
     )
     workspace: WorkspaceSpec | None = setting("box that the arm stays in; needs `chain`", None)
+    action_spaces: tuple[str, ...] | None = setting(
+        "in which spaces besides joint positions it takes a model's actions; default: all that it can carry out, those"
+        " of the tool only with `chain`",
+        None,
+        choices=tuple(SPACES),
+    )
     velocity_scale: float = setting(
         "factor on velocity, acceleration and jerk of every motion", 1.0, above=0, at_most=1
     )
@@ -123,6 +130,12 @@ class RobotSpec:
     def action_names(self) -> tuple[str, ...]:
         """What the columns of an action are: the joints and, where there is one, the gripper's width."""
         return (*self.joints, "gripper") if self.gripper.exists else self.joints
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The spaces besides joint positions in which it takes actions."""
+        able = tuple(name for name, one in SPACES.items() if self.chain is not None or not one.needs_chain)
+        return able if self.action_spaces is None else self.action_spaces
 
     @property
     def finger_joints(self) -> tuple[str, ...]:
@@ -160,7 +173,7 @@ def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
         for name, c in robot.cameras.items()
     }
     state = {"joint_position": len(robot.joints)} | ({"gripper_width": 1} if robot.gripper.exists else {})
-    return Hello(robot_id, task, cameras, state)
+    return Hello(robot_id, task, cameras, state, actions=robot.spaces)
 
 
 def load_robot(path: str | Path) -> RobotSpec:
@@ -254,6 +267,10 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
             if joint > count:
                 words = f"must be a joint from 1 to {count}, got {joint}"
                 reader.fail(f"chain.points.{name}", words, "out_of_range")
+    for index, name in enumerate(spec.action_spaces or ()):
+        if spec.chain is None and name in SPACES and SPACES[name].needs_chain:
+            words = f"{name} needs `chain`: without link lengths the place of the tool is unknown"
+            reader.fail(f"action_spaces[{index}]", words, "conflict")
     if spec.workspace is not None:
         if spec.chain is None:
             words = "needs `chain`: without link lengths the place of the arm is unknown"

@@ -1,1 +1,1 @@
-"""Where an arm's tool is and how it gets somewhere: adapters on the server need it, and robots."""
+"""What rows of actions mean: where an arm's tool is, how it gets somewhere, how a chunk joins the one before."""

@@ -7,6 +7,7 @@ a path that the arm cannot follow is refused, so that it holds instead of taking
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +42,20 @@ class Arm:
         tool = self._frames(q_rad)[-1]
         return tool[:3, 3], tool[:3, :3]
 
-    def along(self, start_rad: Array, positions_m: Array, rotations: Array) -> Array:
+    def along(
+        self, start_rad: Array, positions_m: Array, rotations: Array, max_rounds: int | None = None
+    ) -> Array:
         """Joint positions `(n, joints)` rad that bring the tool to `(n, 3)` m and `(n, 3, 3)`, one after another.
 
-        Raises `UnreachableError` naming the first row that the arm does not reach.
+        `max_rounds`: of the whole path, for who must not compute for long. Raises `UnreachableError` naming the first
+        row that the arm does not reach.
         """
         q = np.array(start_rad, np.float64)
         path = np.empty((len(positions_m), self.joints))
+        left = max_rounds if max_rounds is not None else ITERATIONS * len(positions_m)
         for row, (position, rotation) in enumerate(zip(positions_m, rotations, strict=True)):
-            q, off_m, off_rad = self._towards(q, position, rotation)
+            q, off_m, off_rad, rounds = self._towards(q, position, rotation, min(left, ITERATIONS))
+            left -= rounds
             if off_m > NEAR_M or off_rad > NEAR_RAD:
                 at = ", ".join(f"{value:.3f}" for value in position)
                 raise UnreachableError(
@@ -59,30 +65,58 @@ class Arm:
             path[row] = q
         return path
 
-    def _towards(self, q: Array, position: Array, rotation: Array) -> tuple[Array, float, float]:
-        for _ in range(ITERATIONS):
+    def closeness(self, q_rad: Array) -> float:
+        """How far the arm is from a singular pose: the smallest singular value of the tool's Jacobian."""
+        values = np.linalg.svd(_jacobian(self._frames(q_rad)), compute_uv=False)
+        return float(values[-1])
+
+    def _towards(
+        self, q: Array, position: Array, rotation: Array, max_rounds: int
+    ) -> tuple[Array, float, float, int]:
+        """Joint positions, what is missing in m and rad, and the rounds that it took."""
+        rounds = 0
+        while True:
             frames = self._frames(q)
             tool = frames[-1]
             shift = position - tool[:3, 3]
             turn = _turn(rotation @ tool[:3, :3].T)
             off_m, off_rad = float(np.linalg.norm(shift)), float(np.linalg.norm(turn))
-            if off_m < NEAR_M / 10 and off_rad < NEAR_RAD / 10:
-                break
+            if rounds >= max_rounds or (off_m < NEAR_M / 10 and off_rad < NEAR_RAD / 10):
+                return q, off_m, off_rad, rounds
+            rounds += 1
             jacobian = _jacobian(frames)
             square = jacobian @ jacobian.T + DAMPING**2 * np.eye(6) * min(1.0, off_m + off_rad)
             step = jacobian.T @ np.linalg.solve(square + 1e-9 * np.eye(6), np.concatenate([shift, turn]))
             step *= min(1.0, MAX_TURN_RAD / max(float(np.abs(step).max()), 1e-12))
             q = np.clip(q + step, self.min_rad, self.max_rad)
-        return q, off_m, off_rad
+
+    @cached_property
+    def _fixed(self) -> tuple[Array, Array, Array]:
+        """What of the joints' transforms does not depend on their angles `(joints, 4, 4)`, cos and sin of `alpha`; the
+        way from the last joint to the tool is the last of the transforms."""
+        chain = self.chain
+        links = np.stack(
+            [
+                _link(0.0, a, d, alpha)
+                for a, d, alpha in zip(chain.a_m, chain.d_m, chain.alpha_rad, strict=True)
+            ]
+        )
+        links[-1] = links[-1] @ _link(chain.tool_turn_rad, 0.0, chain.tool_offset_m, 0.0)
+        alphas = np.array(chain.alpha_rad[:-1])
+        return links, np.cos(alphas), np.sin(alphas)
 
     def _frames(self, q: Array) -> list[Array]:
         """Poses `(4, 4)` of the joints' frames and of the tool."""
-        chain = self.chain
-        pose, frames = np.eye(4), []
-        for a, d, alpha, angle in zip(chain.a_m, chain.d_m, chain.alpha_rad, [*q, 0.0], strict=True):
-            pose = pose @ _link(float(angle), a, d, alpha)
-            frames.append(pose)
-        return [*frames[:-1], pose @ _link(chain.tool_turn_rad, 0.0, chain.tool_offset_m, 0.0)]
+        links, cos_alpha, sin_alpha = self._fixed
+        links = links.copy()
+        cos, sin = np.cos(q), np.sin(q)
+        links[:-1, 0, 0], links[:-1, 0, 1] = cos, -sin
+        links[:-1, 1, 0], links[:-1, 1, 1] = sin * cos_alpha, cos * cos_alpha
+        links[:-1, 2, 0], links[:-1, 2, 1] = sin * sin_alpha, cos * sin_alpha
+        frames = [links[0]]
+        for link in links[1:]:
+            frames.append(frames[-1] @ link)
+        return frames
 
 
 def _link(angle: float, a: float, d: float, alpha: float) -> Array:
@@ -94,9 +128,10 @@ def _link(angle: float, a: float, d: float, alpha: float) -> Array:
 
 def _jacobian(frames: list[Array]) -> Array:
     """`(6, joints)` of the tool: linear rows, then angular."""
-    tool = frames[-1][:3, 3]
-    axes = [(frame[:3, 2], frame[:3, 3]) for frame in frames[:-1]]
-    return np.stack([np.concatenate([np.cross(axis, tool - at), axis]) for axis, at in axes], axis=-1)
+    joints = np.stack(frames[:-1])
+    axes = joints[:, :3, 2]
+    linear = np.cross(axes, frames[-1][:3, 3] - joints[:, :3, 3])
+    return np.asarray(np.concatenate([linear, axes], axis=1).T)
 
 
 def _turn(rotation: Array) -> Array:
@@ -111,4 +146,4 @@ def _turn(rotation: Array) -> Array:
     sine, cosine = float(np.linalg.norm(vector)), float((np.trace(rotation) - 1) / 2)
     if sine < 1e-9:
         return vector if cosine > 0 else np.array([np.pi, 0.0, 0.0])
-    return vector / sine * np.arctan2(sine, cosine)
+    return np.asarray(vector / sine * np.arctan2(sine, cosine))

@@ -44,6 +44,7 @@ REFUSALS = {
     "wrong_image_shape": "a model of the task needs images of another size",
     "state_missing": "a model of the task needs a state that the robot does not have",
     "wrong_state_shape": "a model of the task needs a state with another number of values",
+    "wrong_actions": "a model of the task answers in a space that the robot does not carry out",
     "not_ready": "models are still loading, or the server is shutting down: say hello again",
     "hello_required": "the gateway does not know this connection, for instance after a restart: say hello again",
     "robot_id_taken": "another connection speaks under this name",

@@ -25,6 +25,7 @@ from rosa_contract.wire.bounds import (
     MAX_PACE,
     MAX_RATE_HZ,
     MAX_ROBOTS,
+    MAX_SPACES,
     MAX_START_MS,
 )
 from rosa_contract.wire.causes import CANCELLED as CANCELLED
@@ -97,6 +98,11 @@ class Hello:
     )
     token: str = declared(
         SHORT_TEXT, "from the last welcome, so that nobody else resumes under its name; empty at first", ""
+    )
+    actions: Sequence[str] = declared(
+        Several(NAME, MAX_SPACES),
+        "the spaces besides joint positions in which it takes actions (`config/spaces.py`)",
+        (),
     )
 
 
@@ -234,7 +240,11 @@ class TaskEnds:
 class Output:
     """What a model answers: arrays, a verdict, or text. It is a map of its own in a frame of its own."""
 
-    arrays: Mapping[str, Array] = declared(ARRAYS, "System 1: `actions` float32 (horizon, dof + 1)", dict)
+    arrays: Mapping[str, Array] = declared(
+        ARRAYS,
+        "System 1: `actions` float32 (horizon, dof + 1), or an array with the name of another space of the hello",
+        dict,
+    )
     verdict: str = declared(SHORT_TEXT, "safety and monitor: what they see", "")
     text: str = declared(TEXT, "System 2: its plan", "")
     horizon: int = declared(

@@ -61,6 +61,9 @@ class WorkerReady:
     unused: Sequence[str] | None = declared(
         CAMERA_NAMES, "what a robot may have besides; without it: anything", None
     )
+    actions: str = declared(
+        SHORT_TEXT, "the space in which it answers; empty: joint positions, or no actions", ""
+    )
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class InputSpec:
     resizes: frozenset[str] = frozenset()
     # Cameras and states that a robot may have besides; None: any. An adapter names them all.
     unused: frozenset[str] | None = None
+    # In which space it answers (`rosa_contract/config/spaces.py`); empty: joint positions, or no actions.
+    actions: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_contract.config.spaces import chunks_in
 from rosa_contract.wire.horizon import STATIC, THRESHOLD, Horizon
 from rosa_contract.wording import nearest
 from rosa_server.models.backend import ModelOutput
@@ -97,9 +98,10 @@ def choose(spec: Horizon, output: ModelOutput, frozen: int = 0) -> Choice:
     """
     if problem := unknown(spec.policy):
         raise ValueError(problem)
-    if "actions" not in output.arrays:
+    chunks = chunks_in(output.arrays)
+    if not chunks:
         raise ValueError(f"horizon policy {spec.policy}: the model answers no actions")
-    steps = len(output.arrays["actions"])
+    steps = len(output.arrays[chunks[0]])
     frozen = min(frozen, steps - 1)
     updates = None if output.updates is None else output.updates[:, frozen:]
     return POLICIES[spec.policy](spec, Chunk(steps - frozen, updates))

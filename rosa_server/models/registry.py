@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from rosa_contract.config.spaces import SPACES
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wording import nearest
@@ -118,6 +119,9 @@ def check_loaded(name: str, backend: Backend) -> None:
         mistakes = capabilities_of(backend).mistakes()
     except (TypeError, ValueError) as error:
         mistakes = [str(error)]
+    if spec.actions and spec.actions not in SPACES:
+        known = ", ".join(SPACES)
+        mistakes.append(f"input_spec.actions: expected one of {known}, or nothing, got {spec.actions!r:.80}")
     if not hasattr(backend, "capabilities"):
         mistakes += [
             f"{one}: declare it in `capabilities`" for one in OLD_ATTRIBUTES if hasattr(backend, one)

@@ -28,12 +28,12 @@ from rosa_client.runtime.commands import (
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.tasks import Task
+from rosa_contract.kinematics.joining import blended
 from rosa_contract.shipped import shipped
 from rosa_contract.wire.messages import OK, Output, Response
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.horizon import choose
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
-from rosa_server.models.seam import blended
 from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 import numpy.typing as npt
+
+from rosa_contract.wire.overlap import Overlap
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +25,12 @@ class Playing:
 
 @dataclass(frozen=True)
 class Asked:
-    """A call that was sent while a chunk played: when its chunk begins, and how many of its steps are frozen."""
+    """A call that was sent while a chunk played: when its chunk begins, how many of its steps are frozen, and what it
+    was told of the chunk that plays."""
 
     zero_s: float
     frozen: int
+    overlap: Overlap | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

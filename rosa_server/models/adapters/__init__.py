@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from rosa_server.models.backend import Backend
 
@@ -15,4 +15,4 @@ def behind(backend: Backend, adapter: Mapping[str, Any]) -> Backend:
     from rosa_server.models.adapters.adapted import Adapted
     from rosa_server.models.adapters.resolving import from_data
 
-    return Adapted(backend, from_data(adapter))
+    return cast(Backend, Adapted(backend, from_data(adapter)))

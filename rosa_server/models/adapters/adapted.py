@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.config.adapter import (
-    ABSOLUTE,
-    DELTA,
     GRIPPER,
     JOINTS,
-    STEP_DELTA,
-    TOOL,
+    NOTHING,
+    ROBOT,
     TOOL_POSITION,
     TOOL_ROTATION,
-    VELOCITY,
     ActionPart,
     StatePart,
 )
 from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.config.spaces import ACTIONS, SPACES, Space
 from rosa_contract.errors import CausedError, ConfigError
+from rosa_contract.kinematics.moves import Move, placed, tool_path
 from rosa_contract.kinematics.rotations import matrix, written
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,
@@ -33,6 +32,7 @@ from rosa_server.models.adapters.checks import (
     joints_of,
     model_problems,
     robot_needs,
+    space_of,
 )
 from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
@@ -92,7 +92,9 @@ class Translator:
         rows = len(next(iter(columns.values())))
         rows = min(rows, actions.horizon or rows)
         columns = {name: values[:rows] for name, values in columns.items()}
-        arrays: dict[str, Any] = {"actions": self._chunk(one, columns, rows).astype(np.float32)}
+        space = space_of(actions) if actions.resolved_by == ROBOT else None
+        chunk = self._chunk(one, columns, rows) if space is None else self._plain(SPACES[space], columns)
+        arrays: dict[str, Any] = {space or ACTIONS: chunk.astype(np.float32)}
         if actions.step_s is not None:
             arrays["step_s"] = np.array([actions.step_s], np.float32)
         elif "step_s" in output.arrays:
@@ -205,6 +207,36 @@ class Translator:
             chunk.append(np.tile(_state_of(one, GRIPPER_STATE), (rows, 1)))
         return np.concatenate(chunk, axis=1)
 
+    def _plain(self, space: Space, columns: Mapping[str, Array]) -> Array:
+        """`(rows, columns)` of a space that the robot resolves: in rad and m, rotations as vectors, in its order."""
+        actions = self._spec.actions
+        assert actions is not None
+        values: dict[str, Array] = {}
+        joints: dict[int, Array] = {}
+        for part in actions.parts:
+            if part.to == NOTHING:
+                continue
+            given = np.stack([columns[name] for name in part.take], axis=1)
+            if part.to == GRIPPER:
+                body = self._resolved
+                width = gripper_from(
+                    part.gripper or WIDTH, self._scaled(part, given), body.closed_m, body.open_m, part.binary
+                )
+                values[GRIPPER] = (width - body.closed_m) / (body.open_m - body.closed_m)
+            elif part.to == TOOL_ROTATION:
+                rotations = matrix(part.rotation, self._scaled(part, given))
+                values[TOOL_ROTATION] = written("axis_angle", rotations)
+            elif part.to == TOOL_POSITION:
+                values[TOOL_POSITION] = _absolute(part, self._scaled(part, given))
+            else:
+                joints |= dict(zip(joints_of(part), self._scaled(part, given).T, strict=True))
+        if space.to == JOINTS:
+            ordered = [np.stack([joints[one] for one in sorted(joints)], axis=1)]
+        else:
+            place = values[TOOL_POSITION]
+            ordered = [place, values.get(TOOL_ROTATION, np.zeros_like(place))]
+        return np.concatenate([*ordered, *([values[GRIPPER]] if GRIPPER in values else [])], axis=1)
+
     def _scaled(self, part: ActionPart, values: Array) -> Array:
         if part.clip is not None:
             values = np.clip(values, -part.clip, part.clip)
@@ -224,59 +256,27 @@ class Translator:
             if max(joints) >= len(here):
                 raise ValueError(f"state {JOINT_STATE!r}: expected value {max(joints)}, it has {len(here)}")
             values = self._scaled(part, np.stack([columns[name] for name in part.take], axis=1))
-            chunk[:, joints] = _placed(part, values, here[joints], actions.step_s)
+            move = Move(_absolute(part, values), part.mode)
+            chunk[:, joints] = placed(move, here[joints], actions.step_s or 0.0)
         return chunk
 
     def _reach(self, one: ModelInput, given: Mapping[str, tuple[ActionPart, Array]]) -> Array:
         """Joint positions that bring the tool where the model wants it."""
         actions = self._spec.actions
         assert actions is not None and self._arm is not None
-        position, rotation = self._tool(one)
+        self._tool(one)  # raises where the state does not fit the arm
         part, values = given[TOOL_POSITION]
-        steps = self._scaled(part, values)
-        rows = len(steps)
-        turns, turning = np.tile(np.eye(3), (rows, 1, 1)), None
+        place = Move(_absolute(part, self._scaled(part, values)), part.mode, part.frame)
+        turning = None
         if TOOL_ROTATION in given:
-            turning, written_turns = given[TOOL_ROTATION]
-            turns = matrix(turning.rotation, self._scaled(turning, written_turns))
-        rotations = _turned(turning, turns, rotation, actions.step_s)
-        if part.frame == TOOL and part.mode != ABSOLUTE:
-            # A step is along the tool's axes as they are before it.
-            before = (
-                np.concatenate([rotation[None], rotations[:-1]])
-                if part.mode == STEP_DELTA
-                else rotation[None]
-            )
-            steps = np.einsum("nij,nj->ni", np.broadcast_to(before, (rows, 3, 3)), steps)
-        positions = _placed(part, steps, position, actions.step_s)
-        return self._arm.along(_state_of(one, JOINT_STATE), positions, rotations)
+            part, values = given[TOOL_ROTATION]
+            turning = Move(matrix(part.rotation, self._scaled(part, values)), part.mode, part.frame)
+        return tool_path(self._arm, _state_of(one, JOINT_STATE), place, turning, actions.step_s or 0.0)
 
 
-def _placed(part: ActionPart, values: Array, here: Array, step_s: float | None) -> Array:
-    """Rows `(rows, n)` of any mode as places, from where the robot is `(n,)`."""
-    if part.mode == ABSOLUTE:
-        return values + np.array(part.zeros) if part.zeros else values
-    if part.mode == DELTA:
-        return here + values
-    if part.mode == VELOCITY:
-        values = values * (step_s or 0.0)
-    return here + np.cumsum(values, axis=0)
-
-
-def _turned(part: ActionPart | None, turns: Array, here: Array, step_s: float | None) -> Array:
-    """Rotations `(rows, 3, 3)` of any mode as orientations, from that of the tool `(3, 3)`; without a part it stays."""
-    if part is None:
-        return np.broadcast_to(here, turns.shape)
-    if part.mode == ABSOLUTE:
-        return turns
-    if part.mode == VELOCITY:
-        turns = matrix("axis_angle", written("axis_angle", turns) * (step_s or 0.0))
-    made, now = [], here
-    for turn in turns:
-        one = now @ turn if part.frame == TOOL else turn @ now
-        made.append(one)
-        now = here if part.mode == DELTA else one
-    return np.stack(made)
+def _absolute(part: ActionPart, values: Array) -> Array:
+    """With the places at which the model's values are 0."""
+    return values + np.array(part.zeros) if part.zeros else values
 
 
 def _state_of(one: ModelInput, name: str) -> Array:

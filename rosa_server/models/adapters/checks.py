@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from string import Formatter
 
 from rosa_contract.config.adapter import (
     ABSOLUTE,
+    BASE,
     EXACT,
     GRIPPER,
     JOINTS,
     NOTHING,
+    ROBOT,
+    SERVER,
     TOOL_POSITION,
     TOOL_ROTATION,
     VELOCITY,
     ActionPart,
+    Actions,
     Adapter,
     StatePart,
 )
 from rosa_contract.config.conventions import AS_IS, FINGER_PAIR
+from rosa_contract.config.spaces import SPACES, Space, space_named
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.kinematics.rotations import SIZES
 from rosa_contract.wording import nearest
@@ -156,6 +162,42 @@ def _actions(resolved: Resolved) -> Iterator[Problem]:
         words = f"the model's columns {', '.join(left)} go nowhere; give them a part, or one `to: nothing`"
         yield "actions.parts", "missing", words
     yield from _targets(resolved)
+    if actions.resolved_by == ROBOT and (words := _not_for_robots(actions)):
+        yield "actions.resolved_by", "conflict", words
+
+
+def space_of(actions: Actions) -> str | None:
+    """The space of the actions that a robot resolves; None where there is no such space."""
+    ordering = [part for part in actions.parts if part.to in (JOINTS, TOOL_POSITION, TOOL_ROTATION)]
+    spaces = {
+        Space(
+            JOINTS if part.to == JOINTS else TOOL_POSITION,
+            part.mode,
+            BASE if part.to == JOINTS else part.frame,
+        )
+        for part in ordering
+    }
+    if len(spaces) != 1:
+        return None
+    [space] = spaces
+    if space.mode == ABSOLUTE:
+        space = replace(space, frame=BASE)
+        if not any(part.to == TOOL_ROTATION for part in ordering):
+            return None  # how the tool is turned would depend on who carries it out
+    return space_named(space)
+
+
+def _not_for_robots(actions: Actions) -> str:
+    if space_of(actions) is not None:
+        return ""
+    if all(part.mode == ABSOLUTE for part in actions.parts if part.to == JOINTS) and any(
+        part.to == JOINTS for part in actions.parts
+    ):
+        return "the answer is joint positions already; leave it out"
+    return (
+        f"a robot takes {', '.join(SPACES)}: position and rotation of the tool, or all joints, in one mode and one"
+        " frame"
+    )
 
 
 def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
@@ -165,8 +207,12 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
     wanted = {GRIPPER: 1, TOOL_POSITION: 3, TOOL_ROTATION: SIZES[part.rotation]}.get(part.to)
     if wanted is not None and count != wanted:
         yield ".take", "wrong_length", f"expected {wanted} columns for {part.to}, got {count}"
-    if part.to in (TOOL_POSITION, TOOL_ROTATION) and resolved.chain is None:
-        words = f"{part.to} needs inverse kinematics; name a robot file that has a `chain` in `adapter.robot`"
+    here = actions.resolved_by == SERVER
+    if here and part.to in (TOOL_POSITION, TOOL_ROTATION) and resolved.chain is None:
+        words = (
+            f"{part.to} needs inverse kinematics; name a robot file that has a `chain` in `adapter.robot`, or let the"
+            " robot do it: `resolved_by: robot`"
+        )
         yield ".to", "missing", words
     if part.joints and part.to != JOINTS:
         yield ".joints", "conflict", f"only to {JOINTS}, got it to {part.to}"
@@ -318,7 +364,12 @@ def robot_needs(resolved: Resolved, model: InputSpec) -> InputSpec:
         images = dict(model.images)
     state = _robot_state(resolved, model)
     mapped = bool(spec.cameras or spec.state or spec.actions)
-    return InputSpec(images, state, frozenset(resizes), frozenset(spec.unused) if mapped else None)
+    unused = set(spec.unused)
+    by_robot = spec.actions is not None and spec.actions.resolved_by == ROBOT
+    if by_robot:  # what it has them for
+        unused |= {JOINT_STATE, GRIPPER_STATE} - state.keys()
+    space = space_of(spec.actions) if spec.actions is not None and by_robot else None
+    return InputSpec(images, state, frozenset(resizes), frozenset(unused) if mapped else None, space or "")
 
 
 def _robot_state(resolved: Resolved, model: InputSpec) -> dict[str, int]:
@@ -330,7 +381,8 @@ def _robot_state(resolved: Resolved, model: InputSpec) -> dict[str, int]:
         if not spec.state
         else {part.of: 0 for part in parts if part.of not in ("", *COMPUTED)}
     )
-    if any(part.of in COMPUTED for part in parts) or any(part.to != GRIPPER for part in to):
+    here = spec.actions is not None and spec.actions.resolved_by == SERVER
+    if any(part.of in COMPUTED for part in parts) or (here and any(part.to != GRIPPER for part in to)):
         needed.setdefault(JOINT_STATE, 0)
     if any(part.to == GRIPPER for part in to):
         needed[GRIPPER_STATE] = 1

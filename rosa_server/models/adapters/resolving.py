@@ -96,9 +96,11 @@ def resolve(spec: Adapter) -> Resolved:
             limits.position_max_rad,
             robot.joints,
         )
-    given = {"closed_m": spec.gripper_closed_m, "open_m": spec.gripper_open_m}
+    closed_m, open_m = spec.gripper_closed_m, spec.gripper_open_m
     return dataclasses.replace(
-        resolved, **{name: value for name, value in given.items() if value is not None}
+        resolved,
+        closed_m=resolved.closed_m if closed_m is None else closed_m,
+        open_m=resolved.open_m if open_m is None else open_m,
     )
 
 

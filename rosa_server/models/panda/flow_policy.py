@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rosa_contract.kinematics.joining import soft_mask
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.inpainting import Guide, guided
 from rosa_server.models.panda.common import MAX_WIDTH_M, PandaBackend
 from rosa_server.models.panda.kinematics import forward, inverse_path
 from rosa_server.models.panda.vision import Encoder
-from rosa_server.models.seam import soft_mask
 
 HORIZON = 16
 STEP_S = 0.05

@@ -6,12 +6,12 @@ import traceback
 from dataclasses import replace
 
 from rosa_contract.errors import CodecError
+from rosa_contract.kinematics.joining import joined
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.horizon import MAX_REASON_CHARS
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import choose
-from rosa_server.models.seam import joined
 
 Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal

@@ -114,6 +114,7 @@ class BatchWorker:
             self._able.shares,
             sorted(needs.resizes),
             unused,
+            needs.actions,
         )
         self._socket.send_multipart(codec.encode(ready))
 

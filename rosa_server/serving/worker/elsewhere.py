@@ -72,7 +72,7 @@ class Elsewhere:
             return self._described
         ready = self._ready
         unused = None if ready.unused is None else frozenset(ready.unused)
-        return InputSpec(ready.images, ready.state, frozenset(ready.resizes), unused)
+        return InputSpec(ready.images, ready.state, frozenset(ready.resizes), unused, ready.actions)
 
     @property
     def max_batch(self) -> int:
@@ -97,7 +97,7 @@ class Elsewhere:
         told = json.loads(done.stdout.splitlines()[-1])
         images = {camera: (size[0], size[1]) for camera, size in told["images"].items()}
         unused = None if told["unused"] is None else frozenset(told["unused"])
-        return InputSpec(images, told["state"], frozenset(told["resizes"]), unused)
+        return InputSpec(images, told["state"], frozenset(told["resizes"]), unused, told["actions"])
 
     def load(self) -> None:
         """Start the worker and wait until it is warm. Raises `BackendError` when it ends before."""

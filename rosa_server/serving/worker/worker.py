@@ -45,7 +45,7 @@ def _describe(spec: WorkerSpec) -> int:
         return MISCONFIGURED
     unused = None if needs.unused is None else sorted(needs.unused)
     told = {"images": dict(needs.images), "state": dict(needs.state), "resizes": sorted(needs.resizes)}
-    print(json.dumps({**told, "unused": unused}), flush=True)
+    print(json.dumps({**told, "unused": unused, "actions": needs.actions}), flush=True)
     return 0
 
 

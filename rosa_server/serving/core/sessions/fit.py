@@ -27,6 +27,10 @@ class Needs(Protocol):
     def unused(self) -> Collection[str] | None:
         """What a robot may have besides; None: anything."""
 
+    @property
+    def actions(self) -> str:
+        """The space in which it answers; empty: joint positions, or no actions."""
+
 
 def unfit(hello: Hello, models: Mapping[str, str], needs_of: Callable[[str], Needs | None]) -> Refused | None:
     """Why `hello` does not fit `models` (component -> model), or None. A model without needs is not ready yet.
@@ -61,6 +65,10 @@ def _misfits(hello: Hello, needs: Needs) -> Iterator[tuple[str, str]]:
         if values != length:
             cause = "state_missing" if values is None else "wrong_state_shape"
             yield cause, f"needs state {name!r} with {length} values; got {values or 'none'}"
+    if needs.actions and needs.actions not in hello.actions:
+        able = ", ".join(hello.actions)
+        got = f"only joint positions and {able}" if able else "only joint positions"
+        yield "wrong_actions", f"answers {needs.actions}; the robot carries out {got}"
     if needs.unused is None:
         return
     for kind, names in (("camera", hello.cameras), ("state", hello.state)):

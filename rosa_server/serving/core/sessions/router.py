@@ -24,6 +24,7 @@ class ModelNeeds:
     state: Mapping[str, int]  # name -> number of values
     resizes: Collection[str] = ()  # cameras of which `images` is the largest size only
     unused: Collection[str] | None = None  # what a robot may have besides; None: anything
+    actions: str = ""  # the space in which it answers; empty: joint positions, or no actions
 
 
 class Router:
@@ -102,7 +103,9 @@ class Router:
 
     def warm(self, replica: str, ready: WorkerReady) -> dict[str, str]:
         """A replica has a warm worker. Returns the replicas whose streams move, and where to."""
-        self._needs[ready.model] = ModelNeeds(ready.images, ready.state, ready.resizes, ready.unused)
+        self._needs[ready.model] = ModelNeeds(
+            ready.images, ready.state, ready.resizes, ready.unused, ready.actions
+        )
         self._slots.changed()
         return self.failover.warm(replica)
 

@@ -13,7 +13,7 @@ import pytest
 from rosa_client.loops.loop import RobotLoop, with_server
 from rosa_client.motion.refusal import Refusal
 from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
-from rosa_contract.wire.messages import Decide, Decided, Request
+from rosa_contract.wire.messages import OK, Decide, Decided, Request, Response
 from rosa_contract.wire.progress import Progress
 from rosa_contract.wire.status import Audit
 from tests.unit.client.runtime.stage import Stage
@@ -72,6 +72,30 @@ def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_n
     RobotLoop(core, link, body)._carry([*ends, Send(4, "system1", 100.0, "")], 0.0)
     assert told == [("cancel", 1), 4]
     assert published == [*ends, Send(4, "system1", 100.0, "")]
+
+
+def test_the_core_hears_from_which_state_an_answer_of_system_1_begins() -> None:
+    """That of its own call's observation, also when another component has looked since; none for any other answer."""
+    states = iter([{"joint_position": np.array([0.1, 0.2])}, {"joint_position": np.array([0.3, 0.4])}])
+    heard: list[Any] = []
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: True,
+        poll=lambda timeout_s, now_s: [Response(number, OK) for number in (3, 4, 5)],
+        asked=deque(),
+        reason="",
+    )
+    body: Any = SimpleNamespace(observe=lambda: (next(states), {}), publish=lambda command: None)
+    core: Any = SimpleNamespace(answer=lambda now_s, response, seen: heard.append(seen) or [])
+    loop = RobotLoop(core, link, body)
+    first, second = (
+        Send(4, "system1", 100.0, "", observation=1),
+        Send(5, "monitor", 100.0, "", observation=2),
+    )
+    loop._carry([first, second], 0.0)
+    with pytest.raises(AttributeError):  # the body senses nothing
+        loop._period(0.0)
+    assert heard[0] is None and heard[2] is None
+    assert heard[1]["joint_position"].tolist() == [0.1, 0.2]
 
 
 def test_the_server_is_told_that_a_task_is_over_and_where_it_was() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.errors import ConfigError
 
 ROOT = Path(__file__).parents[4]
@@ -71,6 +71,23 @@ def test_a_mistake_is_named(change: dict[str, object], cause: str, says: str, tm
     with pytest.raises(ConfigError) as caught:
         load_robot(wrong)
     assert any(says in str(one) and one.cause == cause for one in caught.value.problems), str(caught.value)
+
+
+def test_spaces_of_the_tool_need_the_links(panda: RobotSpec, tmp_path: Path) -> None:
+    assert {"tool_pose", "joint_velocity"} <= set(panda.spaces)
+    assert hello_of("panda0", "pick", panda).actions == panda.spaces
+    document = yaml.safe_load(PANDA.read_text()) | {"action_spaces": ["joint_delta", "tool_pse"]}
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError, match=r"action_spaces\[1\]: must be one of .*did you mean 'tool_pose'"):
+        load_robot(path)
+    document |= {"action_spaces": ["joint_delta", "tool_pose"]}
+    path.write_text(yaml.safe_dump(document))
+    assert load_robot(path).spaces == ("joint_delta", "tool_pose")
+    del document["chain"], document["workspace"]
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError, match=r"action_spaces\[1\]: tool_pose needs `chain`"):
+        load_robot(path)
 
 
 @pytest.mark.parametrize(

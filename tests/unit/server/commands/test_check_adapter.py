@@ -99,6 +99,26 @@ def test_a_gripper_of_another_width_than_the_robots_is_named(
     assert "the adapter's gripper opens 0 to 0.1 m, the robot's 0 to 0.08 m" in said
 
 
+def test_a_robot_that_does_not_move_its_tool_by_itself_is_named(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model's side says in which space it answers, the robot's which ones it takes."""
+    columns = ["x", "y", "z", "a", "b", "c"]
+    parts = [
+        {"to": "tool_position", "take": columns[:3], "mode": "step_delta"},
+        {"to": "tool_rotation", "take": columns[3:], "mode": "step_delta"},
+    ]
+    actions = {"columns": {"actions": columns}, "parts": parts, "step_s": 0.1, "resolved_by": "robot"}
+    factory = write(good() | {"actions": actions})
+    assert main(["check", factory, PANDA]) == 0
+    only = tmp_path / "only.yaml"
+    only.write_text((ROBOTS / "panda.yaml").read_text() + "\naction_spaces: [joint_delta]\n")
+    capsys.readouterr()
+    assert main(["check", factory, str(only)]) == 2
+    said = capsys.readouterr().err
+    assert "answers tool_step_delta; the robot carries out only joint positions and joint_delta" in said
+
+
 def test_a_worker_is_told_the_whole_adapter_with_paths_that_start_at_the_file(
     write: Write, tmp_path: Path
 ) -> None:

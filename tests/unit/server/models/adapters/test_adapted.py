@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rosa_client.motion.action_space import ActionSpaces
 from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.arm import UnreachableError
+from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
-from rosa_server.models.adapters.resolving import resolve
+from rosa_server.models.adapters.resolving import Resolved, preset, resolve
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 
 PANDA = "configs/robots/panda.yaml"
@@ -109,6 +112,44 @@ def test_libero_moves_the_tool_by_what_it_answers() -> None:
         assert place == pytest.approx(position + (row + 1) * np.array([0.02, 0, -0.02]), abs=1e-3)
         assert turned == pytest.approx(rotation, abs=1e-2)
     assert actions[:, 7] == pytest.approx(0.08), "-1 opens"
+
+
+def test_what_a_robot_resolves_is_what_the_server_would_have_made_of_it() -> None:
+    """The same answer, resolved on either side; on the robot's it needs no robot file."""
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-0.3, 0.3, (8, 7))
+    rows[:, 6] = np.sign(rows[:, 6])
+    here = asked(Told(answer={"actions": rows}), preset="openpi_libero", robot=PANDA)
+    libero = preset("openpi_libero").actions
+    assert libero is not None
+    one = Adapted(
+        Told(answer={"actions": rows}), Resolved(Adapter(actions=replace(libero, resolved_by="robot")))
+    )
+    one.load()
+    assert one.input_spec.actions == "tool_step_delta"
+    assert {"joint_position"} <= (one.input_spec.unused or set()), "the robot has it for itself"
+    [output] = one.infer([seen()])
+    assert output.arrays.keys() == {"tool_step_delta", "step_s"}
+    assert output.arrays["tool_step_delta"].shape == (8, 7)
+    assert set(output.arrays["tool_step_delta"][:, 6]) == {0.0, 1.0}
+    spaces = ActionSpaces(load_robot(PANDA))
+    answer = Output(output.arrays)
+    there = spaces.in_joints(answer, seen().state, None, 0.8).arrays["actions"]
+    assert there == pytest.approx(here, abs=2e-4)
+
+
+@pytest.mark.parametrize("mode", ["delta", "step_delta", "velocity"])
+def test_joints_that_a_robot_resolves_are_what_the_server_would_have_made(mode: str) -> None:
+    rows = np.random.default_rng(4).uniform(-3.0, 3.0, (5, 8))
+    given = one_mode(mode)
+    here = asked(Told(answer={"actions": rows}), robot=PANDA, **given)
+    given = {"actions": {**given["actions"], "resolved_by": "robot"}}
+    one = adapted(Told(answer={"actions": rows}), robot=PANDA, **given)
+    [output] = one.infer([seen()])
+    assert output.arrays.keys() - {"step_s"} == {f"joint_{mode}"}
+    spaces = ActionSpaces(load_robot(PANDA))
+    there = spaces.in_joints(Output(output.arrays), seen().state, None, 0.5).arrays["actions"]
+    assert there == pytest.approx(here, abs=1e-5)
 
 
 def test_a_place_that_the_arm_does_not_reach_fails_the_request() -> None:

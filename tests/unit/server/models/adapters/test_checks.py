@@ -163,6 +163,43 @@ def test_a_mistake_is_named_with_its_path(given: dict[str, Any], path: str, word
     assert words in found[path]
 
 
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([{"to": "joints", "take": ["a", "b"]}], "the answer is joint positions already"),
+        (
+            [
+                {"to": "joints", "take": ["a"], "joints": [0], "mode": "delta"},
+                {"to": "joints", "take": ["b"], "joints": [1], "mode": "velocity"},
+            ],
+            "in one mode and one frame",
+        ),
+        ([{"to": "tool_position", "take": ["a", "b", "c"]}], "a robot takes joint_delta"),
+        (
+            [
+                {"to": "tool_position", "take": ["a", "b", "c"], "mode": "delta", "frame": "tool"},
+                {"to": "tool_rotation", "take": ["d", "e", "f"], "mode": "delta"},
+            ],
+            "in one mode and one frame",
+        ),
+    ],
+)
+def test_what_no_robot_resolves_is_named(parts: list[dict[str, Any]], words: str) -> None:
+    columns = {"x": [name for part in parts for name in part["take"]]}
+    actions = {"columns": columns, "parts": parts, "step_s": 0.1, "resolved_by": "robot"}
+    found = problems(actions=actions)
+    assert words in found["actions.resolved_by"] and set(found) == {"actions.resolved_by"}
+
+
+def test_a_tool_that_the_robot_moves_needs_no_robot_file() -> None:
+    parts = [{"to": "tool_position", "take": ["x", "y", "z"], "mode": "velocity", "frame": "tool"}]
+    actions = {"columns": {"a": ["x", "y", "z"]}, "parts": parts, "step_s": 0.1}
+    assert "resolved_by: robot" in problems(actions=actions)["actions.parts[0].to"]
+    there = {**actions, "resolved_by": "robot"}
+    assert problems(actions=there) == {}
+    assert robot_needs(resolve(adapter(actions=there)), InputSpec()).actions == "tool_velocity_in_tool"
+
+
 def test_all_mistakes_come_in_one_error() -> None:
     given = two_joints(PARTS[:1]) | {
         "cameras": {"left": {"camera": "front"}, "right": {"camera": "front"}},

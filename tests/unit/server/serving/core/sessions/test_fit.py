@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_server.models.backend import InputSpec
 from rosa_server.serving.core.sessions.fit import unfit
@@ -42,3 +44,15 @@ def test_what_an_adapter_neither_takes_nor_calls_unused_is_named() -> None:
         unfit(HELLO, {"system1": "pi"}, {"pi": InputSpec(needs.images, needs.state, unused=unused)}.get)
         is None
     )
+
+
+def test_a_robot_that_does_not_carry_out_the_space_of_an_answer_is_refused() -> None:
+    needs = InputSpec(actions="tool_step_delta")
+    refused = unfit(HELLO, {"system1": "pi"}, {"pi": needs}.get)
+    assert refused is not None and refused.cause == "wrong_actions"
+    assert "answers tool_step_delta; the robot carries out only joint positions" in refused.reason
+    joints = replace(HELLO, actions=("joint_delta",))
+    refused = unfit(joints, {"system1": "pi"}, {"pi": needs}.get)
+    assert refused is not None and "only joint positions and joint_delta" in refused.reason
+    able = replace(HELLO, actions=("joint_delta", "tool_step_delta"))
+    assert unfit(able, {"system1": "pi"}, {"pi": needs}.get) is None

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rosa_contract.kinematics.joining import blended, soft_mask
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.inpainting import Guide, guided
-from rosa_server.models.seam import blended, soft_mask
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
