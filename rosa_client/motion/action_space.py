@@ -2,8 +2,8 @@
 
 Deltas and velocities begin where the arm was seen. A path of the tool is followed by inverse kinematics with the chain
 of the robot file, within the joint limits. One that the arm does not reach, or not without a joint that outruns its
-speed by far, as near a singular pose, is refused whole: the arm holds, and the reason says which row. Whatever comes from
-here, limits, workspace, setpoint filter and the last check before the driver hold as for any chunk.
+speed by far, as near a singular pose, is refused whole: the arm holds, and the reason says which row. Whatever comes
+from here, limits, workspace, setpoint filter and the last check before the driver hold as for any chunk.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ JOINT_STATE, GRIPPER_STATE = "joint_position", "gripper_width"  # of an observat
 MAX_TOOL_ROWS = 128  # of one chunk: inverse kinematics of a row takes some tenths of a millisecond
 ROUNDS_PER_ROW = 4  # on average; a path that the arm follows needs two
 EXTRA_ROUNDS = 60
-# Between two rows that move the tool, times a joint's speed. Up to there the setpoint filter makes the way slower, as for
-# any chunk; beyond, the joints would take another way than the tool was told.
+# Between two rows that move the tool, times a joint's speed. Up to there the setpoint filter makes the way slower, as
+# for any chunk; beyond, the joints would take another way than the tool was told.
 MAX_OUTRUN = 2.0
 NEAR_SINGULAR = 0.05  # smallest singular value of the tool's Jacobian (m and rad per rad)
 
