@@ -87,10 +87,11 @@ def resolve(spec: Adapter) -> Resolved:
             words = f"{spec.robot}: {first}" + (" ..." if len(error.problems) > 1 else "")
             raise ConfigError(SOURCE, [ConfigProblem("robot", error.problems[0].cause, words)]) from None
         limits = robot.limits
+        gripper = robot.gripper if robot.gripper.exists else GripperSpec()
         resolved = Resolved(
             spec,
-            robot.gripper.min_m,
-            robot.gripper.max_m,
+            gripper.min_m,
+            gripper.max_m,
             robot.chain,
             limits.position_min_rad,
             limits.position_max_rad,

@@ -31,6 +31,7 @@ assert PANDA.chain is not None
 ARM = Arm(PANDA.chain, PANDA.limits.position_min_rad, PANDA.limits.position_max_rad)
 HOME = np.array(PANDA.home_rad)
 SEEN = {"joint_position": HOME.astype(np.float32), "gripper_width": np.array([0.03], np.float32)}
+UR5E = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "ur5e.yaml")
 STEP_S, RATE_HZ = 0.05, 100.0
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -145,12 +146,17 @@ def test_out_of_reach_singular_and_too_fast_are_refusals_that_name_the_row() -> 
     leap[1, 1] = 0.3
     fast = refused("tool_delta", leap)
     assert fast.cause == "too_fast" and "row 1 is faster than the arm" in fast.reason
-    # The wrist nearly straight: joints 5 and 7 turn about one axis, and joint 5 cannot give way to the side.
-    wrist = np.array([0.0, -0.3, 0.0, -1.6, 0.0, 0.02, 0.0])
-    turn = np.zeros((1, 6))
-    turn[0, 3:] = ARM.pose(wrist)[1] @ [0.15, 0.0, 0.0]
-    said = refused("tool_delta", turn, seen={"joint_position": wrist})
-    assert said.cause in ("singular", "unreachable")
+
+    straight = {
+        "joint_position": np.array([3.1416, -1.2, 1.3, -1.6, 0.004, 0.0])
+    }  # joints 4 and 6 on one axis
+    arm = ActionSpaces(UR5E)
+    rows = np.zeros((4, 6))
+    rows[:, 1] = 0.012
+    with pytest.raises(BadChunk) as error:
+        arm.in_joints(answer("tool_step_delta", rows), straight, None, 0.4)
+    said = error.value.refusal
+    assert said.cause == "singular" and "passes a singular pose: joint" in said.reason
 
 
 def test_an_arm_without_links_takes_joint_spaces_only() -> None:
