@@ -60,7 +60,7 @@ def test_steps_that_the_arm_cannot_follow_leave_it_where_it_is_with_a_reason(
     went = episode(task, robot, leaps, scene)
     assert not went.pressed and went.refused and went.rounds == 0
     assert "tool_step_delta: row " in went.refused[0]
-    assert np.ptp(went.setpoints_rad, axis=0).max() == 0.0
+    assert np.ptp(went.setpoints_rad, axis=0).max() < 1e-9
 
 
 def test_the_scene_is_the_arm_of_the_robot_file(scene: PressScene) -> None:
