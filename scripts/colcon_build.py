@@ -35,7 +35,7 @@ INSTALLED = (
     "share/rosa_client/configs/robots/panda.yaml",
     "share/rosa_client/configs/dds/fastdds.xml",
     "share/rosa_client/configs/dds/fastdds_arm.xml",
-    "share/rosa_client/hardware/panda/panda.yaml",
+    "share/rosa_client/hardware/panda/scene.yaml",
     "share/rosa_interfaces/msg/ArmCommand.msg",
 )
 

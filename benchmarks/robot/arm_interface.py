@@ -168,13 +168,12 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
 
 def live(variant: Variant, seconds: float, folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """One variant with real processes: its measures and its curves."""
-    document = yaml.safe_load(ROBOT.read_text())
     controller = "forward_position_controller" if variant.command == "forward_position" else "jtc"
-    document["arm"] |= {"namespace": "hardware", "command": variant.command, "controller": controller}
-    document["arm"] |= {"lookahead_s": max(variant.lookahead_ms / 1000, 1e-3), "max_following_error_rad": 1.0}
-    document["arm"]["smooth"] = variant.smooth
+    arm = {"namespace": "hardware", "command": variant.command, "controller": controller}
+    arm |= {"lookahead_s": max(variant.lookahead_ms / 1000, 1e-3), "max_following_error_rad": 1.0}
+    arm["smooth"] = variant.smooth
     robot, trace = folder / "robot.yaml", folder / "trace.npz"
-    robot.write_text(yaml.safe_dump(document))
+    robot.write_text(yaml.safe_dump({"extends": str(ROBOT), "arm": arm}))
     spec = load_robot(robot)
     given = {
         "robot": robot,

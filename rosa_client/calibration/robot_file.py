@@ -14,6 +14,7 @@ import yaml
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
 from rosa_contract.config.cameras import CameraPose, Intrinsics
+from rosa_contract.config.extends import EXTENDS
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 
@@ -51,8 +52,13 @@ def quaternion_of(turn: Array) -> tuple[float, float, float, float]:
 def with_value(text: str, camera: str, key: str, value: Mapping[str, Value]) -> str:
     """The text of a robot file with `cameras.<camera>.<key>` set. Raises `CalibrationError`."""
     root = yaml.compose(text)
-    node = _child(_child(root, "cameras")[1], camera)[1]
     inline = yaml.safe_dump(dict(value), default_flow_style=True, sort_keys=False, width=10_000).strip()
+    if _has(root, EXTENDS) and not _has(root, "cameras"):  # the camera stands in the file below
+        return f"{text.rstrip()}\ncameras:\n  {camera}:\n    {key}: {inline}\n"
+    cameras = _child(root, "cameras")[1]
+    if _has(root, EXTENDS) and not _has(cameras, camera):
+        return _inserted(text, cameras, camera, f"{{{key}: {inline}}}")
+    node = _child(cameras, camera)[1]
     try:
         old_key, old_value = _child(node, key)
     except CalibrationError:
@@ -105,6 +111,10 @@ def _leaves(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
         return [leaf for one in node.value for leaf in _leaves(one)]
     return [node]
+
+
+def _has(node: yaml.Node | None, key: str) -> bool:
+    return isinstance(node, yaml.MappingNode) and any(name.value == key for name, _ in node.value)
 
 
 def _child(node: yaml.Node | None, key: str) -> tuple[yaml.Node, yaml.MappingNode]:

@@ -13,7 +13,9 @@ SECTIONS = (
     "policies",
     "frontends",
 )  # of a factory file, besides tasks
-OF_A_ROBOT = frozenset({"joints", "limits", "home_rad", "safe_rad", "cameras", "arm_driver", "camera_driver"})
+OF_A_ROBOT = frozenset(
+    {"extends", "joints", "limits", "home_rad", "safe_rad", "cameras", "arm_driver", "camera_driver"}
+)
 
 
 def kind_of(document: Any) -> str:

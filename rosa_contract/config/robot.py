@@ -9,9 +9,11 @@ from typing import Any
 
 from rosa_contract.config.arms import NO_GRIPPER, moves_gripper, read_arm
 from rosa_contract.config.cameras import CameraSpec, check_cameras
+from rosa_contract.config.extends import EXTENDS, named, read_extended
 from rosa_contract.config.kinds import ROBOT, mistaken
 from rosa_contract.config.spaces import SPACES
-from rosa_contract.config.strict import Reader, read_yaml
+from rosa_contract.config.strict import Reader
+from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.setting import setting
 from rosa_contract.wire.messages import CameraInfo, Hello
 from rosa_contract.wording import name_problem
@@ -125,6 +127,12 @@ class RobotSpec:
     camera_driver: str = setting(
         "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
     )
+    extends: str = setting(
+        "another robot file, so that this one says only what differs: a path seen from its folder, or"
+        " rosa:panda.yaml for a shipped one. Mappings are merged, other values replaced, `null` takes one away; with"
+        " another `arm_driver`, `arm` begins anew",
+        "",
+    )
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -177,15 +185,26 @@ def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
 
 
 def load_robot(path: str | Path) -> RobotSpec:
-    """Load and check a robot file. Raises `ConfigError` listing every mistake in it.
+    """Load and check a robot file, and those that it extends. Raises `ConfigError` listing every mistake in them.
 
     A robot without a gripper may say so in `gripper.kind` or in `arm.gripper.kind`; both are `none` then.
     """
-    return robot_from(read_yaml(path), str(path))
+    document, origins = read_extended(path)
+    try:
+        return _robot(document, str(path))
+    except ConfigError as error:
+        raise named(error, str(path), origins) from None
 
 
 def robot_from(document: Any, source: str) -> RobotSpec:
-    """A `RobotSpec` from plain YAML values."""
+    """A `RobotSpec` from plain YAML values, which extend no file."""
+    if isinstance(document, dict) and EXTENDS in document:
+        words = "only a file can extend another one: values have no folder to look in"
+        raise ConfigError(source, [ConfigProblem(EXTENDS, "conflict", words)])
+    return _robot(document, source)
+
+
+def _robot(document: Any, source: str) -> RobotSpec:
     reader = Reader(source)
     if problem := mistaken(document, ROBOT):
         reader.fail("", problem, "wrong_type")

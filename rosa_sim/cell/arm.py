@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_sim.cell.layout.hardware import panda
+from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, panda
 from rosa_sim.cell.layout.scenes import SCENES
 from rosa_sim.cell.scene import load_model
 
@@ -61,10 +61,10 @@ class ArmInCell:
         steps = max(1, round(duration_s / self.model.opt.timestep))
         start = self._q_command
         velocity = (target - start) / (steps * self.model.opt.timestep)
-        gripper = panda()["gripper"]
-        width_goal = float(np.clip(gripper_width_m, gripper["min_width_m"], gripper["max_width_m"]))
+        gripper = panda().gripper
+        width_goal = float(np.clip(gripper_width_m, gripper.min_m, gripper.max_m))
         self._width_goal = width_goal
-        width_step = gripper["speed_m_s"] * self.model.opt.timestep
+        width_step = GRIPPER_SPEED_M_S * self.model.opt.timestep
         for i in range(1, steps + 1):
             self._width_command += float(np.clip(width_goal - self._width_command, -width_step, width_step))
             self.data.ctrl[:7] = start + (target - start) * (i / steps) + velocity * self._servo_lag_s

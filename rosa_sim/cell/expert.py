@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_server.models.panda.kinematics import forward
-from rosa_sim.cell.layout.hardware import cell, panda
+from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, cell, panda
 from rosa_sim.cell.world import World
 
 STEP_S = 0.05
@@ -31,7 +31,7 @@ CLOSED = 0.0
 
 def home_position() -> Vector:
     """The tool at the home pose `(3,)`, m."""
-    return forward(panda()["home_rad"])[0]
+    return forward(panda().home_rad)[0]
 
 
 @dataclass
@@ -90,7 +90,7 @@ class ExpertCell:
         distance = float(np.linalg.norm(delta))
         self.tool = goal.copy() if distance <= reach else self.tool + delta * (reach / distance)
         floor = 2 * self.half if self.at_cube or held else 0.0
-        move = panda()["gripper"]["speed_m_s"] * STEP_S
+        move = GRIPPER_SPEED_M_S * STEP_S
         self.width = max(min(self.width + float(np.clip(width - self.width, -move, move)), OPEN), floor)
         if held and self.width < 2 * self.half + 0.004:
             self.cube = self.tool.copy()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda_limits
+from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda
 from rosa_sim.cell.world import World
 
 STEP_S = 0.05
@@ -23,7 +23,7 @@ class SynchronousArm:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._filter = SetpointFilter(panda_limits(), CONTROL_RATE_HZ)
+        self._filter = SetpointFilter(panda().limits, CONTROL_RATE_HZ)
         self._width_m = world.gripper_width
         self.restart()
 

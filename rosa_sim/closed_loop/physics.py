@@ -16,7 +16,7 @@ from rosa_client.motion.setpoint_filter import SetpointFilter
 from rosa_contract.wire.messages import Output
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
-from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda_limits
+from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.cell.world import World
@@ -34,7 +34,7 @@ class PhysicalCell:
         """`seeds`: of its pieces. `steps`: of a chunk that are executed."""
         self._renderer, self._seeds, self._steps = renderer, seeds, steps
         self._world: World | None = None
-        self._filter = SetpointFilter(panda_limits(), CONTROL_RATE_HZ)
+        self._filter = SetpointFilter(panda().limits, CONTROL_RATE_HZ)
         self._clock_s = self._from_s = self._played_s = 0.0
         self._actions: NDArray[np.float64] | None = None
 

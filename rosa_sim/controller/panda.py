@@ -25,7 +25,7 @@ FAULTS = {
     "wrong_sample": "one joint state is 0.5 rad off",
     "joint_jump": "one joint jumps by 0.5 rad and back, again and again",
 }
-VELOCITY_RAD_S = np.array(panda()["limits"]["velocity_rad_s"])
+VELOCITY_RAD_S = np.array(panda().limits.velocity_rad_s)
 NEAR_RAD = 0.05  # after a reset, commands further away than this are meant for the scene before
 SOON_S = 0.5  # commands that take longer lead the arm on after a fault; what follows is its usual stream
 STUCK_AFTER_S = 0.5  # fingers that press for this long have stalled

@@ -1,7 +1,6 @@
 """The Panda's kinematics in numpy, vectorised over a batch: forward, Jacobian, damped-least-squares inverse.
 
-Denavit-Hartenberg parameters (modified, Craig) from Franka's documentation; `hardware/panda/panda.yaml` has the same
-numbers, and a test compares them and MuJoCo's model with this file.
+Its numbers are those of `configs/robots/panda.yaml`; a test compares them with MuJoCo's model.
 """
 
 from __future__ import annotations
@@ -9,17 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rosa_contract.config.robot import load_robot
+from rosa_contract.shipped import shipped
+
 Array = NDArray[np.float64]
 
-DH_A_M = np.array([0.0, 0.0, 0.0, 0.0825, -0.0825, 0.0, 0.088, 0.0])
-DH_D_M = np.array([0.333, 0.0, 0.316, 0.0, 0.384, 0.0, 0.0, 0.107])
-DH_ALPHA_RAD = np.array([0.0, -np.pi / 2, np.pi / 2, np.pi / 2, -np.pi / 2, np.pi / 2, np.pi / 2, 0.0])
-TOOL_TURN_RAD, TOOL_OFFSET_M = -np.pi / 4, 0.1034
-LOWER_RAD = np.array([-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973])
-UPPER_RAD = np.array([2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973])
-NEUTRAL_RAD = np.array(
-    [0.0, -0.2053, 0.0, -2.3561, 0.0, 2.1508, 0.7854]
-)  # the elbow posture the inverse leans to
+PANDA = load_robot(shipped("configs", "robots", "panda.yaml"))
+assert PANDA.chain is not None
+CHAIN = PANDA.chain
+LOWER_RAD, UPPER_RAD = np.array(PANDA.limits.position_min_rad), np.array(PANDA.limits.position_max_rad)
+NEUTRAL_RAD = np.array(PANDA.home_rad)  # the elbow posture the inverse leans to
 TOOL_DOWN = np.diag([1.0, -1.0, -1.0])  # tool x forward, z down, fingers travel along y
 
 
@@ -99,9 +97,11 @@ def _link(theta: float, a: float, d: float, alpha: float) -> Array:
 
 
 # What of a link does not depend on its joint; flange and tool never move against the last one.
-_LINK_FIXED = np.stack([_link(0.0, *link) for link in zip(DH_A_M, DH_D_M, DH_ALPHA_RAD, strict=True)])
-_COS_ALPHA, _SIN_ALPHA = np.cos(DH_ALPHA_RAD[:7]), np.sin(DH_ALPHA_RAD[:7])
-_TOOL = _LINK_FIXED[7] @ _link(TOOL_TURN_RAD, 0.0, TOOL_OFFSET_M, 0.0)
+_LINK_FIXED = np.stack(
+    [_link(0.0, *link) for link in zip(CHAIN.a_m, CHAIN.d_m, CHAIN.alpha_rad, strict=True)]
+)
+_COS_ALPHA, _SIN_ALPHA = np.cos(CHAIN.alpha_rad[:7]), np.sin(CHAIN.alpha_rad[:7])
+_TOOL = _LINK_FIXED[7] @ _link(CHAIN.tool_turn_rad, 0.0, CHAIN.tool_offset_m, 0.0)
 _LOWER, _LEFT = (
     np.array([2, 0, 1]),
     np.array([1, 2, 0]),

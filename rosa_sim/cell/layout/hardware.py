@@ -1,4 +1,4 @@
-"""Reads the robot and the cell from `hardware/panda/*.yaml`."""
+"""The simulated robot, from its robot file, and its cells, from `hardware/panda/*.yaml`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
-from rosa_contract.config.robot import JointLimits
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.shipped import shipped
 
 PICK_PLACE, SORT_PARTS = "pick_place", "sort_parts"
 SCENE_FILES = {PICK_PLACE: "scene.yaml", SORT_PARTS: "sort_parts.yaml"}
+GRIPPER_SPEED_M_S = 0.2  # of the simulated fingers
 CONTROL_RATE_HZ = 100.0  # the arm driver's control loop, in the simulated cell
 
 
@@ -24,9 +25,9 @@ def hardware_dir() -> Path:
 
 
 @cache
-def panda() -> dict[str, Any]:
-    """`panda.yaml`: names, limits, poses, Denavit-Hartenberg parameters, gripper."""
-    return _read("panda.yaml")
+def panda() -> RobotSpec:
+    """`configs/robots/panda.yaml`: names, limits, poses, Denavit-Hartenberg parameters, gripper."""
+    return load_robot(shipped("configs", "robots", "panda.yaml"))
 
 
 @cache
@@ -35,11 +36,6 @@ def cell(scene: str = PICK_PLACE) -> dict[str, Any]:
     if scene not in SCENE_FILES:
         raise ValueError(f"unknown scene {scene!r}: known are {', '.join(SCENE_FILES)}")
     return _read(SCENE_FILES[scene])
-
-
-def panda_limits() -> JointLimits:
-    """The Panda's joint limits, for `SetpointFilter`."""
-    return JointLimits(**{name: tuple(values) for name, values in panda()["limits"].items()})
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -128,8 +128,8 @@ class SortVariation(CellVariation):
     def initial_qpos(self, model: mujoco.MjModel) -> Vector:
         c = cell(SORT_PARTS)
         qpos = np.asarray(model.qpos0).copy()
-        qpos[:7] = panda()["home_rad"]
-        qpos[7:9] = panda()["gripper"]["max_width_m"] / 2
+        qpos[:7] = panda().home_rad
+        qpos[7:9] = panda().gripper.max_m / 2
         for name, xy, yaw in zip(BLOCKS, self.block_xy, self.block_yaw, strict=True):
             at = model.joint(name).qposadr[0]
             qpos[at : at + 7] = [*xy, c["blocks"]["half_size"], np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]

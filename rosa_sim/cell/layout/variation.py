@@ -109,8 +109,8 @@ class Variation(CellVariation):
     def initial_qpos(self, model: mujoco.MjModel) -> Vector:
         c = cell()
         qpos = np.asarray(model.qpos0).copy()
-        qpos[:7] = panda()["home_rad"]
-        qpos[7:9] = panda()["gripper"]["max_width_m"] / 2
+        qpos[:7] = panda().home_rad
+        qpos[7:9] = panda().gripper.max_m / 2
         yaw = np.array([np.cos(self.cube_yaw / 2), 0, 0, np.sin(self.cube_yaw / 2)])
         at = model.joint("cube").qposadr[0]
         qpos[at : at + 7] = [*self.cube_xy, c["cube"]["half_size"], *yaw]

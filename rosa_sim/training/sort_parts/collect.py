@@ -125,7 +125,7 @@ def grid() -> tuple[Vector, Vector]:
     """Tool positions `(n, 3)` m all over the cell, and joints `(n, 7)` rad that are there: where `inverse` begins."""
     axes = (np.arange(0.28, 0.72, 0.04), np.arange(-0.36, 0.38, 0.04), np.arange(0.01, 0.38, 0.04))
     tools = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    return tools, inverse(tools, np.broadcast_to(panda()["home_rad"], (len(tools), 7)), iterations=30)
+    return tools, inverse(tools, np.broadcast_to(panda().home_rad, (len(tools), 7)), iterations=30)
 
 
 def near(tool: Vector) -> Vector:

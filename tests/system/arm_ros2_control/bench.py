@@ -21,6 +21,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.nodes.base.environment import prepare_environment
+from rosa_contract.config.robot import load_robot
 from rosa_sim.faults.table import fault
 from tests.system.arm_safety.bench import ROOT, SPEC, Bench, arm
 
@@ -121,8 +122,13 @@ class Controlled:
 
 def robot_file(folder: Path, **arm_settings: Any) -> Path:
     """The Panda behind ros2_control with other settings of its arm."""
-    document = yaml.safe_load(ROBOT.read_text())
-    document["arm"] = {**document["arm"], **arm_settings}
+    arm = {**load_robot(ROBOT).arm, **arm_settings}
+    document = {
+        "extends": "rosa:panda.yaml",
+        "arm_driver": "ros2_control",
+        "camera_driver": "external",
+        "arm": arm,
+    }
     path = folder / "robot.yaml"
     path.write_text(yaml.safe_dump(document))
     return path

@@ -75,9 +75,9 @@ class Vendor(Node):
 def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What the doctor says about each."""
     robot = tmp_path_factory.mktemp("vendor") / "robot.yaml"
-    spec = yaml.safe_load((ROOT / "configs" / "robots" / "panda_ros2_control.yaml").read_text())
-    spec["cameras"] = CAMERAS
-    spec["arm"]["gripper"] = {"kind": "parallel_gripper_command", "action": "hand/gripper_cmd"}
+    gripper = {"kind": "parallel_gripper_command", "action": "hand/gripper_cmd"}
+    cameras = {"front": None, "wrist": None, **CAMERAS}
+    spec = {"extends": "rosa:panda_ros2_control.yaml", "cameras": cameras, "arm": {"gripper": gripper}}
     robot.write_text(yaml.safe_dump(spec))
     prepare_environment()
     rclpy.init()

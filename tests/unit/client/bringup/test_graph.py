@@ -26,7 +26,6 @@ from rosa_client.bringup.graph import (
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_client.executables import module_of
-from rosa_contract.config.robot import load_robot
 
 ROOT = Path(__file__).parents[4]
 LAUNCH = ROOT / "launch" / "pick_place.launch.py"
@@ -137,18 +136,6 @@ def test_robots_of_one_panel_do_not_stand_in_one_place() -> None:
     assert places["/b"].yaw_rad == 1.57
     assert len({base.y_m for base in places.values()}) == 3
     assert "b: 0 0.4 0 1.57" in panel(robots, Cell()).parameters["bases"]
-
-
-def test_the_robot_file_has_the_limits_of_the_hardware() -> None:
-    spec = load_robot(ROOT / "configs" / "robots" / "panda.yaml")
-    hardware = yaml.safe_load((ROOT / "hardware" / "panda" / "panda.yaml").read_text())
-    assert list(spec.joints) == hardware["joint_names"]
-    assert list(spec.limits.position_min_rad) == hardware["limits"]["position_min_rad"]
-    assert list(spec.limits.position_max_rad) == hardware["limits"]["position_max_rad"]
-    for name in ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3"):
-        assert list(getattr(spec.limits, name)) == hardware["limits"][name]
-    assert list(spec.home_rad) == hardware["home_rad"]
-    assert list(spec.safe_rad) == hardware["safe_rad"]
 
 
 def test_a_vendors_topics_are_recorded_although_they_are_not_the_robots(tmp_path: Path) -> None:

@@ -63,6 +63,23 @@ def test_an_old_value_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "own", ["", "cameras:\n  wrist:\n    rate_hz: 10\n", "cameras: {wrist: {rate_hz: 10}}\n"]
+)
+def test_a_file_that_extends_another_one_gets_the_value_and_the_other_one_stays(
+    own: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"# Mine.\nextends: rosa:panda.yaml\n{own}")
+    for lens in (LENS, Intrinsics(100.0, 100.0, 47.5, 48.25)):  # also in the form in which it was written
+        write_value(path, "front", "intrinsics", intrinsics_mapping(lens))
+        assert load_robot(path).cameras["front"].intrinsics == lens
+    assert path.read_text().startswith("# Mine.\nextends: rosa:panda.yaml\n")
+    assert load_robot(path).cameras["wrist"].rate_hz == (10.0 if own else 20.0)
+    with pytest.raises(CalibrationError):
+        write_value(path, "nobodys", "intrinsics", intrinsics_mapping(LENS))
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "cameras:\n  front: {width: 96, height: 96}  # in one line\nz: 1\n",

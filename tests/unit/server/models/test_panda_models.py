@@ -11,7 +11,7 @@ from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend, verdicts
-from rosa_sim.cell.layout.hardware import panda_limits
+from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
@@ -84,7 +84,7 @@ def test_a_batch_answers_as_one_by_one_and_the_same_each_time(policy, cell):
 
 def test_chunks_are_float32_16_by_8_within_the_limits_even_for_noise(policy):
     rng = np.random.default_rng(0)
-    limits = panda_limits()
+    limits = panda().limits
     for _ in range(3):
         noise = {name: rng.integers(0, 256, (96, 96, 3), dtype=np.uint8) for name in ("front", "wrist")}
         q = rng.uniform(limits.position_min_rad, limits.position_max_rad).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.cell.layout.hardware import cell, panda, panda_limits
+from rosa_sim.cell.layout.hardware import cell, panda
 from rosa_sim.cell.layout.variation import Variation
 from rosa_sim.cell.world import World
 
@@ -45,7 +45,7 @@ def test_every_cell_can_be_solved_the_cube_is_on_the_mat_and_clear_of_the_distra
 
 def test_the_arm_stands_at_home_and_follows_a_setpoint(world):
     world.reset(1)
-    home = np.array(panda()["home_rad"])
+    home = np.array(panda().home_rad)
     np.testing.assert_allclose(world.joint_position, home, atol=1e-6)
     target = home + 0.1
     for share in np.linspace(0, 1, 100):
@@ -59,9 +59,9 @@ def test_the_arm_stands_at_home_and_follows_a_setpoint(world):
 
 
 def test_home_and_safe_pose_are_inside_the_limits():
-    limits = panda_limits()
+    limits = panda().limits
     for name in ("home_rad", "safe_rad"):
-        q = np.array(panda()[name])
+        q = np.array(getattr(panda(), name))
         assert (q > limits.position_min_rad).all() and (q < limits.position_max_rad).all()
 
 

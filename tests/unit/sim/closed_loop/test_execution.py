@@ -11,7 +11,7 @@ from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
-from rosa_sim.cell.layout.hardware import panda_limits
+from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.asynchronous import INPAINT, PERIOD_S, SWITCH, Shop, episode
@@ -57,7 +57,7 @@ def test_a_piece_is_done_sooner_when_the_next_chunk_is_inferred_while_one_plays(
     assert flows.joined == flows.rounds - 1, "every chunk but the first joins the one before"
     assert flows.task_s < waits.task_s - 0.2 * (waits.rounds - 3)
     jerk = np.abs(np.diff(flows.setpoints_rad, 3, axis=0)).max(axis=0) / PERIOD_S**3
-    assert (jerk <= np.array(panda_limits().jerk_rad_s3) * (1 + 1e-6)).all()
+    assert (jerk <= np.array(panda().limits.jerk_rad_s3) * (1 + 1e-6)).all()
 
 
 def test_pieces_play_the_horizon_that_their_policy_chooses(

@@ -10,11 +10,11 @@ import rosa_sim.cell.gl  # noqa: F401  # before mujoco: how to render is chosen 
 import mujoco  # isort: skip
 
 from rosa_server.models.panda import kinematics
-from rosa_sim.cell.layout.hardware import panda, panda_limits
+from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.world import World
 
 RNG = np.random.default_rng(0)
-HOME = np.array(panda()["home_rad"])
+HOME = np.array(panda().home_rad)
 
 
 @pytest.fixture(scope="module")
@@ -66,15 +66,3 @@ def test_a_path_is_followed_without_jumps():
     q = kinematics.inverse_path(path[None], HOME[None])[0]
     np.testing.assert_allclose(kinematics.forward(q)[0], path, atol=0.003)
     assert np.abs(np.diff(q, axis=0)).max() < 0.1
-
-
-def test_the_constants_are_those_of_the_hardware_data():
-    dh, tool = panda()["dh_craig"], panda()["flange_to_tool"]
-    np.testing.assert_allclose(kinematics.DH_A_M, dh["a_m"])
-    np.testing.assert_allclose(kinematics.DH_D_M, dh["d_m"])
-    np.testing.assert_allclose(kinematics.DH_ALPHA_RAD, dh["alpha_rad"])
-    assert pytest.approx(tool["rotation_z_rad"]) == kinematics.TOOL_TURN_RAD
-    assert abs(tool["offset_z_m"] - kinematics.TOOL_OFFSET_M) < 1e-12
-    np.testing.assert_allclose(kinematics.LOWER_RAD, panda_limits().position_min_rad)
-    np.testing.assert_allclose(kinematics.UPPER_RAD, panda_limits().position_max_rad)
-    np.testing.assert_allclose(kinematics.NEUTRAL_RAD, HOME)
