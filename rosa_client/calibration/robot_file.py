@@ -14,7 +14,7 @@ import yaml
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
 from rosa_contract.config.cameras import CameraPose, Intrinsics
-from rosa_contract.config.extends import EXTENDS
+from rosa_contract.config.documents import EXTENDS
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 

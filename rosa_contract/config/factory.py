@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.config.documents import FACTORY, SECTIONS, mistaken
 from rosa_contract.config.frontends import Frontend, frontend_problems
 from rosa_contract.config.gateway import Gateway
-from rosa_contract.config.kinds import FACTORY, SECTIONS, mistaken
 from rosa_contract.config.models import Model, anchored_model, check_checksums, check_names
 from rosa_contract.config.policies import Policies
 from rosa_contract.config.prompts import unknown_fields

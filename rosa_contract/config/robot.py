@@ -9,8 +9,7 @@ from typing import Any
 
 from rosa_contract.config.arms import NO_GRIPPER, moves_gripper, read_arm
 from rosa_contract.config.cameras import CameraSpec, check_cameras
-from rosa_contract.config.extends import EXTENDS, named, read_extended
-from rosa_contract.config.kinds import ROBOT, mistaken
+from rosa_contract.config.documents import EXTENDS, ROBOT, mistaken, named, read_extended
 from rosa_contract.config.spaces import SPACES
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError, ConfigProblem

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.config.adapter import Adapter
+from rosa_contract.config.documents import ROBOT, kind_of
 from rosa_contract.config.factory import Factory, factory_from, load_factory
-from rosa_contract.config.kinds import ROBOT, kind_of
 from rosa_contract.config.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import CausedError, ConfigError, ConfigProblem

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rosa_contract.config.documents import FACTORY, ROBOT, kind_of, mistaken
 from rosa_contract.config.factory import load_factory
-from rosa_contract.config.kinds import FACTORY, ROBOT, kind_of, mistaken
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError

@@ -1,5 +1,6 @@
-"""`extends:`: a robot file that says only what differs from another one.
+"""What a YAML document of a factory or a robot is: its kind, and the robot file that it extends.
 
+People pass a robot file where a factory file belongs, and the reverse.
 The name is a path seen from the folder of the file, or `rosa:NAME.yaml` for one of `configs/robots` as shipped.
 Mappings are merged key by key; every other value replaces the one below it, and `null` takes it away. The settings in
 `arm` belong to their driver, so a file that names another `arm_driver` begins them anew.
@@ -11,11 +12,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config.kinds import ROBOT, mistaken
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.shipped import shipped
 from rosa_contract.wording import shown
+
+FACTORY, ROBOT = "factory", "robot"
+SECTIONS = (
+    "server_cluster",
+    "robot_fleet",
+    "models",
+    "gateway",
+    "policies",
+    "frontends",
+)  # of a factory file, besides tasks
+OF_A_ROBOT = frozenset(
+    {"extends", "joints", "limits", "home_rad", "safe_rad", "cameras", "arm_driver", "camera_driver"}
+)
 
 EXTENDS = "extends"
 SHIPPED = "rosa:"
@@ -26,6 +39,26 @@ ALTERNATIVES = {
     "rpy_rad": "quaternion_xyzw",
 }  # who says the one does not mean the other
 Origins = dict[str, str]  # dotted path of a value -> the file that says it
+
+
+def kind_of(document: Any) -> str:
+    """`FACTORY`, `ROBOT`, or empty for a document that looks like neither."""
+    if not isinstance(document, dict):
+        return ""
+    if any(key in SECTIONS for key in document):
+        return FACTORY
+    if any(isinstance(value, dict) and "components" in value for value in document.values()):
+        return FACTORY
+    return ROBOT if OF_A_ROBOT & set(document) else ""
+
+
+def mistaken(document: Any, expected: str) -> str:
+    """Why a document is not of the `expected` kind; empty when it is, or when its own mistakes say more."""
+    kind = kind_of(document)
+    if kind in ("", expected):
+        return ""
+    example = "configs/pick_place.yaml" if expected == FACTORY else "configs/robots/panda.yaml"
+    return f"describes a {kind}; expected a {expected} file, such as {example}"
 
 
 def read_extended(path: str | Path) -> tuple[Any, Origins]:
