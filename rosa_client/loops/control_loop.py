@@ -23,9 +23,7 @@ from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_guard import SetpointGuard
 
-# Busy-wait at the end of each period, because a sleep ends late by about this much: that of a plain thread, and that of
-# one with a real-time priority, whose timers the kernel does not put off and which nothing else keeps from its core.
-SPIN_S, REAL_TIME_SPIN_S = 0.0005, 0.00015
+SPIN_S = 0.0005  # busy-wait at the end of each period, because a sleep ends late by about this much
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
 LATE_S = 0.005  # a period may begin so late without having been lost
 BLOCKED_S = 0.5  # without a period; a busy machine delays one by some tens of ms
@@ -154,13 +152,13 @@ class ControlLoop:
         return Pace(len(late), float(p50), float(p99), work, self._restarts)
 
     def _run(self) -> None:
-        spin_s = REAL_TIME_SPIN_S if real_time() else SPIN_S
+        real_time()
         next_s = time.monotonic()
         try:
             while not self._stop.is_set():
                 next_s += self._period_s
                 next_s = self.begins_s(next_s, time.monotonic())
-                self._wait(next_s, spin_s)
+                self._wait(next_s)
                 begin_s = self._begun_s = time.monotonic()
                 self._late_s.append(begin_s - next_s)
                 self.period(begin_s)
@@ -179,10 +177,10 @@ class ControlLoop:
         return now_s
 
     @staticmethod
-    def _wait(until_s: float, spin_s: float) -> None:
+    def _wait(until_s: float) -> None:
         ahead_s = until_s - time.monotonic()
-        if ahead_s > spin_s:
-            time.sleep(ahead_s - spin_s)
+        if ahead_s > SPIN_S:
+            time.sleep(ahead_s - SPIN_S)
         while time.monotonic() < until_s:
             pass
 

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy
@@ -34,6 +35,9 @@ SUCCESS, FAILURE, ERROR = (
     TransitionCallbackReturn.FAILURE,
     TransitionCallbackReturn.ERROR,
 )
+# Two event handlers per publisher would be half of what rclpy's executor waits for, and it builds its wait set anew at
+# each wake-up. What they report, a subscription with incompatible QoS, is reported by that subscription as well.
+UNWATCHED = PublisherEventCallbacks(use_default_callbacks=False)
 
 
 class StartError(Exception):
@@ -59,6 +63,10 @@ class ManagedNode(LifecycleNode):
             tuple[Any, Any]
         ] = []  # what `configure` created on the node, and how it is destroyed
         self._bond = BondPort(self)
+
+    def create_publisher(self, *arguments: Any, **options: Any) -> Publisher:
+        """As `Node.create_publisher`, without handlers for QoS events unless the caller names some."""
+        return super().create_publisher(*arguments, **{"event_callbacks": UNWATCHED, **options})
 
     # -- what a node does --------------------------------------------------------------------------------------------
 

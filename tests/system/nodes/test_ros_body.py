@@ -22,6 +22,7 @@ from std_msgs.msg import String
 
 from rosa_client.loops.reporting import audit_of
 from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.base.managed import ManagedNode
 from rosa_client.nodes.base.qos import PROMPTS
 from rosa_client.nodes.robot.ros_body import AUDITS, COMMANDS, LATEST, RosBody
 from rosa_client.nodes.robot.status_messages import diagnostics
@@ -73,14 +74,31 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def ros() -> Iterator[None]:
     prepare_environment()
     rclpy.init()
+    yield
+    rclpy.shutdown()
+
+
+@pytest.fixture
+def bench(ros: None) -> Iterator[Bench]:
     it = Bench()
     yield it
     it.node.destroy_node()
     it.ear.destroy_node()
-    rclpy.shutdown()
+
+
+def test_a_managed_node_waits_for_no_events_of_its_publishers(ros: None) -> None:
+    """They would be half of what its executor goes through at every wake-up. Subscriptions still tell of QoS."""
+    node = ManagedNode("managed", {})
+    try:
+        node.create_publisher(String, "said", 1)
+        assert {"/parameter_events", "/said"} <= {publisher.topic_name for publisher in node.publishers}
+        assert not [handler for publisher in node.publishers for handler in publisher.event_handlers]
+        assert node.create_subscription(String, "heard", print, 1).event_handlers
+    finally:
+        node.destroy_node()
 
 
 @pytest.mark.parametrize("pose", ["home", "safe", "clear", "drop"])

@@ -14,9 +14,8 @@ import pytest
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, create_arm
 from rosa_client.drivers.arms.echo import EchoArm
-from rosa_client.loops import control_loop
 from rosa_client.loops.arm_watch import ArmWatch
-from rosa_client.loops.control_loop import REAL_TIME_SPIN_S, SPIN_S, ControlLoop
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import Command, MoveTo, OrderId, PlayerState
 from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
@@ -145,21 +144,3 @@ def test_a_driver_may_be_named_by_module_and_class() -> None:
     ):
         with pytest.raises(DriverError, match=says):
             create_arm(name, SPEC, 0)
-
-
-@pytest.mark.parametrize(("granted", "spin_s"), [(True, REAL_TIME_SPIN_S), (False, SPIN_S)])
-def test_a_loop_with_a_real_time_priority_spins_for_less(
-    granted: bool, spin_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each period spends so much CPU on waiting for its time."""
-    spins: list[float] = []
-    wait = ControlLoop._wait
-    monkeypatch.setattr(control_loop, "real_time", lambda: granted)
-    monkeypatch.setattr(
-        ControlLoop, "_wait", staticmethod(lambda until_s, spin: (spins.append(spin), wait(until_s, spin)))
-    )
-    other = Rig()
-    other.loop.start()
-    other.until(lambda: len(spins) >= 3)
-    other.loop.stop()
-    assert set(spins) == {spin_s}
