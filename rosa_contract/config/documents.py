@@ -1,9 +1,11 @@
 """What a YAML document of a factory or a robot is: its kind, and the robot file that it extends.
 
 People pass a robot file where a factory file belongs, and the reverse.
-The name is a path seen from the folder of the file, or `rosa:NAME.yaml` for one of `configs/robots` as shipped.
-Mappings are merged key by key; every other value replaces the one below it, and `null` takes it away. The settings in
-`arm` belong to their driver, so a file that names another `arm_driver` begins them anew.
+
+`extends:` is for a robot file that says only what differs from another one. The name is a path seen from the folder of
+the file, or `rosa:NAME.yaml` for one of `configs/robots` as shipped. Mappings are merged key by key; every other value
+replaces the one below it, and `null` takes it away. The settings in `arm` belong to their driver, so a file that names
+another `arm_driver` begins them anew.
 """
 
 from __future__ import annotations
