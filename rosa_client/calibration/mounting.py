@@ -8,8 +8,8 @@ import numpy as np
 
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
-from rosa_client.motion.kinematics import Chain
 from rosa_contract.config.robot import RobotSpec
+from rosa_contract.kinematics.chain import Chain
 
 # Ends of link names, with and without a prefix such as panda_ or fr3_.
 BASE = ("link0", "base", "base_link", "world")

@@ -13,9 +13,9 @@ import numpy as np
 
 from rosa_client.calibration.board import Array
 from rosa_client.calibration.errors import CalibrationError
-from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.limits import MotionLimits
 from rosa_contract.config.robot import RobotSpec
+from rosa_contract.kinematics.chain import Chain
 
 MARGIN_RAD = 0.1  # to every joint limit
 TILT_RAD = 0.45

@@ -12,9 +12,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.refusal import Refusal
 from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
+from rosa_contract.kinematics.chain import Chain
 
 Array = NDArray[np.float64]
 

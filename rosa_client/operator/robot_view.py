@@ -33,7 +33,7 @@ class OperatorError(ContractError):
 
 
 class Chain(Protocol):
-    """Forward kinematics, as `rosa_client.motion.kinematics.Chain`."""
+    """Forward kinematics, as `rosa_contract.kinematics.chain.Chain`."""
 
     def tool(self, q_rad: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Tool positions `(..., 3)` m of joint positions `(..., joints)` rad."""

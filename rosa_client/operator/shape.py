@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 
 import yaml
 
-from rosa_client.motion.kinematics import Chain
 from rosa_contract.config.robot import ChainSpec, RobotSpec, WorkspaceSpec
 from rosa_contract.config.strict import Reader, parse_yaml
+from rosa_contract.kinematics.chain import Chain
 from rosa_contract.setting import setting
 
 TOPIC = "robot_shape"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.config.robot import ChainSpec
+from rosa_contract.kinematics.chain import Chain, jacobian
 
 Array = NDArray[np.float64]
 ITERATIONS = 40
@@ -39,7 +40,7 @@ class Arm:
 
     def pose(self, q_rad: Array) -> tuple[Array, Array]:
         """Position `(3,)` m and rotation `(3, 3)` of the tool in the base frame."""
-        tool = self._frames(q_rad)[-1]
+        tool = self._chain.frames(q_rad)[-1]
         return tool[:3, 3], tool[:3, :3]
 
     def along(
@@ -67,7 +68,7 @@ class Arm:
 
     def closeness(self, q_rad: Array) -> float:
         """How far the arm is from a singular pose: the smallest singular value of the tool's Jacobian."""
-        values = np.linalg.svd(_jacobian(self._frames(q_rad)), compute_uv=False)
+        values = np.linalg.svd(jacobian(self._chain.frames(q_rad)), compute_uv=False)
         return float(values[-1])
 
     def _towards(
@@ -76,7 +77,7 @@ class Arm:
         """Joint positions, what is missing in m and rad, and the rounds that it took."""
         rounds = 0
         while True:
-            frames = self._frames(q)
+            frames = self._chain.frames(q)
             tool = frames[-1]
             shift = position - tool[:3, 3]
             turn = _turn(rotation @ tool[:3, :3].T)
@@ -84,54 +85,15 @@ class Arm:
             if rounds >= max_rounds or (off_m < NEAR_M / 10 and off_rad < NEAR_RAD / 10):
                 return q, off_m, off_rad, rounds
             rounds += 1
-            jacobian = _jacobian(frames)
-            square = jacobian @ jacobian.T + DAMPING**2 * np.eye(6) * min(1.0, off_m + off_rad)
-            step = jacobian.T @ np.linalg.solve(square + 1e-9 * np.eye(6), np.concatenate([shift, turn]))
+            jac = jacobian(frames)
+            square = jac @ jac.T + DAMPING**2 * np.eye(6) * min(1.0, off_m + off_rad)
+            step = jac.T @ np.linalg.solve(square + 1e-9 * np.eye(6), np.concatenate([shift, turn]))
             step *= min(1.0, MAX_TURN_RAD / max(float(np.abs(step).max()), 1e-12))
             q = np.clip(q + step, self.min_rad, self.max_rad)
 
     @cached_property
-    def _fixed(self) -> tuple[Array, Array, Array]:
-        """What of the joints' transforms does not depend on their angles `(joints, 4, 4)`, cos and sin of `alpha`; the
-        way from the last joint to the tool is the last of the transforms."""
-        chain = self.chain
-        links = np.stack(
-            [
-                _link(0.0, a, d, alpha)
-                for a, d, alpha in zip(chain.a_m, chain.d_m, chain.alpha_rad, strict=True)
-            ]
-        )
-        links[-1] = links[-1] @ _link(chain.tool_turn_rad, 0.0, chain.tool_offset_m, 0.0)
-        alphas = np.array(chain.alpha_rad[:-1])
-        return links, np.cos(alphas), np.sin(alphas)
-
-    def _frames(self, q: Array) -> list[Array]:
-        """Poses `(4, 4)` of the joints' frames and of the tool."""
-        links, cos_alpha, sin_alpha = self._fixed
-        links = links.copy()
-        cos, sin = np.cos(q), np.sin(q)
-        links[:-1, 0, 0], links[:-1, 0, 1] = cos, -sin
-        links[:-1, 1, 0], links[:-1, 1, 1] = sin * cos_alpha, cos * cos_alpha
-        links[:-1, 2, 0], links[:-1, 2, 1] = sin * sin_alpha, cos * sin_alpha
-        frames = [links[0]]
-        for link in links[1:]:
-            frames.append(frames[-1] @ link)
-        return frames
-
-
-def _link(angle: float, a: float, d: float, alpha: float) -> Array:
-    c, s, ca, sa = np.cos(angle), np.sin(angle), np.cos(alpha), np.sin(alpha)
-    return np.array(
-        [[c, -s, 0, a], [s * ca, c * ca, -sa, -d * sa], [s * sa, c * sa, ca, d * ca], [0, 0, 0, 1]]
-    )
-
-
-def _jacobian(frames: list[Array]) -> Array:
-    """`(6, joints)` of the tool: linear rows, then angular."""
-    joints = np.stack(frames[:-1])
-    axes = joints[:, :3, 2]
-    linear = np.cross(axes, frames[-1][:3, 3] - joints[:, :3, 3])
-    return np.asarray(np.concatenate([linear, axes], axis=1).T)
+    def _chain(self) -> Chain:
+        return Chain(self.chain)
 
 
 def _turn(rotation: Array) -> Array:

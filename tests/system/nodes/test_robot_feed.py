@@ -16,11 +16,11 @@ from rclpy.node import Node
 from rosa_interfaces.msg import ActionChunk, ArmCommand
 from std_msgs.msg import String
 
-from rosa_client.motion.kinematics import Chain
 from rosa_client.nodes.base.qos import LATEST
 from rosa_client.nodes.console.robot_feed import RobotFeed
 from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.kinematics.chain import Chain
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "robots"
 PANDA = load_robot(CONFIGS / "panda.yaml")

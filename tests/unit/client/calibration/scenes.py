@@ -11,8 +11,8 @@ from rosa_client.calibration.board import BoardSpec
 from rosa_client.calibration.detection import View, find_board
 from rosa_client.calibration.hand_eye import Sample
 from rosa_client.calibration.poses import poses_around
-from rosa_client.motion.kinematics import Chain
 from rosa_contract.config.robot import load_robot
+from rosa_contract.kinematics.chain import Chain
 from rosa_contract.wire.images import Rgb
 from tests.unit.client.calibration.rendered import Mount, Stage
 

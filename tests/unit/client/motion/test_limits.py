@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rosa_client.motion.chunk_check import BadChunk, check_chunk
-from rosa_client.motion.kinematics import Chain
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD, MotionLimits, pose_problems
 from rosa_contract.config.robot import WITHOUT_GRIPPER, WorkspaceSpec, load_robot
+from rosa_contract.kinematics.chain import Chain
 from rosa_contract.wire.messages import Output
 from rosa_server.models.panda.kinematics import inverse, inverse_path
 from tests.unit.client.refusals import because

@@ -8,9 +8,9 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 
-from rosa_client.motion.kinematics import Chain
 from rosa_client.operator.robot_view import NOTICE_S, OUTCOME_S, RobotView, namespace_of, natural
 from rosa_contract.config.robot import load_robot
+from rosa_contract.kinematics.chain import Chain
 from tests.unit.client.operator.stage import alert, arm, audit, decision, robot, status, waiting
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")

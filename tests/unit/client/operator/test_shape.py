@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rosa_client.motion.kinematics import Chain
 from rosa_client.operator.shape import MAX_CHARS, read_shape, shape_text
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
+from rosa_contract.kinematics.chain import Chain
 
 ROBOTS = Path(__file__).parents[4] / "configs" / "robots"
 

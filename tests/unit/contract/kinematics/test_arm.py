@@ -11,7 +11,6 @@ from rosa_contract.config.adapter import ROTATIONS
 from rosa_contract.config.robot import load_robot
 from rosa_contract.kinematics.arm import Arm, UnreachableError
 from rosa_contract.kinematics.rotations import SIZES, matrix, written
-from rosa_server.models.panda import kinematics
 
 PANDA = load_robot("configs/robots/panda.yaml")
 assert PANDA.chain is not None
@@ -39,14 +38,6 @@ def test_known_rotations() -> None:
     assert told["quaternion_wxyz"] == pytest.approx([half, 0, 0, half])
     assert told["rotation_6d"] == pytest.approx([0, -1, 0, 1, 0, 0])
     assert written("rpy", matrix("rpy", np.array([0.1, -0.2, 0.3]))) == pytest.approx([0.1, -0.2, 0.3])
-
-
-def test_the_tool_is_where_the_other_kinematics_have_it() -> None:
-    rng = np.random.default_rng(0)
-    for q in rng.uniform(kinematics.LOWER_RAD, kinematics.UPPER_RAD, (20, 7)):
-        position, rotation = kinematics.forward(q)
-        mine = ARM.pose(q)
-        assert mine[0] == pytest.approx(position, abs=1e-9) and mine[1] == pytest.approx(rotation, abs=1e-9)
 
 
 def test_a_path_of_the_tool_is_reached_row_by_row_within_the_limits() -> None:

@@ -1,4 +1,4 @@
-"""The robot's own kinematics agrees with that of the models and with the simulated arm."""
+"""The kinematics of the robot file's chain agrees with the simulated arm."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from rosa_client.motion.kinematics import Chain
 from rosa_contract.config.robot import ChainSpec, load_robot
-from rosa_server.models.panda.kinematics import forward
+from rosa_contract.kinematics.chain import Chain
 from rosa_sim.cell.world import World
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
@@ -28,14 +27,6 @@ def joints() -> np.ndarray:
     limits = SPEC.limits
     rng = np.random.default_rng(4)
     return rng.uniform(limits.position_min_rad, limits.position_max_rad, (60, limits.dof))
-
-
-def test_the_tool_is_where_the_models_kinematics_has_it(chain: Chain, joints: np.ndarray) -> None:
-    place, rotation = forward(joints)
-    np.testing.assert_allclose(chain.tool(joints), place, atol=1e-12)
-    flange, tool = (chain.points(joints)[:, chain.names.index(name)] for name in ("flange", "tool"))
-    approach = (tool - flange) / np.linalg.norm(tool - flange, axis=-1, keepdims=True)
-    np.testing.assert_allclose(approach, rotation[..., 2], atol=1e-12)
 
 
 def test_every_point_is_where_the_simulated_arm_has_it(chain: Chain, joints: np.ndarray) -> None:

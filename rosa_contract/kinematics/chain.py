@@ -1,7 +1,7 @@
-"""Where the arm is: forward kinematics of the robot file's chain, in numpy, for one or many joint positions at once.
+"""Where an arm is, from the chain in its robot file, in numpy, for one or many joint positions at once.
 
-The robot needs this without a server: to keep its workspace, and to show an operator the path of a chunk. The models'
-own kinematics (`rosa_server/models/panda/kinematics.py`) is the Panda's and can also invert; a test compares the two.
+The robot needs this without a server: to keep its workspace, and to show an operator the path of a chunk. The inverse
+is in `arm.py`, that of the shipped models in `rosa_server/models/panda/kinematics.py`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,18 @@ class Chain:
         )
         self._ends = [tuple(end[:3, 3].tolist()) for end in (self._flange, self._tool)]
 
+    def frames(self, q_rad: ArrayLike) -> Array:
+        """The frames of the joints and of the tool in the base frame, `(..., dof + 1, 4, 4)` m."""
+        joints = self._joints(q_rad)
+        joints[..., -1, :, :] = joints[..., -2, :, :] @ self._tool
+        return joints
+
     def points(self, q_rad: ArrayLike) -> Array:
         """Places of `names` in the base frame, `(..., n, 3)` m, at joint positions `(..., dof)` rad."""
-        frames = self._poses(q_rad)
-        last = frames[-1]
+        frames = self._joints(q_rad)
+        last = frames[..., -2, :, :]
         ends = [(last @ end[:, 3])[..., :3] for end in (self._flange, self._tool)]
-        return np.stack([*(frames[i][..., :3, 3] for i in self._frames), *ends], axis=-2)
+        return np.stack([*(frames[..., i, :3, 3] for i in self._frames), *ends], axis=-2)
 
     def places(self, q_rad: Sequence[float]) -> list[Place]:
         """As `points` at one joint position, in plain numbers: three times faster, for what runs in every period."""
@@ -91,30 +97,42 @@ class Chain:
 
     def tool(self, q_rad: ArrayLike) -> Array:
         """The point between the fingertips in the base frame, `(..., 3)` m, at joint positions `(..., dof)` rad."""
-        return np.asarray((self._poses(q_rad)[-1] @ self._tool[:, 3])[..., :3])
+        return np.asarray((self._joints(q_rad)[..., -2, :, :] @ self._tool[:, 3])[..., :3])
 
     def hand(self, q_rad: ArrayLike) -> Array:
         """The hand's frame in the base frame, `(..., 4, 4)` m: at the flange, turned as the hand is mounted."""
-        return np.asarray(self._poses(q_rad)[-1] @ self._hand)
+        return np.asarray(self._joints(q_rad)[..., -2, :, :] @ self._hand)
 
     def flange(self, q_rad: ArrayLike) -> Array:
         """The flange's frame in the base frame, `(..., 4, 4)` m."""
-        return np.asarray(self._poses(q_rad)[-1] @ self._flange)
+        return np.asarray(self._joints(q_rad)[..., -2, :, :] @ self._flange)
 
-    def _poses(self, q_rad: ArrayLike) -> list[Array]:
-        """The frames of the joints in the base frame, one `(..., 4, 4)` each."""
+    def _joints(self, q_rad: ArrayLike) -> Array:
+        """The frames of the joints in the base frame, `(..., dof + 1, 4, 4)`; the last one is not filled."""
         q = np.asarray(q_rad, dtype=np.float64)
         if q.ndim == 0 or q.shape[-1] != self.dof:
             raise ValueError(
                 f"kinematics: expected {self.dof} joint positions in the last axis, got shape {q.shape}"
             )
         cos, sin = np.cos(q), np.sin(q)
-        links = np.empty((*q.shape, 4, 4))
+        poses = np.empty((*q.shape[:-1], self.dof + 1, 4, 4))
+        links = poses[..., :-1, :, :]
         links[:] = self._fixed[:-1]
         links[..., 0, 0], links[..., 0, 1] = cos, -sin
         links[..., 1, 0], links[..., 1, 1] = sin * self._cos_alpha, cos * self._cos_alpha
         links[..., 2, 0], links[..., 2, 1] = sin * self._sin_alpha, cos * self._sin_alpha
-        poses = [links[..., 0, :, :]]
         for joint in range(1, self.dof):
-            poses.append(poses[-1] @ links[..., joint, :, :])
+            links[..., joint, :, :] = links[..., joint - 1, :, :] @ links[..., joint, :, :]
         return poses
+
+
+def jacobian(frames: Array) -> Array:
+    """Geometric Jacobian of the tool `(..., 6, dof)`, linear rows first, then angular, at what `Chain.frames` gave."""
+    axis = frames[..., :-1, :3, 2]
+    reach = frames[..., -1:, :3, 3] - frames[..., :-1, :3, 3]
+    jac = np.empty((*axis.shape[:-2], 6, axis.shape[-2]))
+    # `np.cross` written out: it is six times slower on so few numbers.
+    for at, (one, other) in enumerate(((1, 2), (2, 0), (0, 1))):
+        jac[..., at, :] = axis[..., one] * reach[..., other] - axis[..., other] * reach[..., one]
+    jac[..., 3:, :] = np.swapaxes(axis, -1, -2)
+    return jac
