@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v $$(test -n "$${ROS_DISTRO:-}" && echo python3 || echo python3.11) || command -v python3)
 VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
+JAX_VENV ?= .venv-jax
 RAY_VENV ?= .venv-ray
 SITE_VENV ?= .venv-site
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
@@ -28,7 +29,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-unit check test-franka test-env test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
+.PHONY: help setup demo test test-unit check test-franka test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -67,6 +68,10 @@ cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are se
 
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
 	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
+
+test-jax: setup  ## backend `jax_policy` in an environment of its own: the shipped policy in JAX against PyTorch (a minute; installs JAX)
+	@$(WITH)python -m rosa_server.cli env jax --folder $(JAX_VENV)
+	@export ROSA_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/jax -p no:cacheprovider tests/jax $(ARGS)
 
 test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11 to 3.13 that is here (minutes each, installs packages); ARGS="--only 3.12"
 	@"$(PYTHON)" scripts/pythons.py $(ARGS)
@@ -137,4 +142,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(RAY_VENV) $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(SITE_VENV) .venv-pythons

@@ -17,8 +17,9 @@ from tests.lanes import Lane, Lanes, number_of, roles, workers
 collect_ignore = [
     "envs",
     "franka",
+    "jax",
     "ray",
-]  # they make environments of their own: `make test-env`, `make test-franka`, `make test-ray`
+]  # they make environments of their own: `make test-env`, `make test-franka`, `make test-jax`, `make test-ray`
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")

@@ -36,7 +36,7 @@ ENVIRONMENTS: Mapping[str, Environment] = {
         "in front of a policy server that runs already: backend openpi_remote", ("websockets==17.4",)
     ),
     "jax": Environment(
-        "models of your own in JAX on a CPU, Python 3.11 and newer",
+        "models of your own in JAX on a CPU, Python 3.11 and newer: backend jax_policy",
         ("jax==0.10.2", "safetensors==0.8.0"),
     ),
     "lerobot": Environment(

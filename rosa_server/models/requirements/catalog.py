@@ -22,6 +22,12 @@ CATALOG: Mapping[str, Entry] = {
     "gr00t_remote": Entry(
         "a policy server of GR00T N1.5, N1.6 or N1.7 that runs already", ("zmq",), also="`url`"
     ),
+    "jax_policy": Entry(
+        "a function of your own in JAX and its parameters",
+        ("jax", "safetensors"),
+        "jax",
+        "`policy`, module:function",
+    ),
     "null": Entry("answers zeros at once, to measure what serving costs"),
     "openpi_remote": Entry("a policy server of openpi that runs already", ("websockets",), "remote", "`url`"),
     "replay": Entry("answers from a file"),
