@@ -20,7 +20,7 @@ BACKENDS = {
     "emulated": "rosa_server.models.emulated:EmulatedBackend",
     "flow_policy": "rosa_server.models.panda.flow_policy:FlowPolicyBackend",
     "gr00t_remote": "rosa_server.models.remote.gr00t:Gr00tRemoteBackend",
-    "jax_policy": "rosa_server.models.jax_policy:JaxPolicyBackend",
+    "jax_policy": "rosa_server.models.policies.jax_policy:JaxPolicyBackend",
     "null": "rosa_server.models.emulated:NullBackend",
     "openpi_remote": "rosa_server.models.remote.openpi:OpenpiRemoteBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from rosa_server.models.jax_policy import load_parameters
+from rosa_server.models.policies.jax_policy import load_parameters
 from rosa_server.models.registry import BackendError, create
 
 

@@ -1,0 +1,1 @@
+"""Policies of other projects, in workers with environments of their own."""
