@@ -48,6 +48,7 @@ REFUSALS = {
     "not_ready": "models are still loading, or the server is shutting down: say hello again",
     "hello_required": "the gateway does not know this connection, for instance after a restart: say hello again",
     "robot_id_taken": "another connection speaks under this name",
+    "removed": "a person has taken this robot out of the server with `rosa remove`; `rosa admit` lets it come back",
     "wrong_key": "the key of this connection belongs to another robot",
     "not_admitted": "every planned slot of the task is taken, and no server has room for one more robot",
     "not_planned": "the task is not in robot_fleet, so the schedule has nothing for it",

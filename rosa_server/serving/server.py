@@ -31,6 +31,7 @@ from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
 from rosa_server.serving.operations.operations import Operations
+from rosa_server.serving.operations.order import Site
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
 from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint
@@ -112,7 +113,8 @@ class HeadlessServer:
             self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
             self.gateway.watched_through(self._post)
             operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, self._post)
-            self._operations = Operations(*operated)
+            self._operations = Operations(Site(*operated))
+            self._post.hub.at_work = self._operations.at_work
             if settings.metrics_port:
                 try:
                     undo.callback(MetricsServer(metrics, settings.metrics_port).close)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rosa_server.commands.live.running import add_server, running
-from rosa_server.serving.operations.operations import DRAIN, RETIRES_S
+from rosa_server.serving.operations.names import DRAIN, RETIRES_S
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

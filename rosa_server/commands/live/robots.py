@@ -1,4 +1,6 @@
-"""`rosa robots`: who is connected to a running server, where it is served, and how close to its deadlines."""
+"""`rosa robots`: who is connected to a running server, where it is served, how close to its deadlines, and what is at
+work on the server.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import json
 from typing import Any
 
 from rosa_server.commands.live.running import add_server, running
-from rosa_server.serving.watching.hub import ABOUT, ROBOTS
+from rosa_server.serving.watching.hub import ABOUT, ROBOTS, STATE
 
 LOOK_S = 3.0
 TITLES = (
@@ -30,7 +32,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="list the robots of a running server: rates, and how close to each deadline",
         description="Watch a running server of this machine for a few seconds and list its robots: calls per second of"
         " each component, the planned rate, the share that was answered in time, and the worst share of the SLO that"
-        " was left when an answer left the server.",
+        " was left when an answer left the server. Below: the operations at work, and what was drained or removed.",
     )
     parser.add_argument("--seconds", type=float, default=LOOK_S, help="how long to watch")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -40,11 +42,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> int:
     with running(arguments.server) as server:
-        listed = rows(list(server.news(max(1.5, arguments.seconds))))
+        news = list(server.news(max(1.5, arguments.seconds)))
+    listed = rows(news)
     if arguments.json:
         print(json.dumps(listed, indent=1))
     else:
-        print(table(listed))
+        print("\n".join([table(listed), *at_work(news)]))
     return 0
 
 
@@ -92,6 +95,20 @@ def rows(news: list[tuple[bytes, Any]]) -> list[dict[str, Any]]:
         if not one[5]
     ]
     return found + silent
+
+
+def at_work(news: list[tuple[bytes, Any]]) -> list[str]:
+    """A line for each operation, and for what is kept away, as the server told last."""
+    told = next(
+        (told["at_work"] for topic, told in reversed(news) if topic == STATE and told.get("at_work")), {}
+    )
+    lines = [
+        f"{one['what']} {one['target']} by {one['by']}, for {one['for_s']:.0f} s: {one['doing']}"
+        for one in told.get("operations", [])
+    ]
+    for kept, back in (("drained", "undrain"), ("removed", "admit")):
+        lines += [f"{name} is {kept}; `rosa {back} {name}` gives it back" for name in told.get(kept, [])]
+    return lines
 
 
 def table(listed: list[dict[str, Any]]) -> str:

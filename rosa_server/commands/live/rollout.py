@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_server.commands.live.running import add_server, running
-from rosa_server.serving.operations.operations import ROLLOUT
+from rosa_server.serving.operations.names import ROLLOUT
 
 LIMIT_S = 3600.0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ import zmq
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.watching import Order, Watch, encode_ask
-from rosa_server.serving.watching.hub import ORDERED, VERSION
+from rosa_server.serving.operations.names import CANCEL
+from rosa_server.serving.watching.hub import GOING, ORDERED, VERSION
 from rosa_server.serving.watching.place import check_private, default_folder, watched_gateways
 from rosa_server.serving.watching.watchers import SAYS_EVERY_S
 
 ANSWERS_S = 5.0  # a server that runs says something within this
 MAX_NEWS_BYTES = 16 << 20
-NUMBER = 1  # of the only order of a connection
+ORDERS_NUMBER, CANCELS_NUMBER = 1, 2  # of the only order of a connection, and of the one that cancels it
 
 
 class RunningError(CausedError):
@@ -65,16 +67,44 @@ class Running:
         return next(self.news(ANSWERS_S), None) is not None
 
     def order(self, what: str, target: str, value: str, limit_s: float) -> str:
-        """Have an order carried out, and wait for its end. Returns the server's words. Raises `RunningError`."""
-        self._socket.send(encode_ask(Order(b"", NUMBER, what, target, value, getpass.getuser())))
+        """Have an order carried out, and wait for its end; its steps go to standard error. Returns the server's words.
+
+        Ctrl-C cancels the order and waits until the server has done so; a second one leaves the server alone with it.
+        Raises `RunningError`.
+        """
+        self._send(ORDERS_NUMBER, what, target, value)
+        try:
+            return self._end_of(ORDERS_NUMBER, limit_s)
+        except KeyboardInterrupt:
+            _tell(
+                f"cancelling; Ctrl-C again leaves it to the server (`rosa robots` shows it, `rosa cancel {target}`)"
+            )
+            try:
+                self._send(CANCELS_NUMBER, CANCEL, target, "")
+                _tell(self._end_of(ORDERS_NUMBER, limit_s))
+            except RunningError as error:
+                _tell(str(error))
+            raise
+
+    def _send(self, number: int, what: str, target: str, value: str) -> None:
+        self._socket.send(encode_ask(Order(b"", number, what, target, value, getpass.getuser())))
+
+    def _end_of(self, number: int, limit_s: float) -> str:
+        """The server's words at the end of an order."""
         for topic, told in self.news(limit_s):
-            if topic == ORDERED and told["number"] == NUMBER:
+            if topic == GOING and told["number"] == number:
+                _tell(str(told.get("reason", "")))
+            if topic == ORDERED and told["number"] == number:
                 if not told.get("accepted"):
                     raise RunningError("refused", f"{told.get('reason', '')} ({told.get('cause', '')})")
                 return str(told.get("reason", ""))
-        raise RunningError(
-            "no_answer", f"the server has not carried it out within {limit_s:g} s; see its log"
-        )
+        words = f"the server has not ended it within {limit_s:g} s and goes on; `rosa robots` shows it"
+        raise RunningError("no_answer", words)
+
+
+def _tell(words: str) -> None:
+    """Beside the result, which goes to standard output."""
+    print(words, file=sys.stderr, flush=True)
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rosa_server.commands.live.running import ANSWERS_S, add_server, running
-from rosa_server.serving.operations.operations import UNDRAIN
+from rosa_server.serving.operations.names import UNDRAIN
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ cut into slices, so that no step of the gateway carries the news of a whole flee
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -23,7 +23,7 @@ from rosa_server.serving.core.queueing.actions import Reply
 from rosa_server.serving.core.workers.worker_state import WorkerState
 
 VERSION = SCHEMA_VERSION
-STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED = (
+STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED, GOING = (
     b"state",
     b"about",
     b"robots",
@@ -31,6 +31,7 @@ STATE, ABOUT, ROBOTS, STATUS, EVENTS, DECIDED, ORDERED = (
     b"events",
     b"decided",
     b"ordered",
+    b"going",
 )
 
 STATE_EVERY_S = 0.5
@@ -78,6 +79,9 @@ class Hub:
     refused: Counter[str] = field(default_factory=Counter)  # by cause
     dropped: int = 0  # reports and events that nobody could be told of
     watched: bool = False
+    at_work: Callable[[float], Mapping[str, Any]] = (
+        lambda now_s: {}
+    )  # time -> the operations at work, as it is told
     alerts: dict[str, OpenAlert] = field(default_factory=dict)  # robot -> what it waits for a person with
     _of: dict[str, dict[str, Answers]] = field(default_factory=dict)  # robot -> component
     _work: dict[str, Work] = field(default_factory=dict)  # replica
@@ -239,6 +243,7 @@ class Hub:
             "refused": dict(self.refused),
             "dropped": self.dropped,
             "servers": self._servers(now_s, core),
+            "at_work": self.at_work(now_s),
         }
 
     def _servers(self, now_s: float, core: ServingCore) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answe
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket
-from rosa_server.serving.watching.hub import DECIDED, ORDERED, Hub
+from rosa_server.serving.watching.hub import DECIDED, GOING, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures
 from rosa_server.serving.watching.watchers import Watchers
 
@@ -79,6 +79,13 @@ class WatchPost:
         if self._watchers is not None:
             for watcher in watchers:
                 self._watchers.answer(watcher, message)
+
+    def going(self, order: Order, words: str) -> None:
+        """A step of an order is done."""
+        if self._watchers is not None:
+            self._watchers.answer(
+                order.watcher, [GOING, encode_answer(Answer(order.number, True, "", words))]
+            )
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         """Answer an order. `cause`: why it was not carried out; empty: it was."""

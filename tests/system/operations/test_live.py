@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -68,6 +69,7 @@ def server(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     (tmp_path / "one").write_text("1")
     (tmp_path / "two").write_text("2")
     (tmp_path / "damaged").write_text("no number")
+    (tmp_path / "endless").write_text("never")
     options = {"weights": str(tmp_path / "one")}
     with serving(tmp_path, backend=BACKEND, options=options, workers=2) as made:
         yield made
@@ -122,6 +124,44 @@ def test_a_worker_is_drained_given_back_and_gets_new_weights_while_a_robot_asks_
         ("drain", "refused") in steps and ("rollout", "failed") in steps and steps[-1] == ("rollout", "done")
     )
     assert all(one["by"] for one in server.events("operation")), "every line says who"
+
+
+def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admitted(
+    server: Server, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "rosa_server.cli", "rollout", "policy", str(tmp_path / "endless")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with robot(server) as one, robot(server, "r2") as two:
+        one.join()
+        two.join()
+        with asking(one) as asks:
+            ordered = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+            try:
+                assert ordered.stderr is not None
+                while "starts with the new weights" not in (line := ordered.stderr.readline()):
+                    assert line, "it has ended before"
+                listed = rosa("robots")
+                assert "rollout policy by" in listed.stdout and "0 of 2 workers" in listed.stdout, listed
+                ordered.send_signal(signal.SIGINT)
+                _, words = ordered.communicate(timeout=PATIENCE_S)
+            finally:
+                ordered.kill()
+                ordered.wait(PATIENCE_S)
+            assert ordered.returncode == 130 and "cancelled" in words, words
+
+            removed = rosa("remove", "r2")
+            assert removed.returncode == 0, removed.stderr
+            told = two.receive()
+            assert isinstance(told, m.Refused) and told.cause == "removed"
+            again = two.hello()
+            assert isinstance(again, m.Refused) and again.cause == "removed"
+            assert "r2 is removed" in rosa("robots").stdout
+            assert rosa("admit", "r2").returncode == 0
+            two.join()
+            assert "no_slots" in rosa("admit", "--task", "pick").stderr
+        assert numbers(asks.answers) == {1.0}, "nobody else has lost a call"
+    steps = [(one["what"], one["step"]) for one in server.events("operation")]
+    assert ("rollout", "cancelled") in steps and ("remove", "done") in steps and ("admit", "done") in steps
 
 
 def test_without_a_server_the_commands_say_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_contract.wire import messages as m
-from rosa_server.plan.admission import AdmissionControl
+from rosa_server.plan.admission import AdmissionControl, Admitted
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
 from rosa_server.serving.core.dispatch.rerouting import Rerouting
@@ -216,6 +216,22 @@ class ServingCore:
     def expel(self, now_s: float, connection: bytes, why: str) -> None:
         """This connection's robot may not call any more."""
         self._forget(now_s, self._on(connection), why)
+
+    def remove(self, now_s: float, robot_id: str, words: str) -> None:
+        """A person takes a robot out: its calls end, its slot is free, and it is refused with these words."""
+        session = self.sessions.of_robot(robot_id)
+        self.sessions.removed[robot_id] = words
+        if session is not None:
+            if not session.gone:
+                self._do(Say(session.connection, m.Refused("removed", words)))
+            self._forget(now_s, [session], words)
+
+    def add_slot(self, now_s: float, task: str, dry_run: bool) -> Admitted | m.Refused:
+        """One more slot for a task, or what stands in the way. Raises `ValueError` without a schedule."""
+        answer = self.router.add_slot(task, dry_run)
+        if isinstance(answer, Admitted) and not dry_run:
+            self._rerouting.placement_changed(now_s)
+        return answer
 
     def _on(self, connection: bytes) -> list[Session]:
         session = self.sessions.get(connection)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_contract.wire.messages import Refused, WorkerReady
-from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.admission import AdmissionControl, Admitted, NoAdmission
 from rosa_server.plan.placement import Phase, Placement, unplanned
 from rosa_server.serving.core.sessions.failover import Failover
 from rosa_server.serving.core.sessions.slots import Slots, Taken, not_ready
@@ -90,6 +90,12 @@ class Router:
             return self._slots.take(task)
         cold = self.failover.first_cold(self._models[task].values())
         return Taken(ANYWHERE) if cold is None else not_ready(cold)
+
+    def add_slot(self, task: str, dry_run: bool) -> Admitted | Refused:
+        """One more slot for a task; raises `ValueError` where there is no schedule, and any robot may come."""
+        if self.placement.routes is None:
+            raise ValueError("there is no schedule, so any robot may come")
+        return self._slots.add(task, dry_run)
 
     def release(self, slot: str) -> bool:
         """Give a slot back. True when that changed the placement."""

@@ -68,6 +68,9 @@ class Sessions:
         self._silent: dict[bytes, Session] = {}  # those of them whose connection has not ended
         self._by_connection: dict[bytes, Session] = {}
         self._begun = 0  # sessions
+        self.removed: dict[
+            str, str
+        ] = {}  # robots that a person has taken out, and the words that they are refused with
         self._by_robot: dict[str, Session] = {}
         self._callers: Counter[str] = Counter()  # by replica as placed
 
@@ -106,6 +109,8 @@ class Sessions:
             tasks = self._router.tasks
             words = f"no task {hello.task!r}{nearest(hello.task, tasks)}; this server has {', '.join(tasks)}"
             return Greeting(Refused("unknown_task", words))
+        if hello.robot_id in self.removed:
+            return Greeting(Refused("removed", self.removed[hello.robot_id]))
         holder = self._by_robot.get(hello.robot_id)
         taken = self._taken(connection, hello, now_s, proven)
         if taken:

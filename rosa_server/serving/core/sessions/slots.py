@@ -56,6 +56,21 @@ class Slots:
         self._put(slot)
         return self.trim()
 
+    def add(self, task: str, dry_run: bool) -> Admitted | Refused:
+        """One more planned slot of a task, which stays when its robot leaves. `dry_run`: only say what would follow."""
+        answer = self._admission.admit(task)
+        if isinstance(answer, Refused):
+            return answer
+        cold = self._cold(answer.placement, answer.slot)
+        if cold is not None or dry_run:
+            self._admission.leave(answer.slot)
+            return not_ready(cold) if cold is not None else answer
+        self.placement = answer.placement
+        self._planned[task] += 1
+        self._put(answer.slot)
+        self.changed()
+        return answer
+
     def trim(self) -> bool:
         """Remove free slots beyond the planned ones if their replicas are warm. True when there were any.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rosa_server.commands.live.robots import rows, table
+from rosa_server.commands.live.robots import at_work, rows, table
 from rosa_server.serving.watching.hub import ABOUT, ROBOTS, STATE
 
 TASKS = {"pick": {"system1": ["policy", 500.0, 2.0]}}
@@ -46,3 +46,14 @@ def test_the_table_has_a_line_for_each_and_says_nothing_that_is_not_known() -> N
     assert asks.split() == ["arm1", "pick", "pick/0", "system1", "gpu0", "-", "-", "-", "30%", "0.1"]
     assert rests.split() == ["arm2", "pick", "pick/1", "-", "-", "-", "-", "-", "-", "2.0"]
     assert len(table([]).splitlines()) == 1
+
+
+def test_what_is_at_work_and_what_is_kept_away_has_a_line_each() -> None:
+    rollout = {"what": "rollout", "target": "policy", "by": "ann", "for_s": 12.4, "doing": "policy/0.2 loads"}
+    told = {"operations": [rollout], "drained": ["gpu1/0"], "removed": ["arm7"]}
+    assert at_work([(STATE, {"at_work": {}}), (STATE, {"at_work": told}), (ABOUT, {})]) == [
+        "rollout policy by ann, for 12 s: policy/0.2 loads",
+        "gpu1/0 is drained; `rosa undrain gpu1/0` gives it back",
+        "arm7 is removed; `rosa admit arm7` gives it back",
+    ]
+    assert at_work([(STATE, {})]) == [], "a server of an older release tells nothing of it"

@@ -10,16 +10,20 @@ import pytest
 
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
-from rosa_server.serving.operations.operations import (
+from rosa_server.serving.operations.names import (
+    ADD_SLOT,
+    ADMIT,
+    CANCEL,
     DRAIN,
+    DRY_RUN,
+    REMOVE,
     RETIRES_S,
     ROLLOUT,
     UNDRAIN,
-    WARMS_S,
-    OperationError,
-    Operations,
-    with_weights,
 )
+from rosa_server.serving.operations.operations import Operations
+from rosa_server.serving.operations.order import OperationError, Site
+from rosa_server.serving.operations.rollout import WARMS_S, with_weights
 from tests.unit.server.serving.core.planned import full
 from tests.unit.server.serving.core.stage import Stage
 
@@ -55,7 +59,12 @@ class Office:
         self.drained: list[str] = []
         self.counted: list[str] = []
         cluster: Any = self.cluster
-        self.operations = Operations(stage.core, cluster, self.drained.append, self.counted.append, self)
+        self.lines: list[str] = []  # told in between
+        site = Site(stage.core, cluster, self.drained.append, self.counted.append, self)
+        self.operations = Operations(site)
+
+    def going(self, order: Order, words: str) -> None:
+        self.lines.append(words)
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         self.told.append((order.what, cause))
@@ -67,6 +76,12 @@ class Office:
         self.stage.now_s += seconds
         self.operations.step(self.stage.now_s, orders, lost)
         self.stage.settle()
+
+    def at_work(self) -> tuple[str, str, list[str]]:
+        """What is told of the only operation, and what is drained."""
+        told = self.operations.at_work(self.stage.now_s)
+        (one,) = told["operations"]
+        return one["target"], one["doing"], told["drained"]
 
     def ends(self, worker_id: str) -> None:
         """The process of a worker ends."""
@@ -126,6 +141,10 @@ def test_what_would_leave_streams_without_a_server_is_refused(office: Office) ->
         (ROLLOUT, "polcy", "/tmp", "unknown_target"),
         (ROLLOUT, "policy", "/nowhere/at/all", "no_weights"),
         (ROLLOUT, "policy", "relative", "no_weights"),
+        (REMOVE, "r9", "", "unknown_target"),
+        (ADMIT, "r0", "", "not_removed"),
+        (ADD_SLOT, "pikc", "", "unknown_target"),
+        (ADD_SLOT, "pick", DRY_RUN, "not_admitted"),
     ],
 )
 def test_a_wrong_order_is_refused_by_its_cause(
@@ -188,3 +207,77 @@ def test_weights_that_a_factory_file_pins_or_that_a_model_has_not_are_refused(
         office.cluster.spec = spec
         office.order(ROLLOUT, "policy", weights)
         assert office.told[-1] == (ROLLOUT, cause)
+
+
+def test_a_cancelled_drain_gives_the_server_back(office: Office) -> None:
+    office.stage.send("r0", 1, budget_ms=5000)
+    office.order(DRAIN, "gpu0")
+    assert office.at_work() == ("gpu0", "1 of 1 workers have to finish what they run", ["gpu0/0"])
+    office.order(CANCEL, "gpu0")
+    assert office.told == [(CANCEL, "")] and office.cluster.held == {"gpu0/0": False}
+    assert office.at_work() == ("gpu0", "is being cancelled", [])
+    office.stage.finish("gpu0/0.1")
+    office.ends("gpu0/0.1")
+    assert office.told[-1] == (DRAIN, "cancelled")
+    assert office.counted[-1] == "drain_cancelled"
+    office.order(CANCEL, "gpu0")
+    assert office.told[-1] == (CANCEL, "nothing_at_work")
+
+
+def test_a_cancelled_rollout_ends_what_loads_and_keeps_what_has_taken_over(
+    office: Office, weights: str
+) -> None:
+    office.order(ROLLOUT, "policy", weights)
+    office.stage.worker("gpu0/0.2")
+    office.step()
+    office.step()
+    office.ends("gpu0/0.1")
+    office.step()
+    assert "gpu1/0.2" in office.cluster.heirs and office.at_work()[1].startswith("1 of 3")
+    office.order(CANCEL, "policy")
+    assert office.cluster.killed == ["gpu1/0.2"] and office.told == [(CANCEL, "")]
+    office.step(lost=("gpu1/0.2",))
+    office.step()
+    assert office.told[-1] == (ROLLOUT, "cancelled")
+    assert "spare/policy/0.2" not in office.cluster.heirs, "the third is not begun"
+    assert not any(worker.retired for worker in office.stage.core.pool)
+
+
+def test_a_new_worker_that_was_ready_just_before_it_was_cancelled_takes_over_in_its_next_life(
+    office: Office, weights: str
+) -> None:
+    office.order(ROLLOUT, "policy", weights)
+    office.order(CANCEL, "policy")
+    office.stage.worker("gpu0/0.2")  # its word was on its way
+    office.step()
+    old = office.stage.core.pool.get("gpu0/0.1")
+    assert old is not None and not old.retired, "the new one is about to die"
+    office.ends("gpu0/0.2")
+    assert not old.retired
+    office.stage.worker("gpu0/0.3")
+    office.step()
+    assert old.retired
+    office.ends("gpu0/0.1")
+    office.step()
+    assert office.told[-1] == (ROLLOUT, "cancelled")
+
+
+def test_every_step_is_told_to_who_gave_the_order(office: Office, weights: str) -> None:
+    office.order(ROLLOUT, "policy", weights)
+    office.stage.worker("gpu0/0.2")
+    office.step(seconds=2.0)
+    assert office.lines == [
+        "begun with gpu0/0, gpu1/0, spare/policy/0",
+        "gpu0/0.2 starts with the new weights, beside gpu0/0 (1 of 3)",
+        "gpu0/0.2 is warm after 2.0 s and takes over",
+        "gpu0/0.1 gets no more calls",
+    ]
+
+
+def test_a_robot_is_removed_and_admitted_again_and_both_are_in_the_log(office: Office) -> None:
+    office.order(REMOVE, "r0")
+    assert office.told == [(REMOVE, "")] and office.stage.core.sessions.of_robot("r0") is None
+    assert office.operations.at_work(office.stage.now_s)["removed"] == ["r0"]
+    office.order(ADMIT, "r0")
+    assert office.told[-1] == (ADMIT, "") and not office.stage.core.sessions.removed
+    assert office.counted == ["remove_done", "admit_done"]

@@ -1,0 +1,59 @@
+"""`drain`: a server of the schedule gets no more calls, ends, and stays away until it is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rosa_contract.wire.watching import Order
+from rosa_server.plan.placement import replica_name
+from rosa_server.serving.operations.operation import End, Operation
+from rosa_server.serving.operations.order import OperationError, Site
+
+
+class Drain(Operation):
+    """Ends the workers of one server. `drained`: names of workers that are away, kept up to date here."""
+
+    def __init__(self, site: Site, order: Order, now_s: float, drained: set[str]) -> None:
+        """Raises `OperationError` where streams would be left without a worker."""
+        names = site.of_server(order.target)
+        super().__init__(site, order, names, now_s)
+        _check_covered(site, names, drained)
+        self._drained = drained
+        for name in names:
+            site.cluster.hold(name, True)
+        for worker_id in site.warm(names):
+            self.retirement.add(now_s, worker_id)
+        drained |= set(names)
+
+    def step(self, now_s: float, gone: Collection[str]) -> End | None:
+        self.retirement.step(now_s)
+        if self.retirement:
+            return None
+        if self.cancelled:
+            return End("cancelled", f"{self.order.target} is not drained: it starts again")
+        return End("", f"{self.order.target} is drained")
+
+    def cancel(self, now_s: float) -> None:
+        """Its workers start again; those that retire already end before."""
+        self.cancelled = True
+        for name in self.names:
+            self.site.cluster.hold(name, False)
+        self._drained -= self.names
+
+    @property
+    def doing(self) -> str:
+        return f"{len(self.retirement)} of {len(self.names)} workers have to finish what they run"
+
+
+def _check_covered(site: Site, names: Collection[str], drained: Collection[str]) -> None:
+    leaving = {*names, *drained}
+    left: dict[str, int] = {}
+    for worker in site.core.pool:
+        name = worker.worker_id.rpartition(".")[0]
+        left[worker.replica] = left.get(worker.replica, 0) + (name not in leaving and not worker.retired)
+    empty = {replica_name(name) for name in names if not left.get(replica_name(name))}
+    for replica in empty:
+        own = site.placement.replicas[replica]
+        if not own.standby and not site.core.router.failover.covered(replica, empty):
+            words = f"nobody else can run the streams of {replica}: no other worker, and no warm standby"
+            raise OperationError("nobody_else", words)

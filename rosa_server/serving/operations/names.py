@@ -1,0 +1,14 @@
+"""What may be ordered of a running server, by name; for the commands too, which need nothing else of it."""
+
+from __future__ import annotations
+
+DRAIN = "drain"  # a server or worker
+UNDRAIN = "undrain"
+ROLLOUT = "rollout"  # a model; the value is the path of its new weights
+CANCEL = "cancel"  # whatever is at work on this target
+REMOVE = "remove"  # a robot
+ADMIT = "admit"  # a robot that was removed
+ADD_SLOT = "add_slot"  # a task; the value `DRY_RUN`: only say what would follow
+ORDERS = (DRAIN, UNDRAIN, ROLLOUT, CANCEL, REMOVE, ADMIT, ADD_SLOT)
+DRY_RUN = "dry_run"
+RETIRES_S = 60.0  # a worker that has not ended by then is killed: its calls run elsewhere
