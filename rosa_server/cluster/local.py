@@ -7,19 +7,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.models import Model
-from rosa_server.cluster.gpus import assign, visible_gpus
+from rosa_server.cluster.gpus import GpuError, assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Lives, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
-from rosa_server.plan.placement import Placement
+from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.base.release import release
 from rosa_server.serving.base.shared_memory import ShmWriter
@@ -53,7 +53,7 @@ def placed(model: Model) -> dict[str, Any]:
 
 
 def make(factory: Factory, placement: Placement) -> LocalCluster:
-    return LocalCluster(worker_specs(factory, placement))
+    return LocalCluster(worker_specs(factory, placement), factory=factory)
 
 
 def worker_specs(
@@ -91,12 +91,18 @@ def worker_specs(
 class LocalCluster:
     """The workers of this machine. Every start gives a worker a new id: batches of earlier lives cannot be confused."""
 
-    def __init__(self, specs: Sequence[WorkerSpec], workers_bind: str = "") -> None:
-        """`workers_bind`: TCP, with a key for each life of each worker; empty: a socket file and shared memory."""
+    def __init__(
+        self, specs: Sequence[WorkerSpec], workers_bind: str = "", factory: Factory | None = None
+    ) -> None:
+        """`workers_bind`: TCP, with a key for each life of each worker; empty: a socket file and shared memory.
+        `factory`: describes the models of workers that are added later."""
+        self._factory = factory
         self._workers = Roster(Supervised(spec) for spec in specs)
         self.workers_bind = workers_bind
         self._keys: WorkerKeys | None = None
         self._stopping = False
+        self._endpoint = ""
+        self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._retired: list[ShmWriter] = []
         self._reaper = Reaper()
         # Why a worker cannot work as configured: a server that has not served yet had better say so and end. In its
@@ -105,7 +111,7 @@ class LocalCluster:
 
     def start(self, endpoint: str, keys: WorkerKeys | None) -> None:
         """The workers connect to this endpoint; `poll` starts them."""
-        self._keys = keys
+        self._keys, self._endpoint = keys, endpoint
         for worker in self._workers:
             worker.spec = replace(worker.spec, endpoint=endpoint)
 
@@ -140,6 +146,47 @@ class LocalCluster:
 
     def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
         return self._workers.bequeath(name, change)
+
+    def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
+        """Raises `GpuError`; then none of them is started."""
+        if self._factory is None:
+            raise NotImplementedError("these workers were started without a factory file")
+        servers = {placement.replicas[name].server for name in replicas}
+        gpus = self._free_gpus(sorted(servers))
+        specs = [
+            replace(
+                spec,
+                endpoint=self._endpoint,
+                gpu=gpus.get(placement.replicas[replica_name(spec.worker_id)].server, ""),
+            )
+            for spec in worker_specs(self._factory, placement, local=False)
+            if replica_name(spec.worker_id) in replicas
+        ]
+        for spec in specs:
+            self._workers.append(Supervised(spec, life=self._lives.get(spec.worker_id, 0)))
+        return [spec.worker_id for spec in specs]
+
+    def drop(self, name: str) -> None:
+        for worker in self._workers.named(name):
+            self._lives[name] = max(worker.life, self._lives.get(name, 0))  # no id is given twice
+            worker.held = worker.dropped = True
+            if worker.process is None:
+                self._workers.remove(worker)
+            else:
+                worker.killed_for = "it is not in the new schedule"
+                worker.process.kill()
+
+    def _free_gpus(self, servers: Sequence[str]) -> dict[str, str]:
+        """A GPU that nobody has for each of these servers; empty where workers have none."""
+        taken = {worker.spec.gpu for worker in self._workers}
+        visible = visible_gpus()
+        if not visible or not any(taken):
+            return {}
+        free = [gpu for gpu in visible if gpu not in taken]
+        if len(free) < len(servers):
+            words = f"{', '.join(servers)}: {len(servers)} GPUs are needed, {len(free)} of {len(visible)} are free"
+            raise GpuError("too_few_gpus", words)
+        return dict(zip(servers, free, strict=False))
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and starts another."""

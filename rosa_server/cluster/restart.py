@@ -66,6 +66,7 @@ class Lives:
     killed_for: str = ""
     misconfigured: str = ""  # why it cannot work as configured
     held: bool = False  # it is not started again
+    dropped: bool = False  # it is forgotten when it has ended
     trial_of: Lives | None = None  # it shall take the place of this one, once it is ready
 
     def forget_process(self) -> None:
@@ -148,7 +149,9 @@ class Roster(list[AnyLives]):
 
     def settle(self, ended: AnyLives) -> None:
         """A life has ended: an heir that never was ready is given up, and one whose heir works leaves."""
-        if ended.trial_of is not None:
+        if ended.dropped:
+            self.remove(ended)
+        elif ended.trial_of is not None:
             ended.trial_of.life = max(ended.trial_of.life, ended.life)  # no id is given twice
             self.remove(ended)
         elif len(self.named(ended.spec.worker_id)) > 1 and ended.held:

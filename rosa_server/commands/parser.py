@@ -25,6 +25,8 @@ MODULES = {
     "drain": "rosa_server.commands.live.drain",
     "undrain": "rosa_server.commands.live.undrain",
     "rollout": "rosa_server.commands.live.rollout",
+    "reschedule": "rosa_server.commands.live.reschedule",
+    "scale": "rosa_server.commands.live.scale",
     "cancel": "rosa_server.commands.live.cancel",
     "remove": "rosa_server.commands.live.remove",
     "admit": "rosa_server.commands.live.admit",

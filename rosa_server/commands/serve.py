@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rosa_contract.config.factory import CLUSTERS, load_factory
@@ -49,6 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
     from rosa_server.serving.server import serve
 
     factory, plan, about = load_factory(arguments.config), None, dict[str, Any]()
+    planner = None
     if arguments.keys:
         factory = replace(factory, gateway=replace(factory.gateway, curve_keys=arguments.keys))
     told = {"cluster": arguments.cluster, "address": arguments.address}
@@ -58,17 +60,16 @@ def main(arguments: argparse.Namespace) -> int:
         from rosa_server.scheduler.placement.schedule import load_schedule
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
         from rosa_server.scheduler.running.handover import hand_over
+        from rosa_server.scheduler.running.rescheduling import Rescheduler
+        from rosa_server.scheduler.running.rescheduling import about as describe
 
         library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
         schedule = load_schedule(arguments.schedule)
         plan = hand_over(factory, schedule, arguments.schedule, library)
-        about["schedule"] = {
-            "file": arguments.schedule,
-            "made_by": schedule.scheduler,
-            "robots": dict(schedule.robots),
-            "actions_hz": schedule.action_throughput_hz,
-            "limits": list(schedule.limits),
-            "utilisation": {server.id: server.utilisation for server in schedule.servers},
-        }
+        about["schedule"] = describe(schedule, arguments.schedule)
+        about["profiles"] = str(Path(arguments.profiles or DEFAULT_ROOT).absolute())
+        planner = Rescheduler(factory, library, schedule, plan[1])
+    about["factory_file"] = str(Path(arguments.config).absolute())
     make_cluster = maker(factory.server_cluster.cluster)
-    return serve(factory, arguments.config, make_cluster, arguments.bind, arguments.insecure, plan, about)
+    reach = arguments.bind, arguments.insecure
+    return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner)

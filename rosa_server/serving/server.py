@@ -17,6 +17,7 @@ from rosa_contract.errors import CausedError
 from rosa_contract.say import say
 from rosa_server.frontends.supervisor import Frontends, frontend_specs
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.change import Planner
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.base import log
 from rosa_server.serving.base.descriptors import more_descriptors
@@ -67,8 +68,9 @@ class HeadlessServer:
         insecure: bool = False,
         plan: Plan | None = None,
         about: Mapping[str, Any] | None = None,
+        planner: Planner | None = None,
     ) -> None:
-        """`about`: what those who watch are told of the schedule."""
+        """`about`: what those who watch are told of the schedule. `planner`: plans the way to another one."""
         check_served(factory, source, bind, insecure, plan is not None)
         settings = factory.gateway
         bind = bind or settings.bind
@@ -113,7 +115,7 @@ class HeadlessServer:
             self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
             self.gateway.watched_through(self._post)
             operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, self._post)
-            self._operations = Operations(Site(*operated))
+            self._operations = Operations(Site(*operated, planner))
             self._post.hub.at_work = self._operations.at_work
             if settings.metrics_port:
                 try:
@@ -194,11 +196,12 @@ def serve(
     insecure: bool = False,
     plan: Plan | None = None,
     about: Mapping[str, Any] | None = None,
+    planner: Planner | None = None,
 ) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
 
     `plan`: what a schedule places where, and who decides about further robots. `about`: what those who watch are told
-    of the schedule.
+    of the schedule. `planner`: plans the way to another schedule.
     """
     log.to_stderr()
     keep_freed_memory()
@@ -207,7 +210,7 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about)
+    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about, planner)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from secrets import token_hex
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Lives, Roster
+from rosa_server.plan.placement import Placement
 from rosa_server.serving.base import log
 from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.base.worker_keys import WorkerKeys
@@ -91,6 +92,14 @@ class RayCluster:
 
     def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
         return self._workers.bequeath(name, change)
+
+    def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
+        raise NotImplementedError(
+            "a schedule on Ray keeps the parts that it has reserved: start another server"
+        )
+
+    def drop(self, name: str) -> None:
+        raise NotImplementedError("a schedule on Ray keeps its workers")
 
     def kill(self, worker_id: str, reason: str) -> None:
         """It counts as ended from now on: nobody knows when, or whether, its node hears of it."""

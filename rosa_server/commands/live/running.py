@@ -9,9 +9,9 @@ import argparse
 import getpass
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import zmq
 
@@ -19,7 +19,7 @@ from rosa_contract.errors import CausedError
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.watching import Order, Watch, encode_ask
 from rosa_server.serving.operations.names import CANCEL
-from rosa_server.serving.watching.hub import GOING, ORDERED, VERSION
+from rosa_server.serving.watching.hub import ABOUT, GOING, ORDERED, VERSION
 from rosa_server.serving.watching.place import check_private, default_folder, watched_gateways
 from rosa_server.serving.watching.watchers import SAYS_EVERY_S
 
@@ -62,6 +62,13 @@ class Running:
                         words = f"the server tells version {told.get('v')!r}, this command reads {VERSION}"
                         raise RunningError("wrong_version", f"{words}: use one release")
                     yield topic, told
+
+    def about(self) -> Mapping[str, Any]:
+        """What the server says of itself: files, tasks, slots, schedule. Raises `RunningError`."""
+        for topic, told in self.news(2 * ANSWERS_S):
+            if topic == ABOUT:
+                return cast(Mapping[str, Any], told)
+        raise RunningError("no_answer", f"the server said nothing of itself within {2 * ANSWERS_S:g} s")
 
     def answers(self) -> bool:
         return next(self.news(ANSWERS_S), None) is not None

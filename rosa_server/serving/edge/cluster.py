@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from rosa_contract.config.factory import Factory
@@ -42,6 +42,15 @@ class Cluster(SharesMemory, Protocol):
         Once it is ready the old one is not started again; if it never is, the old one stays as it was. Raises
         `ValueError` where that is under way already.
         """
+
+    def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
+        """Start the workers of replicas that are new. Returns their names.
+
+        Raises `CausedError` where there is no GPU for them, and `NotImplementedError` where this cluster cannot.
+        """
+
+    def drop(self, name: str) -> None:
+        """End a worker for good; `poll` reports it where it ran."""
 
     def stop(self, grace_s: float) -> None:
         """End every worker, `grace_s` after it was asked to at the latest. Also right after the constructor."""

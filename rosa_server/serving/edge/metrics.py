@@ -55,6 +55,7 @@ class Metrics:
             "rosa_batch_size", "Requests per batch", ["model"], buckets=BATCH_BUCKETS, registry=own
         )
         # A replica is a server of the schedule; without a schedule, a model.
+        self._replicas: set[str] = set()
         self._workers = Gauge("rosa_workers", "Warm workers", ["replica"], registry=own)
         self._waiting = Gauge("rosa_queue_depth", "Waiting requests", ["replica"], registry=own)
         self._notes = Counter(
@@ -182,6 +183,9 @@ class Metrics:
         self._report = report
         for queue, count in report.queues.items():
             self._waiting.labels(queue).set(count)
+        for gone in self._replicas - workers.keys():  # of an earlier schedule
+            self._workers.remove(gone)
+        self._replicas = set(workers)
         for replica, count in workers.items():
             self._workers.labels(replica).set(count)
         self._robots.set(report.connected)

@@ -9,6 +9,19 @@ CANCEL = "cancel"  # whatever is at work on this target
 REMOVE = "remove"  # a robot
 ADMIT = "admit"  # a robot that was removed
 ADD_SLOT = "add_slot"  # a task; the value `DRY_RUN`: only say what would follow
-ORDERS = (DRAIN, UNDRAIN, ROLLOUT, CANCEL, REMOVE, ADMIT, ADD_SLOT)
+RESCHEDULE = "reschedule"  # `SCHEDULE`; the value is the path of the new one
+RESCHEDULE_DRY_RUN = "reschedule_dry_run"  # only say what would follow
+ORDERS = (
+    DRAIN,
+    UNDRAIN,
+    ROLLOUT,
+    CANCEL,
+    REMOVE,
+    ADMIT,
+    ADD_SLOT,
+    RESCHEDULE,
+    RESCHEDULE_DRY_RUN,
+)
+SCHEDULE = "schedule"  # the target of a rescheduling
 DRY_RUN = "dry_run"
 RETIRES_S = 60.0  # a worker that has not ended by then is killed: its calls run elsewhere

@@ -61,6 +61,8 @@ class Retirement:
 class Operation(ABC):
     """One order. `names`: the workers that nobody else may work on meanwhile."""
 
+    exclusive = False  # nobody may work on any worker meanwhile
+
     def __init__(self, site: Site, order: Order, names: Iterable[str], now_s: float) -> None:
         self.site, self.order, self.names, self.since_s = site, order, frozenset(names), now_s
         self.retirement = Retirement(site, order)

@@ -19,11 +19,15 @@ from rosa_server.serving.operations.names import (
     DRAIN,
     ORDERS,
     REMOVE,
+    RESCHEDULE,
+    RESCHEDULE_DRY_RUN,
     ROLLOUT,
+    SCHEDULE,
     UNDRAIN,
 )
 from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
+from rosa_server.serving.operations.reschedule import Reschedule
 from rosa_server.serving.operations.robots import add_slot, admit, remove
 from rosa_server.serving.operations.rollout import Rollout
 
@@ -83,6 +87,10 @@ class Operations:
         if order.what == DRAIN:
             self._check_free(order.target, self._site.of_server(order.target))
             self._begin(Drain(self._site, order, now_s, self._drained))
+        elif order.what in (RESCHEDULE, RESCHEDULE_DRY_RUN):
+            dry_run = order.what == RESCHEDULE_DRY_RUN
+            self._check_free(SCHEDULE, self._site.names())
+            self._begin(Reschedule(self._site, order, now_s, self._drained, dry_run))
         elif order.what == ROLLOUT:
             self._check_free(order.target, self._site.of_model(order.target))
             self._begin(Rollout(self._site, order, now_s, self._drained))
@@ -92,7 +100,7 @@ class Operations:
 
     def _check_free(self, target: str, names: Collection[str]) -> None:
         for one in self._running:
-            if one.names & set(names):
+            if one.exclusive or one.names & set(names):
                 words = f"{target}: `{one.order.what} {one.order.target}` by {one.order.by} is at work on it"
                 raise OperationError("busy", words)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from rosa_contract.errors import CausedError
 from rosa_contract.wire.watching import Order
+from rosa_server.plan.change import Planner
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
@@ -30,7 +31,8 @@ class OperationError(CausedError):
         "cancelled": "a person has cancelled it",
         "nothing_at_work": "no operation of this name is at work",
         "not_removed": "nobody has removed a robot of this name",
-        "no_slots": "there are no slots without a schedule: any robot may come",
+        "no_slots": "there is no schedule: any robot may come, and there is nothing to change",
+        "not_here": "this cluster cannot start further workers",
         "not_admitted": "no server has room for one more robot",
         "too_many": "so many robots were removed that no more are remembered",
     }
@@ -41,6 +43,9 @@ class Tells(Protocol):
 
     def going(self, order: Order, words: str) -> None:
         """A step of it is done."""
+
+    def rescheduled(self, about: Mapping[str, Any]) -> None:
+        """Another schedule runs; this is what is told of it."""
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         """It has ended. `cause`: why it was not carried out; empty: it was."""
@@ -55,6 +60,7 @@ class Site:
     send_drain: Callable[[str], None]
     count: Callable[[str], None]
     tells: Tells
+    planner: Planner | None = None  # none: there is no schedule
 
     def say(self, order: Order, step: str, words: str = "", **fields: Any) -> None:
         """The audit line of a step, its count, and a line for whoever gave the order."""

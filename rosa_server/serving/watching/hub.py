@@ -20,6 +20,7 @@ from rosa_contract.wire.packing import pack
 from rosa_contract.wire.status import OpenAlert
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Reply
+from rosa_server.serving.core.sessions.slots import task_of
 from rosa_server.serving.core.workers.worker_state import WorkerState
 
 VERSION = SCHEMA_VERSION
@@ -228,7 +229,8 @@ class Hub:
                 component: [one.model, one.slo_ms, rates.get(component, 0.0)]
                 for component, one in task.components.items()
             }
-        return {"v": VERSION, "tasks": tasks, **self.about}
+        slots = Counter(task_of(slot) for slot in core.router.placement.routes or ())
+        return {"v": VERSION, "tasks": tasks, "slots": dict(slots), **self.about}
 
     def _state(self, now_s: float, wall_s: float, core: ServingCore) -> dict[str, Any]:
         return {

@@ -87,6 +87,10 @@ class WatchPost:
                 order.watcher, [GOING, encode_answer(Answer(order.number, True, "", words))]
             )
 
+    def rescheduled(self, about: Mapping[str, Any]) -> None:
+        """Another schedule runs."""
+        self.hub.about = {**self.hub.about, "schedule": dict(about)}
+
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         """Answer an order. `cause`: why it was not carried out; empty: it was."""
         if self._watchers is not None:

@@ -7,53 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from rosa_contract.wire import messages as m
-from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
+from tests.system.operations.asking import asking, rosa
+from tests.system.server_harness import PATIENCE_S, ROOT, Server, robot, serving
 
 BACKEND = "tests.system.operations.backend:NumberBackend"
-
-
-class Asking:
-    """A robot that asks without a pause, and remembers every answer."""
-
-    def __init__(self, one: Robot) -> None:
-        self.answers: list[m.Response] = []
-        self.failed: BaseException | None = None
-        self._robot, self._stop = one, threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        try:
-            while not self._stop.is_set():
-                number += 1
-                self._robot.request(number)
-                self.answers.append(self._robot.answer())
-        except BaseException as error:
-            self.failed = error
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE_S)
-        assert self.failed is None, self.failed
-
-
-@contextmanager
-def asking(one: Robot) -> Iterator[Asking]:
-    made = Asking(one)
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture
@@ -75,12 +39,6 @@ def server(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield made
 
 
-def rosa(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rosa_server.cli", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=environment)
-
-
 def numbers(answers: list[m.Response]) -> set[float]:
     assert all(one.status == m.OK for one in answers), [one for one in answers if one.status != m.OK]
     return {float(one.output.arrays["actions"][0][0]) for one in answers if one.output is not None}
@@ -100,7 +58,7 @@ def test_a_worker_is_drained_given_back_and_gets_new_weights_while_a_robot_asks_
             told = rosa("drain", "policy/1")
             assert told.returncode == 2 and "nobody_else" in told.stderr
 
-            listed = rosa("robots", "--json", "--seconds", "3")
+            listed = rosa("robots", "--json", "--seconds", "2")
             assert listed.returncode == 0, listed.stderr
             (row,) = json.loads(listed.stdout)
             assert (row["robot"], row["component"], row["server"]) == ("r1", "system1", "policy")
@@ -140,7 +98,7 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
                 assert ordered.stderr is not None
                 while "starts with the new weights" not in (line := ordered.stderr.readline()):
                     assert line, "it has ended before"
-                listed = rosa("robots")
+                listed = rosa("robots", "--seconds", "1.5")
                 assert "rollout policy by" in listed.stdout and "0 of 2 workers" in listed.stdout, listed
                 ordered.send_signal(signal.SIGINT)
                 _, words = ordered.communicate(timeout=PATIENCE_S)
@@ -155,7 +113,7 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
             assert isinstance(told, m.Refused) and told.cause == "removed"
             again = two.hello()
             assert isinstance(again, m.Refused) and again.cause == "removed"
-            assert "r2 is removed" in rosa("robots").stdout
+            assert "r2 is removed" in rosa("robots", "--seconds", "1.5").stdout
             assert rosa("admit", "r2").returncode == 0
             two.join()
             assert "no_slots" in rosa("admit", "--task", "pick").stderr

@@ -233,6 +233,20 @@ class ServingCore:
             self._rerouting.placement_changed(now_s)
         return answer
 
+    def adopt(
+        self,
+        now_s: float,
+        placement: Placement,
+        admission: AdmissionControl,
+        planned: Mapping[str, int] | None = None,
+    ) -> None:
+        """Another placement from now on; workers of replicas that it lacks are ended. `planned`: the slots that each
+        task keeps; none: all that it has. Raises `ValueError` where it lacks a slot that a robot has."""
+        for worker in [one for one in self.pool if one.replica not in placement.replicas]:
+            self._do(Kill(worker.worker_id, "its replica is not in the new schedule"))
+            self.on_lost(now_s, worker.worker_id, "its replica is not in the new schedule")
+        self._rerouting.adopted(now_s, self.router.adopt(placement, admission, planned))
+
     def _on(self, connection: bytes) -> list[Session]:
         session = self.sessions.get(connection)
         return [] if session is None else [session]

@@ -46,14 +46,12 @@ class Dispatcher:
         self.lanes: dict[str, Lane] = {}
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
+        self._queue_limit = queue_limit
         replicas = list(replicas)
         # Any lane may get workers of the cloud, as streams move between replicas.
-        kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
+        self._kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
+        self.make_lanes(replicas)
         for replica in replicas:
-            if replica.queue not in self.lanes:
-                self.lanes[replica.queue] = kind(
-                    replica, queue_limit, replica.times, self._agenda, self.pool, self.ranking
-                )
             lane = self.lanes[replica.queue]
             if replica.takes_turns:
                 turns = self._turns[replica.queue] = self._gpus.setdefault(replica.server, Turns())
@@ -61,6 +59,14 @@ class Dispatcher:
             if replica.link_ms and isinstance(lane, CloudLane):
                 lane.cloud_profile = replica.times
         self._out: list[Action] = []
+
+    def make_lanes(self, replicas: Iterable[Replica]) -> None:
+        """A lane for each queue that has none. One that no replica uses any more stays, as batches may be out."""
+        for replica in replicas:
+            if replica.queue not in self.lanes:
+                self.lanes[replica.queue] = self._kind(
+                    replica, self._queue_limit, replica.times, self._agenda, self.pool, self.ranking
+                )
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""

@@ -41,10 +41,17 @@ class Rerouting:
             self.count_callers()
             self._reroute(now_s)
 
-    def placement_changed(self, now_s: float) -> None:
-        """Routes, batches and rates of robots that are here may have changed."""
+    def adopted(self, now_s: float, moves: Mapping[str, str]) -> None:
+        """Another placement holds: replicas, pools and standbys may be others. `moves` as for `streams_moved`."""
+        self._dispatcher.make_lanes(self._router.placement.replicas.values())
+        self._sessions.update_routes()
+        self.streams_moved(now_s, moves, "the schedule has changed")
+        self.placement_changed(now_s, moved=True)
+
+    def placement_changed(self, now_s: float, moved: bool = False) -> None:
+        """Routes, batches and rates of robots that are here may have changed. `moved`: routes have for certain."""
         self._update_batching()
-        moved = self._sessions.update_routes()
+        moved |= self._sessions.update_routes()
         self.count_callers()
         if moved:
             self._reroute(now_s)
@@ -71,6 +78,8 @@ class Rerouting:
         """A replica that stands in for another one batches as planned for that one."""
         replicas = self._router.placement.replicas
         for name, lane in self._dispatcher.lanes.items():
+            if name not in replicas and not self._router.failover.pool(name):
+                continue  # of an earlier placement
             served = self._router.failover.served_by(name)
             plan = replicas[served[-1] if served else name]
             lane.batch_as(plan)

@@ -15,14 +15,32 @@ class Failover:
 
     def __init__(self, replicas: Mapping[str, Replica], standbys: Mapping[str, tuple[str, ...]]) -> None:
         """`standbys`: replica -> the replicas that may stand in for it, best first."""
-        self._replicas, self._standbys = replicas, standbys
         self._warm: set[str] = set()
         self._failed: dict[str, None] = {}  # in the order of failing: the first gets the standby
         self._instead: dict[str, str] = {}  # failed replica -> the standby that runs its streams
+        self._place(replicas, standbys)
+
+    def _place(self, replicas: Mapping[str, Replica], standbys: Mapping[str, tuple[str, ...]]) -> None:
+        self._replicas, self._standbys = replicas, standbys
         self._pools: dict[str, tuple[str, ...]] = {}
         for replica in replicas.values():
             if replica.pool:
                 self._pools[replica.pool] = (*self._pools.get(replica.pool, ()), replica.id)
+
+    def adopt(
+        self, replicas: Mapping[str, Replica], standbys: Mapping[str, tuple[str, ...]]
+    ) -> dict[str, str]:
+        """Other replicas from now on. Returns those whose streams move, and where to; those that stay are as warm, and
+        as failed, as they were."""
+        self._place(replicas, standbys)
+        self._warm &= set(replicas)
+        self._failed = {name: None for name in self._failed if name in replicas}
+        self._instead = {
+            name: standby
+            for name, standby in self._instead.items()
+            if name in replicas and standby in standbys.get(name, ()) and standby in replicas
+        }
+        return self._settle()
 
     def now(self, replica: str) -> str:
         """The replica that runs the streams of `replica` now."""

@@ -101,6 +101,32 @@ class Router:
         """Give a slot back. True when that changed the placement."""
         return self.placement.routes is not None and self._slots.release(slot)
 
+    @property
+    def admission(self) -> AdmissionControl:
+        """Who decides about robots for which no slot is free."""
+        return self._slots.admission
+
+    @property
+    def planned(self) -> Mapping[str, int]:
+        """Task -> the slots that it keeps when their robots leave."""
+        return self._slots.planned
+
+    def taken(self) -> set[str]:
+        """The slots that robots have now."""
+        return self._slots.taken()
+
+    def adopt(
+        self, placement: Placement, admission: AdmissionControl, planned: Mapping[str, int] | None = None
+    ) -> dict[str, str]:
+        """Another placement of the schedule from now on. Returns the replicas whose streams a standby runs from now on,
+        or runs no more, and who does. Raises `ValueError` where it lacks a slot that a robot has."""
+        self._slots.adopt(placement, admission, planned)
+        return self.failover.adopt(placement.replicas, placement.standbys)
+
+    def freeze(self, why: str) -> None:
+        """Add and remove no slots until a placement is adopted, or `why` is empty."""
+        self._slots.freeze(why)
+
     def trim(self) -> bool:
         """Remove free slots beyond the planned ones. True when that changed the placement."""
         return self.placement.routes is not None and self._slots.trim()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_contract.wire.messages import Refused
@@ -30,12 +31,42 @@ class Slots:
 
     def __init__(self, placement: Placement, admission: AdmissionControl, failover: Failover) -> None:
         self.placement = placement
-        self._admission, self._failover = admission, failover
+        self.admission, self._failover = admission, failover
         self._free: dict[str, list[tuple[int, str]]] = {}  # task -> (number, slot), lowest first
-        self._planned = Counter(task_of(slot) for slot in placement.routes or ())
+        self.planned = Counter(task_of(slot) for slot in placement.routes or ())
         self._refused: dict[str, Refused] = {}  # by task; valid until something changes
+        self._frozen = ""  # why the number of slots may not change now
         for slot in placement.routes or ():
             self._put(slot)
+
+    def freeze(self, why: str) -> None:
+        """Add and remove no slot, as somebody plans with those that there are, until a placement is adopted or `why` is
+        empty."""
+        self._frozen = why
+        self.changed()
+
+    def adopt(
+        self, placement: Placement, admission: AdmissionControl, planned: Mapping[str, int] | None = None
+    ) -> None:
+        """Another placement from now on. `planned`: the slots that each task keeps; none: all that it has.
+
+        Raises `ValueError` where a robot would lose its slot.
+        """
+        taken = self.taken()
+        if lost := taken - set(placement.routes or ()):
+            raise ValueError(f"robots would lose their slots {', '.join(sorted(lost))}")
+        self.placement, self.admission, self._frozen = placement, admission, ""
+        self._free.clear()
+        self.planned = Counter(planned or (task_of(slot) for slot in placement.routes or ()))
+        for slot in placement.routes or ():
+            if slot not in taken:
+                self._put(slot)
+        self.changed()
+
+    def taken(self) -> set[str]:
+        """The slots that robots have now."""
+        free = {slot for entries in self._free.values() for _, slot in entries}
+        return set(self.placement.routes or ()) - free
 
     def changed(self) -> None:
         """Replicas or slots have changed: what was refused may be possible now."""
@@ -58,15 +89,17 @@ class Slots:
 
     def add(self, task: str, dry_run: bool) -> Admitted | Refused:
         """One more planned slot of a task, which stays when its robot leaves. `dry_run`: only say what would follow."""
-        answer = self._admission.admit(task)
+        if self._frozen:
+            return Refused("not_admitted", self._frozen)
+        answer = self.admission.admit(task)
         if isinstance(answer, Refused):
             return answer
         cold = self._cold(answer.placement, answer.slot)
         if cold is not None or dry_run:
-            self._admission.leave(answer.slot)
+            self.admission.leave(answer.slot)
             return not_ready(cold) if cold is not None else answer
         self.placement = answer.placement
-        self._planned[task] += 1
+        self.planned[task] += 1
         self._put(answer.slot)
         self.changed()
         return answer
@@ -76,13 +109,15 @@ class Slots:
 
         A slot of a failed replica stays: its removal may move another robot into its place, on the failed replica.
         """
+        if self._frozen:
+            return False
         removed = False
         left = Counter(task_of(slot) for slot in self.placement.routes or ())
         for task, free in self._free.items():
             for entry in reversed(list(free)):  # the latest first
-                if left[task] > self._planned[task] and self._cold(self.placement, entry[1]) is None:
+                if left[task] > self.planned[task] and self._cold(self.placement, entry[1]) is None:
                     free.remove(entry)
-                    self.placement = self._admission.leave(entry[1])
+                    self.placement = self.admission.leave(entry[1])
                     left[task] -= 1
                     removed = True
         if removed:
@@ -102,16 +137,16 @@ class Slots:
         return None if first_cold is None else not_ready(first_cold)
 
     def _added_slot(self, task: str) -> Taken | Refused:
-        answer = self._admission.admit(task)
+        answer = Refused("not_admitted", self._frozen) if self._frozen else self.admission.admit(task)
         if isinstance(answer, Refused):
-            count = self._planned[task]
+            count = self.planned[task]
             taken = (
                 f"the {count} planned slots of task {task} are taken" if count else f"no slot for task {task}"
             )
             return Refused(answer.cause, f"admission: {taken}, and no other can be added: {answer.reason}")
         cold = self._cold(answer.placement, answer.slot)
         if cold is not None:
-            self._admission.leave(answer.slot)  # admission knows loads, not which replicas have failed
+            self.admission.leave(answer.slot)  # admission knows loads, not which replicas have failed
             return not_ready(cold)
         self.placement = answer.placement
         self.changed()

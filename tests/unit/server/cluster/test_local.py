@@ -13,7 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from rosa_server.cluster.local import LocalCluster
+from rosa_contract.config.factory import parse_factory
+from rosa_server.cluster.gpus import GpuError
+from rosa_server.cluster.local import LocalCluster, make
+from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.base.log import LOGGER
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 
@@ -161,3 +164,66 @@ def test_a_worker_that_takes_long_to_start_is_reported_ever_less_often(
         for second in range(500, 3000):
             cluster.poll(float(second))
     assert not caplog.records
+
+
+FACTORY = parse_factory("""
+server_cluster: {num_servers: 2, gpu_type: NVIDIA H200}
+robot_fleet: [{task: pick, num_robots: 2}]
+pick:
+  pipeline: {action_period_ms: 400}
+  components: {system1: {model: policy, slo_ms: 300}}
+models: {policy: {backend: emulated, options: {latency_ms: 5}}}
+""")
+PLACEMENT = Placement(
+    {name: Replica(name, "policy", name) for name in ("gpu0", "gpu1")},
+    {"pick/0": {"system1": "gpu0"}, "pick/1": {"system1": "gpu1"}},
+)
+ONE = Placement({"gpu0": PLACEMENT.replicas["gpu0"]}, {"pick/0": {"system1": "gpu0"}})
+
+
+class Running(Ended):
+    """A process that runs until it is killed."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def kill(self) -> None:
+        self.returncode = -9
+
+
+def workers_of(cluster: LocalCluster) -> dict[str, tuple[str, str]]:
+    """Name -> GPU and endpoint."""
+    return {one.spec.worker_id: (one.spec.gpu, one.spec.endpoint) for one in cluster._workers}
+
+
+def test_a_server_that_is_added_gets_a_gpu_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    cluster = make(FACTORY, ONE)
+    cluster.start("ipc:///here", None)
+    assert cluster.add(PLACEMENT, ["gpu1"]) == ["gpu1/0"]
+    assert workers_of(cluster) == {"gpu0/0": ("5", "ipc:///here"), "gpu1/0": ("7", "ipc:///here")}
+    third = replace(PLACEMENT, replicas={**PLACEMENT.replicas, "gpu2": Replica("gpu2", "policy", "gpu2")})
+    with pytest.raises(GpuError, match="0 of 2 are free") as caught:
+        cluster.add(third, ["gpu2"])
+    assert caught.value.cause == "too_few_gpus" and len(workers_of(cluster)) == 2
+    cluster.drop("gpu0/0")
+    assert cluster.add(third, ["gpu2"]) == ["gpu2/0"] and workers_of(cluster)["gpu2/0"][0] == "5"
+
+
+def test_a_worker_that_is_dropped_ends_for_good_and_its_ids_do_not_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delattr(os, "memfd_create", raising=False)  # no memory is shared with a process that is none
+    process = Running()
+    always(monkeypatch, process)
+    cluster = make(FACTORY, PLACEMENT)
+    cluster.poll(0.0)
+    cluster.drop("gpu1/0")
+    assert process.returncode == -9 and "gpu1/0" in workers_of(cluster), "until it has ended"
+    assert ("gpu1/0.1", "it is not in the new schedule") in cluster.poll(0.1)
+    assert set(workers_of(cluster)) == {"gpu0/0"}
+    process.returncode = None
+    cluster.add(PLACEMENT, ["gpu1"])
+    cluster.poll(0.2)
+    assert cluster._workers.find("gpu1/0.2") is not None
