@@ -10,7 +10,7 @@ from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
 
 
-class Drain(Operation):
+class Draining(Operation):
     """Ends the workers of one server. `drained`: names of workers that are away, kept up to date here."""
 
     def __init__(self, site: Site, order: Order, now_s: float, drained: set[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from rosa_contract.wire.watching import Order
-from rosa_server.serving.operations.draining import Drain
+from rosa_server.serving.operations.draining import Draining
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
     ADMIT,
@@ -86,7 +86,7 @@ class Operations:
             return End("", at_once(self._site, order, now_s))
         if order.what == DRAIN:
             self._check_free(order.target, self._site.of_server(order.target))
-            self._begin(Drain(self._site, order, now_s, self._drained))
+            self._begin(Draining(self._site, order, now_s, self._drained))
         elif order.what in (RESCHEDULE, RESCHEDULE_DRY_RUN):
             dry_run = order.what == RESCHEDULE_DRY_RUN
             self._check_free(SCHEDULE, self._site.names())

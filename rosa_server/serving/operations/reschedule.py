@@ -22,7 +22,7 @@ MIDWAY = "a rescheduling ended midway; order it again"
 WARMS_S = 900.0  # until what is started has to be warm
 
 
-class Planning:
+class PlanningThread:
     """Finds the way to a schedule in a thread of its own."""
 
     def __init__(self, plan: Callable[[str], Change], path: str) -> None:
@@ -65,7 +65,7 @@ class Reschedule(Operation):
         self._before = router.placement, router.admission, router.planned
         plan = site.planner.prepare(router.placement, router.taken())
         router.freeze(WHY)
-        self._planning = Planning(plan, order.value)
+        self._planning = PlanningThread(plan, order.value)
         self._change: Change | None = None
         self._done = 0  # stages
         self._names: list[str] = []  # workers that the stage starts or ends
