@@ -16,12 +16,12 @@ from rosa_contract.errors import CausedError
 from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.scheduler.placement.schedule import Schedule, load_schedule, slot_name, task_of
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.handover import RunningSchedule, check, hand_over
 from rosa_server.scheduler.running.migration import Step, plan_migration
-from rosa_server.scheduler.placement.schedule import Schedule, load_schedule, slot_name, task_of
 
 
 class RescheduleError(CausedError):

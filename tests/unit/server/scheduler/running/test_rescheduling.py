@@ -16,11 +16,11 @@ from rosa_contract.errors import ConfigError
 from rosa_server.plan.admission import Admitted, NoAdmission
 from rosa_server.plan.change import Change
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.rescheduling import RescheduleError, Rescheduler, with_slots_of
-from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 
