@@ -21,11 +21,13 @@ from rosa_contract.config.policies import ADAPTIVE, GIVEN, Policies
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.placement.schedule import Schedule
+from rosa_server.scheduler.placement.standby import with_standby
 from rosa_server.scheduler.placement.to_schedule import component_rates
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
+from rosa_server.scheduler.running.parts import parts_of, repeated
 from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.running.prediction import NETWORK_MS, Prediction, estimated, played, predicted
 from rosa_server.scheduler.running.rebalancing import rebalanced
@@ -62,6 +64,43 @@ def choose(
 
     `clock` as for `solve`; each candidate may take the time budget.
     """
+    return _in_parts(problem, library, options, policies, clock) or _whole(
+        problem, library, options, policies, clock
+    )
+
+
+def _in_parts(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float],
+) -> Choice | None:
+    """A large fleet as equal parts; None where it is not large enough, or a part by itself cannot be served."""
+    parts = None if as_published(policies) else parts_of(problem, options.standby)
+    if parts is None:
+        return None
+    part = _whole(parts.part, library, replace(options, standby=0), policies, clock)
+    if not part.schedule.feasible or part.schedule.shares_gpus:
+        return None
+    schedule = repeated(part.schedule, problem, parts)
+    schedule = with_standby(schedule, problem, library, options.standby)
+    schedule = replace(schedule, options={**options.changes(), **part.schedule.options})
+    placement = carried_out(placement_of(schedule), schedule, problem, library, policies)
+    hz = part.prediction.rates_hz
+    prediction = replace(
+        part.prediction, throughput_hz=problem.action_throughput_hz(hz), objective=problem.objective(hz)
+    )
+    return Choice(schedule, placement, prediction)
+
+
+def _whole(
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    policies: Policies,
+    clock: Callable[[], float],
+) -> Choice:
     best = _with_or_without_sharing(problem, library, options, policies, clock)
     if (options.share_gpus or not best.schedule.feasible) and not as_published(policies):
         best = _with_shared_gpus(best, problem, library, options, policies, clock)

@@ -30,9 +30,11 @@ VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_S = 0.001  # there and back
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Robot:
     cls: TaskClass
+    acts: Need
+    plans: Need | None
     queues: Mapping[str, _Queue]  # by component
     rounds: int = 0  # since the last plan
     sent_s: dict[str, float] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class _Robot:
 Asked = tuple[_Robot, Need]  # who, and what
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Queue:
     """One queue with its servers: batches, or calls that run at a time on each."""
 
@@ -106,10 +108,11 @@ class Estimate:
         for replica in placement.replicas.values():
             if not replica.standby:
                 self._queue_of(replica).add_server()
+        goals = {cls.name: {need.component: need for need in cls.goals} for cls in problem.classes}
         for slot, routes in (placement.routes or {}).items():
             cls = problem.by_name[task_of(slot)]
             queues = {name: self._queue_of(placement.replicas[replica]) for name, replica in routes.items()}
-            robot = _Robot(cls, queues)
+            robot = _Robot(cls, goals[cls.name][SYSTEM1], goals[cls.name].get(SYSTEM2), queues)
             phases = placement.phases.get(slot, {})
             first = phases.get(SYSTEM2 if SYSTEM2 in queues else SYSTEM1)
             self._at(first.offset_s if first is not None else 0.0, partial(self._ask, robot))
@@ -175,10 +178,9 @@ class Estimate:
 
     def _ask(self, robot: _Robot, now_s: float) -> None:
         """A robot that has carried out a chunk plans when that is due, and acts."""
-        goals = {need.component: need for need in robot.cls.goals}
-        plans = goals.get(SYSTEM2)
+        plans = robot.plans
         due = plans is not None and robot.rounds * plans.calls_per_action >= 1 - 1e-9
-        self._send(now_s, robot, plans if plans is not None and due else goals[SYSTEM1])
+        self._send(now_s, robot, plans if plans is not None and due else robot.acts)
 
     def _due(self, robot: _Robot, need: Need, now_s: float) -> None:
         """A periodic call, unless the former one is still open."""
@@ -214,13 +216,11 @@ class Estimate:
             self._take_turn(now_s, queue.lane)
             return
         if queue.at_once is not None:
-            while (
-                queue.waiting
-                and (free := min(queue.shared, key=len)) is not None
-                and len(free) < queue.at_once
-            ):
-                goals = sum(need.is_goal for _, need in free)
-                full = queue.permits and goals >= queue.at_once - queue.reserved
+            while queue.waiting:
+                free = min(queue.shared, key=len) if len(queue.shared) > 1 else queue.shared[0]
+                if len(free) >= queue.at_once:
+                    return
+                full = queue.permits and queue.reserved and _goals(free) >= queue.at_once - queue.reserved
                 asked = next((one for one in queue.waiting if not (full and one[1].is_goal)), None)
                 if asked is None:
                     return
@@ -239,7 +239,7 @@ class Estimate:
             if queue.takes_s[first] > now_s:
                 return
             starts_s = max(now_s, queue.free_s[first])
-            idle = sum(free_s <= now_s for free_s in queue.free_s)
+            idle = sum([free_s <= now_s for free_s in queue.free_s])
             sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
             chosen = together(sizes, queue.profile)[: -(-len(sizes) // max(1, idle))]
             calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
@@ -309,6 +309,11 @@ class Estimate:
     def _watch(self, queue: _Queue, shared: Shared[Asked]) -> None:
         if shared.next_s < inf:
             self._at(shared.next_s, partial(self._one_ends, queue, shared, shared.next_s))
+
+
+def _goals(shared: Shared[Asked]) -> int:
+    """How many goal-coupled calls run there."""
+    return sum(need.is_goal for _, need in shared)
 
 
 def _due_s(robot: _Robot, need: Need) -> float:

@@ -174,20 +174,36 @@ def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> 
     """Slot -> component -> when its calls are due. Multiples of the golden ratio: any number of robots is spread
     evenly, whichever of them are there. Obligations that share what is seen are due together (`due_together`)."""
     found: dict[str, dict[str, Phase]] = {}
+    periods_s = {cls.name: _periods_s(placement, problem, cls, library) for cls in problem.classes}
+    sharing = {cls.name for cls in problem.classes if _sharing(cls)}
     for number, slot in enumerate(placement.routes or ()):
-        share = number * GOLDEN % 1.0
-        cls = problem.by_name[task_of(slot)]
-        periods_s = {need.component: 1 / need.freq_hz for need in cls.obligations}
-        # System 2, or System 1 where there is none. Robots begin within a round as planned, since they are held to that
-        # until servers are known to have room.
-        first = min(cls.goals, key=lambda need: need.calls_per_action)
-        planned_hz = placement.rates_hz.get(cls.name, {}).get(first.component, 0.0)
-        fastest_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
-        period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
-        periods_s[first.component] = min(MAX_RAMP_S, period_s)
-        found[slot] = {component: Phase(each_s, share * each_s) for component, each_s in periods_s.items()}
-        found[slot].update(due_together(cls, number, share))
+        share, task = number * GOLDEN % 1.0, task_of(slot)
+        found[slot] = {
+            component: Phase(each_s, share * each_s) for component, each_s in periods_s[task].items()
+        }
+        if task in sharing:
+            found[slot].update(due_together(problem.by_name[task], number, share))
     return found
+
+
+def _periods_s(
+    placement: Placement, problem: Problem, cls: TaskClass, library: ProfileLibrary
+) -> dict[str, float]:
+    """Component -> time between its calls, for those of a class that have phases."""
+    periods_s = {need.component: 1 / need.freq_hz for need in cls.obligations}
+    # System 2, or System 1 where there is none. Robots begin within a round as planned, since they are held to that
+    # until servers are known to have room.
+    first = min(cls.goals, key=lambda need: need.calls_per_action)
+    planned_hz = placement.rates_hz.get(cls.name, {}).get(first.component, 0.0)
+    fastest_s = cls.action_s + _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
+    period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
+    periods_s[first.component] = min(MAX_RAMP_S, period_s)
+    return periods_s
+
+
+def _sharing(cls: TaskClass) -> list[Need]:
+    """Its obligations whose model shares what is seen."""
+    return [need for need in cls.obligations if need.engine == SHARING_ENGINE]
 
 
 def due_together(cls: TaskClass, number: int, share: float) -> dict[str, Phase]:
@@ -197,9 +213,8 @@ def due_together(cls: TaskClass, number: int, share: float) -> dict[str, Phase]:
     Only whole multiples of the fastest period can be. Of n turns of the fastest, robots take different ones.
     """
     models: dict[str, list[Need]] = {}
-    for need in cls.obligations:
-        if need.engine == SHARING_ENGINE:
-            models.setdefault(need.model, []).append(need)
+    for need in _sharing(cls):
+        models.setdefault(need.model, []).append(need)
     found = {}
     for needs in models.values():
         fastest_hz = max(need.freq_hz for need in needs)
