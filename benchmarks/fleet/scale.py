@@ -1,9 +1,10 @@
 """How cost grows with the fleet: planning, simulated server decisions, memory and messages, up to 10,000 robots of P4.
 
-    python -m benchmarks.fleet.scale [--robots 64,256,1024,4096,10000] [--gateways 1,2,4,16]
+    python -m benchmarks.fleet.scale [--robots 64,256,1024,4096,10000] [--planned 1000,10000,100000]
+        [--gateways 1,2,4,16]
 
-Each size in a process of its own, one server for every eight robots; then `SPREAD` robots over several gateways, a node
-each. Writes benchmarks/results/scale.json and scale.png.
+Each size in a process of its own, one server for every eight robots; then plans alone, of P4 and Mix4; then `SPREAD`
+robots over several gateways, a node each. Writes benchmarks/results/scale.json and scale.png.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from typing import Any
 
 from benchmarks import RESULTS
 from rosa_client.runtime.commands import Send
+from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.running.choice import choose
+from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_sim.fleet.gateways import Gateways, factories_of
 from rosa_sim.fleet.measure import Meter
@@ -31,6 +36,8 @@ from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 from rosa_sim.fleet.systems import fleet_of, system_of
 
 SIZES = (64, 256, 1024, 4096, 10_000)
+PLANNED, WORKLOADS = (1000, 10_000, 100_000), ("p4", "mix4")  # plans alone
+PLAN_S, PLAN_MB = {1000: 1.0, 100_000: 60.0}, 1024.0  # that they may take
 ROBOTS_PER_SERVER = 8
 LARGE = 5000  # robots; simulated for a quarter of the time
 GATEWAYS = (1, 2, 4, 16)
@@ -90,6 +97,32 @@ def measure(robots: int, seconds: float) -> dict[str, Any]:
         "decisions_per_s": actions[0] / seconds,
         "cpu_us_per_request": took_s / max(1, meter.requests - sent) * 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def measure_plan(workload: str, robots: int) -> dict[str, Any]:
+    """The plan alone, and what the server makes of it when it reads it."""
+    servers = robots // ROBOTS_PER_SERVER
+    factory, library = fleet_of(load_scenario(workload).factory, robots, servers), ProfileLibrary()
+    problem = problem_from(factory)
+    begun_s = time.process_time()
+    choice = choose(problem, library, Options(), factory.policies)
+    plan_s = time.process_time() - begun_s
+    plan_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    begun_s = time.process_time()
+    hand_over(factory, choice.schedule, "plan", library)
+    return {
+        "planned": workload,
+        "robots": robots,
+        "servers": servers,
+        "plan_cpu_s": plan_s,
+        "plan_peak_mb": plan_mb,
+        "read_cpu_s": time.process_time() - begun_s,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "floor_hz": choice.schedule.action_throughput_hz,
+        "predicted_hz": choice.prediction.throughput_hz,
+        "least_in_time": min(choice.prediction.meet.values(), default=0.0),
+        "missing": choice.prediction.missing,
     }
 
 
@@ -153,6 +186,22 @@ def measure_gateways(gateways: int, robots: int, seconds: float) -> dict[str, An
     }
 
 
+def plan_aims_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How long plans may take, and how much memory."""
+    return [
+        {
+            "aim": f"{row['robots']:,} robots of {row['planned']} planned, outcome included, in"
+            f" {PLAN_S[row['robots']]:g} s of CPU time and {PLAN_MB:,.0f} MB",
+            "value": f"{row['plan_cpu_s']:.1f} s, {row['plan_peak_mb']:.0f} MB",
+            "holds": row["plan_cpu_s"] <= PLAN_S[row["robots"]]
+            and row["plan_peak_mb"] <= PLAN_MB
+            and not row["missing"],
+        }
+        for row in rows
+        if row.get("planned") and row["robots"] in PLAN_S
+    ]
+
+
 def aims_of(spread: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Gateways that suffice, and what they cost."""
     busy = "cores_busy_at_the_fullest_gateway"
@@ -194,7 +243,7 @@ def report(rows: list[dict[str, Any]], spread: list[dict[str, Any]]) -> dict[str
             f"The first limit is one core of the gateway's own decisions. Below: {SPREAD} robots over several gateways,"
             " a node with its own servers each; `core` counts the serving core alone, without sockets and codec.",
         ],
-        "aims": aims_of(spread),
+        "aims": [*plan_aims_of(rows), *aims_of(spread)],
         "rows": [*rows, *spread],
     }
 
@@ -223,7 +272,7 @@ def draw(rows: list[dict[str, Any]], spread: list[dict[str, Any]], path: Path) -
     last.set(xlabel=f"gateways, {SPREAD} robots", title="cores busy with decisions, fullest gateway")
     last.grid(visible=True, which="both", alpha=0.3)
     for axis, (name, title) in zip(axes[:-1], panels.items(), strict=True):
-        points = [(row["robots"], row[name]) for row in rows if name in row]
+        points = [(row["robots"], row[name]) for row in rows if name in row and "planned" not in row]
         axis.loglog(*zip(*points, strict=True), marker="o")
         axis.set(xlabel="robots", title=title)
         axis.grid(visible=True, which="both", alpha=0.3)
@@ -235,8 +284,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--robots", default=",".join(map(str, SIZES)))
+    parser.add_argument("--planned", default=",".join(map(str, PLANNED)))
     parser.add_argument("--gateways", default=",".join(map(str, GATEWAYS)))
-    parser.add_argument("--only-gateways", action="store_true", help="keep the other rows of the last run")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--only-gateways", action="store_true", help="keep the other rows of the last run")
+    kept.add_argument("--only-planned", action="store_true", help="keep the other rows of the last run")
     parser.add_argument(
         "--seconds",
         type=float,
@@ -247,21 +299,29 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    if arguments.only_gateways:
-        rows = [row for row in json.loads(arguments.out.read_text())["rows"] if "gateways" not in row]
+    spread: list[dict[str, Any]] = []
+    if arguments.only_gateways or arguments.only_planned:
+        before = json.loads(arguments.out.read_text())["rows"]
+        rows = [
+            row
+            for row in before
+            if "gateways" not in row and not (arguments.only_planned and "planned" in row)
+        ]
+        spread = [row for row in before if arguments.only_planned and "gateways" in row]
     jobs: list[tuple[Any, ...]] = []
-    if not arguments.only_gateways:
+    if not arguments.only_gateways and not arguments.only_planned:
         sizes = map(int, arguments.robots.split(","))
         jobs += [(measure, n, arguments.seconds if n < LARGE else arguments.seconds / 4) for n in sizes]
-    jobs += [
-        (measure_gateways, n, SPREAD, arguments.seconds) for n in map(int, arguments.gateways.split(","))
-    ]
-    spread: list[dict[str, Any]] = []
+    if not arguments.only_gateways:
+        jobs += [(measure_plan, name, int(n)) for n in arguments.planned.split(",") for name in WORKLOADS]
+    if not arguments.only_planned:
+        gateways = map(int, arguments.gateways.split(","))
+        jobs += [(measure_gateways, n, SPREAD, arguments.seconds) for n in gateways]
     context = multiprocessing.get_context("spawn")
     for call, *values in jobs:
         with context.Pool(1) as pool:
             row = pool.apply(call, values)
-        (rows if call is measure else spread).append(row)
+        (spread if call is measure_gateways else rows).append(row)
         print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
         arguments.out.write_text(json.dumps(report(rows, spread), indent=1) + "\n")
     draw(rows, spread, arguments.out.with_suffix(".png"))

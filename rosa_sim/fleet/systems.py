@@ -5,6 +5,7 @@ Each is a schedule. Executing a baseline means its placement with robots that se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rosa_contract.config.factory import Factory, FleetEntry
@@ -120,8 +121,9 @@ def carrying_out(
     if not placement.routes:
         return None
     placement = _with_prompts(placement, schedule, library)
+    heard = _components(placement)
     services = {
-        replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica))
+        replica.id: _service(library, schedule, replica, _component_of(placement, schedule, replica, heard))
         for replica in placement.replicas.values()
     }
     return Serving(factory, placement, services, admission, variation)
@@ -129,10 +131,7 @@ def carrying_out(
 
 def _with_prompts(placement: Placement, schedule: Schedule, library: ProfileLibrary) -> Placement:
     """Calls that share a server hold each other up by their prompts, whichever system has placed them."""
-    components: dict[str, set[str]] = {}
-    for routing in (placement.routes or {}).values():
-        for component, name in routing.items():
-            components.setdefault(name, set()).add(component)
+    components = _components(placement)
 
     def known(name: str, replica: Replica) -> Replica:
         if replica.at_once is None or replica.prefill_ms:
@@ -172,13 +171,23 @@ def _baseline_placement(schedule: Schedule, factory: Factory) -> Placement:
     return Placement(replicas, routes)
 
 
-def _component_of(placement: Placement, schedule: Schedule, replica: Replica) -> str:
-    """A component that the replica answers; of a standby, one that its model may have to answer."""
-    routes = placement.routes or {}
-    for routing in routes.values():
+def _components(placement: Placement) -> dict[str, dict[str, None]]:
+    """Replica -> the components that it answers, in the order of its routes."""
+    found: dict[str, dict[str, None]] = {}
+    for routing in (placement.routes or {}).values():
         for component, name in routing.items():
-            if name == replica.id or (replica.standby and placement.replicas[name].model == replica.model):
-                return component
+            found.setdefault(name, {})[component] = None
+    return found
+
+
+def _component_of(
+    placement: Placement, schedule: Schedule, replica: Replica, heard: Mapping[str, Mapping[str, None]]
+) -> str:
+    """A component that the replica answers; of a standby, one that its model may have to answer."""
+    models = (name for name in heard if replica.standby and placement.replicas[name].model == replica.model)
+    name = replica.id if replica.id in heard else next(models, None)
+    if name is not None:
+        return next(iter(heard[name]))
     raise ConfigError(replica.id, [f"no robot is routed to this server of {schedule.scheduler}"])
 
 
