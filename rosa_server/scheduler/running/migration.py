@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.running.traffic import Move, Traffic
+from rosa_server.scheduler.running.traffic import StreamMove, Traffic
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Step:
     action: str
     server: str = ""
     model: str = ""
-    routes: tuple[Move, ...] = ()
+    routes: tuple[StreamMove, ...] = ()
     rates_hz: tuple[tuple[str, float], ...] = ()
     overloads: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class Migration:
     schedule: Schedule
 
     @property
-    def interrupted(self) -> tuple[Move, ...]:
+    def interrupted(self) -> tuple[StreamMove, ...]:
         """Streams that are without a server for a while, because no server is free to warm up first."""
         return tuple(route for step in self.steps if step.action == "drain" for route in step.routes)
 
@@ -113,7 +113,7 @@ class _Steps:
 
     def _switch(self) -> None:
         """Routes streams to their new servers as far as these have room, which they all have once all are ready."""
-        made: list[Move] = []
+        made: list[StreamMove] = []
         while moves := self._moves():
             moves = self.traffic.movable(moves) if self.pending else moves
             self.traffic.make(moves)
@@ -123,20 +123,20 @@ class _Steps:
         if made:
             self._add(Step("switch", routes=tuple(made)))
 
-    def _moves(self) -> list[Move]:
+    def _moves(self) -> list[StreamMove]:
         """Routes that differ from the new schedule's, to servers that are ready; the most urgent first.
 
         Streams without a server that had one come first, then those on a server that has to go; robots that were not
         here before come last.
         """
         routing, leaving = self.traffic.routing, set(self.to_stop)
-        found: list[tuple[int, Move]] = []
+        found: list[tuple[int, StreamMove]] = []
         for slot, routes in self.new.routing.items():
             for component, server in routes.items():
                 now = routing.get(slot, {}).get(component)
                 if server in self.ready and now != server:
                     urgency = 1 if now in leaving else 2 if now is not None else 0 if slot in self.here else 3
-                    found.append((urgency, Move(slot, component, server)))
+                    found.append((urgency, StreamMove(slot, component, server)))
         return [move for _, move in sorted(found, key=lambda pair: pair[0])]
 
     def _stop_unused(self) -> None:

@@ -12,7 +12,7 @@ from rosa_server.scheduler.profiles.catalog import Catalog, Load
 Streams = dict[str, dict[StreamClass, int]]  # by server
 
 
-class Move(NamedTuple):
+class StreamMove(NamedTuple):
     """A stream that moves: a robot's component gets a route to another server."""
 
     slot: str
@@ -46,10 +46,10 @@ class Traffic:
                 self._count(self._streams, server, slot, component, 1)
         self.overloaded = {server for server in self._streams if not self._fits(server, self._streams)}
 
-    def on(self, server: str) -> list[Move]:
+    def on(self, server: str) -> list[StreamMove]:
         """The streams of a server."""
         return [
-            Move(slot, component, server)
+            StreamMove(slot, component, server)
             for slot, routes in self.routing.items()
             for component, target in routes.items()
             if target == server
@@ -59,14 +59,14 @@ class Traffic:
         """Servers with streams."""
         return {server for server, streams in self._streams.items() if any(streams.values())}
 
-    def movable(self, moves: Sequence[Move]) -> list[Move]:
+    def movable(self, moves: Sequence[StreamMove]) -> list[StreamMove]:
         """Of `moves`, the most urgent first, those that can be made together while no server is overloaded.
 
         All at once if that fits. Else every server that is too full leaves the least urgent of its new streams where
         they are now, which may overload those servers in turn. The current routes fit, so this ends.
         """
         streams = {server: dict(counts) for server, counts in self._streams.items()}
-        coming: dict[str, list[Move]] = {}
+        coming: dict[str, list[StreamMove]] = {}
         for move in moves:
             self._shift(streams, move, 1)
             coming.setdefault(move.server, []).append(move)
@@ -82,7 +82,7 @@ class Traffic:
         stay = {move for kept in coming.values() for move in kept}
         return [move for move in moves if move in stay]
 
-    def make(self, moves: Iterable[Move]) -> None:
+    def make(self, moves: Iterable[StreamMove]) -> None:
         """Change these routes, all at the same time."""
         touched = set()
         for move in moves:
@@ -91,7 +91,7 @@ class Traffic:
             self.routing.setdefault(move.slot, {})[move.component] = move.server
         self._judge(touched)
 
-    def drop(self, moves: Iterable[Move]) -> None:
+    def drop(self, moves: Iterable[StreamMove]) -> None:
         """Take these streams from their servers."""
         for move in moves:
             self._count(self._streams, move.server, move.slot, move.component, -1)
@@ -103,7 +103,7 @@ class Traffic:
             fits = self._fits(server, self._streams)
             (self.overloaded.discard if fits else self.overloaded.add)(server)
 
-    def _shift(self, streams: Streams, move: Move, sign: int) -> None:
+    def _shift(self, streams: Streams, move: StreamMove, sign: int) -> None:
         """Count a move's stream on its new server instead of where it is now; -1: the other way round."""
         self._count(streams, move.server, move.slot, move.component, sign)
         left = self.routing.get(move.slot, {}).get(move.component)

@@ -61,4 +61,4 @@ def test_a_server_scales_up_and_down_while_robots_ask_on(server: Server, tmp_pat
         assert refused.returncode == 2 and "shares_gpus" in refused.stderr, "one GPU would have to be shared"
     assert all(answer.status == m.OK for one in asks for answer in one.answers), "no call was lost"
     steps = [one["step"] for one in server.events("operation") if one["what"] == "reschedule"]
-    assert steps.count("done") == 2 and "failed" not in steps
+    assert steps.count("done") == 2 and steps.count("failed") == 1, "the last was refused when it was planned"
