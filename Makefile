@@ -8,6 +8,8 @@ VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
 JAX_VENV ?= .venv-jax
 RAY_VENV ?= .venv-ray
+JUDGES_VENV ?= .venv-judges
+LEROBOT_VENV ?= .venv-lerobot
 SITE_VENV ?= .venv-site
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +31,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-unit check test-franka test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
+.PHONY: help setup demo test test-unit check test-franka test-judges test-lerobot test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -65,6 +67,16 @@ test-ray: setup  ## servers whose workers Ray starts on two machines, which are 
 cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are served, a machine dies; prints what each robot lost
 	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
+
+test-judges: setup  ## vla-eval and inspect-robots drive ROSA with their own code, on Meta-World and their mock (minutes, installs 130 MB)
+	@"$(PYTHON)" scripts/judges_env.py --venv $(JUDGES_VENV) --beside $(VENV)
+	@$(JUDGES_VENV)/bin/python -m pytest --confcutdir tests/judges -p no:cacheprovider tests/judges $(ARGS)
+
+test-lerobot: setup  ## LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs gigabytes)
+	@test -f $(LEROBOT_VENV)/rosa-env.txt || $(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV)
+	@$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot
+	@export LEROBOT_PYTHON="$(abspath $(LEROBOT_VENV))/bin/python"; \
+	  $(WITH)python -m pytest --confcutdir tests/lerobot -p no:cacheprovider tests/lerobot $(ARGS)
 
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
 	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
@@ -142,4 +154,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(LEROBOT_VENV) $(SITE_VENV) .venv-pythons

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from setup_steps import ROOT, SetupError, Steps, digest, fresh_venv, run, status_of
+from setup_steps import ROOT, Steps, digest, fresh_venv, look_behind, run, status_of
 
 PINNED = ROOT / "requirements" / "ray-test.txt"
 
@@ -27,11 +27,7 @@ def install(venv: Path, beside: Path) -> None:
     pip = fresh_venv(venv, "ray")
     # Without dependencies: the list holds those that ROSA's own environment has not.
     run([*pip, "--no-deps", "--no-compile", "-r", PINNED], "ray_packages")
-    packages = next((venv / "lib").glob("python3*/site-packages"))
-    others = next((beside / "lib").glob("python3*/site-packages"), None)
-    if others is None:
-        raise SetupError(f"{beside} has no packages; run `make setup` first")
-    (packages / "zz_rosa.pth").write_text(f"import site; site.addsitedir({str(others.resolve())!r})\n")
+    look_behind(venv, beside)
 
 
 def main() -> int:

@@ -74,6 +74,15 @@ def fresh_venv(venv: Path, name: str, python: str | Path = sys.executable) -> li
     return [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
 
 
+def look_behind(venv: Path, beside: Path) -> None:
+    """Python of `venv` finds what it has not in `beside`. Raises `SetupError`."""
+    packages = next((venv / "lib").glob("python3*/site-packages"))
+    others = next((beside / "lib").glob("python3*/site-packages"), None)
+    if others is None:
+        raise SetupError(f"{beside} has no packages; run `make setup` first")
+    (packages / "zz_rosa.pth").write_text(f"import site; site.addsitedir({str(others.resolve())!r})\n")
+
+
 def status_of(set_up: Callable[[], None]) -> int:
     """The exit status of a set-up; says what went wrong."""
     try:

@@ -18,8 +18,10 @@ collect_ignore = [
     "envs",
     "franka",
     "jax",
+    "judges",
+    "lerobot",
     "ray",
-]  # they make environments of their own: `make test-env`, `make test-franka`, `make test-jax`, `make test-ray`
+]  # they need environments of their own: `make test-env`, `make test-franka` and so on
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")

@@ -170,7 +170,7 @@ def test_the_metrics_page_names_every_metric_with_its_labels() -> None:
 
 FOLDERS = (
     *("rosa_contract", "rosa_client", "rosa_server", "rosa_sim", "benchmarks", "configs", "deploy", "docs"),
-    *("examples", "hardware", "launch", "ros_ws", "scripts", "tests"),
+    *("examples", "hardware", "integrations", "launch", "ros_ws", "scripts", "tests"),
 )
 # A path from the root, anywhere on a page; or the name of a file, between backticks.
 FROM_THE_ROOT = re.compile(rf"(?<![\w/.:<-])(?:{'|'.join(FOLDERS)})/[\w./*@-]*")

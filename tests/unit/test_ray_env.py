@@ -44,5 +44,5 @@ def test_it_finds_rosas_packages_behind_its_own(ray_env: ModuleType, tmp_path: P
 
 
 def test_without_rosas_environment_it_says_how_to_make_one(ray_env: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(ray_env.SetupError, match="make setup"):
+    with pytest.raises(importlib.import_module("setup_steps").SetupError, match="make setup"):
         ray_env.install(tmp_path / ".venv-ray", tmp_path / ".venv")

@@ -22,7 +22,7 @@ pick:
   pipeline: {{{{action_period_ms: 400}}}}
   components: {{{{system1: {{{{model: policy, slo_ms: 20000}}}}}}}}
 models:
-  policy: {{{{backend: emulated, options: {model}}}}}
+  policy: {{{{backend: "{backend}", options: {model}}}}}
 gateway: {{{{bind: "tcp://127.0.0.1:{{port}}", metrics_port: {{metrics_port}}}}}}
 frontends: {frontends}
 """
@@ -61,16 +61,19 @@ def observation(**changes: Any) -> dict[str, Any]:
 
 @contextmanager
 def with_frontends(
-    folder: Path, model: dict[str, Any] | None = None, wait: bool = True, **frontends: dict[str, Any]
+    folder: Path,
+    model: dict[str, Any] | None = None,
+    wait: bool = True,
+    backend: str = "emulated",
+    **frontends: dict[str, Any],
 ) -> Iterator[tuple[Server, dict[str, int]]]:
-    """`rosa serve`, and the ports of its frontends. `model`: more options of the emulated one."""
+    """`rosa serve`, and the ports of its frontends. `model`: more options of the emulated one, or all of another."""
     ports = dict(zip(frontends, free_ports(len(frontends)), strict=True))
     told = {name: {"bind": f"127.0.0.1:{ports[name]}", **one} for name, one in frontends.items()}
-    braces = (
-        json.dumps(part).replace("{", "{{").replace("}", "}}") for part in ({**MODEL, **(model or {})}, told)
-    )
-    options, section = braces
-    factory = FACTORY.format(model=options, frontends=section)
+    options = {**(MODEL if backend == "emulated" else {}), **(model or {})}
+    braces = (json.dumps(part).replace("{", "{{").replace("}", "}}") for part in (options, told))
+    written, section = braces
+    factory = FACTORY.format(backend=backend, model=written, frontends=section)
     arguments = told.get("arguments", ())
     with serving(folder, factory=factory, arguments=arguments) as server:
         if wait:
