@@ -72,8 +72,8 @@ test-judges: setup  ## vla-eval and inspect-robots drive ROSA with their own cod
 	@"$(PYTHON)" scripts/judges_env.py --venv $(JUDGES_VENV) --beside $(VENV)
 	@$(JUDGES_VENV)/bin/python -m pytest --confcutdir tests/judges -p no:cacheprovider tests/judges $(ARGS)
 
-test-lerobot: setup  ## LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs gigabytes)
-	@test -f $(LEROBOT_VENV)/rosa-env.txt || $(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV)
+test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB)
+	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV)
 	@$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot
 	@export LEROBOT_PYTHON="$(abspath $(LEROBOT_VENV))/bin/python"; \
 	  $(WITH)python -m pytest --confcutdir tests/lerobot -p no:cacheprovider tests/lerobot $(ARGS)

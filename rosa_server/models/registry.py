@@ -21,6 +21,7 @@ BACKENDS = {
     "flow_policy": "rosa_server.models.panda.flow_policy:FlowPolicyBackend",
     "gr00t_remote": "rosa_server.models.remote.gr00t:Gr00tRemoteBackend",
     "jax_policy": "rosa_server.models.policies.jax_policy:JaxPolicyBackend",
+    "lerobot": "rosa_server.models.policies.lerobot:LerobotBackend",
     "null": "rosa_server.models.emulated:NullBackend",
     "openpi_remote": "rosa_server.models.remote.openpi:OpenpiRemoteBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",

@@ -28,6 +28,12 @@ CATALOG: Mapping[str, Entry] = {
         "jax",
         "`policy`, module:function",
     ),
+    "lerobot": Entry(
+        "any policy of LeRobot with its own processors",
+        ("lerobot", "torch"),
+        "lerobot",
+        "`model`, a folder with weights",
+    ),
     "null": Entry("answers zeros at once, to measure what serving costs"),
     "openpi_remote": Entry("a policy server of openpi that runs already", ("websockets",), "remote", "`url`"),
     "replay": Entry("answers from a file"),
