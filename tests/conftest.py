@@ -12,7 +12,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from tests.lanes import Lane, Lanes, number_of, roles, workers
+from tests.lanes import Lane, Lanes, lane_of, number_of, roles, workers
 
 collect_ignore = [
     "envs",
@@ -26,6 +26,7 @@ collect_ignore = [
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")
 LOW_PRIORITY = 5  # a third of what the others get
+_spent_s: dict[str, float] = {}  # by file, set-up and teardown included
 _spread: list[bool] = []  # this process has started others and runs no test itself
 
 
@@ -61,6 +62,24 @@ def _stand_back() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     _spread.append(True)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    file = report.nodeid.partition("::")[0]
+    _spent_s[file] = _spent_s.get(file, 0.0) + report.duration
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Which lane the run waited for, and for which of its files."""
+    if not _spread:
+        return
+    terminalreporter.section("lanes")
+    for lane in Lane:
+        files = sorted(((s, file) for file, s in _spent_s.items() if lane_of(file) is lane), reverse=True)
+        longest = ", ".join(f"{file.removeprefix('tests/')} {s:.0f}" for s, file in files[:12])
+        terminalreporter.line(
+            f"{lane.value}: {sum(s for s, _ in files):.0f} s in {len(files)} files: {longest}"
+        )
 
 
 def pytest_keyboard_interrupt() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import threading
@@ -27,6 +28,7 @@ MAX_GROWTH_MB = 250.0  # what loopback brings in 50 ms; the gateway looks every 
 MAX_LINES_PER_S = 40.0  # of the server's log: 20 of each kind that peers can cause
 SETTLE_S = 1.0
 SAMPLE_S = 0.1
+COMERS = itertools.count()
 MIN_ATTACK_S = 10.0  # a shorter attack is made again, so that a share of requests says something
 FACTORY = """
 server_cluster: {{{{num_servers: 1}}}}
@@ -117,12 +119,24 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def undisturbed(folder: Path, robots: int) -> Iterator[Served]:
-    """As many robots at a server of their own: what they miss is the machine's fault."""
+def calm_server(folder: Path) -> Iterator[str]:
+    """The endpoint of a server that nobody attacks."""
     other = folder / "undisturbed"
     other.mkdir()
-    with place_of(other, keys=False, robots=0) as place, serving_well(place.endpoint, robots) as served:
-        yield served
+    with place_of(other, keys=False, robots=0) as place:
+        yield place.endpoint
+
+
+@contextlib.contextmanager
+def undisturbed(folder: Path, robots: int, calm: str = "") -> Iterator[Served]:
+    """As many robots at a server that nobody attacks: what they miss is the machine's fault.
+
+    `calm`: the endpoint of one that runs already, where others have been before; empty: start one.
+    """
+    with contextlib.ExitStack() as stack:
+        endpoint = calm or stack.enter_context(calm_server(folder))
+        first = robots * next(COMERS)  # names of those before are theirs for a while
+        yield stack.enter_context(serving_well(endpoint, robots, first=first))
 
 
 @contextlib.contextmanager
@@ -143,12 +157,13 @@ def run_beside(
     robots: int = 4,
     min_in_time: float = MIN_IN_TIME,
     min_attack_s: float = MIN_ATTACK_S,
+    calm: str = "",
 ) -> Outcome:
-    """The attack beside well-behaved robots."""
+    """The attack beside well-behaved robots; `calm`: as for `undisturbed`."""
     outcome = Outcome("")
     with (
         place_of(folder, attempt.keys, robots, attempt.descriptors) as place,
-        undisturbed(folder, robots) as outcome.undisturbed,
+        undisturbed(folder, robots, calm) as outcome.undisturbed,
     ):
         key_folder = "" if place.keys is None else str(place.keys)
         with serving_well(place.endpoint, robots, key_folder) as outcome.served:

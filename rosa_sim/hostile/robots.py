@@ -75,10 +75,12 @@ class Served:
         return self.in_time / max(1, self.asked)
 
 
-def serve_well(endpoint: str, count: int, keys: str, ready: Event, stop: Event, pipe: Any) -> None:
+def serve_well(
+    endpoint: str, count: int, keys: str, first: int, ready: Event, stop: Event, pipe: Any
+) -> None:
     """Until `stop`; then sends (asked, answered in time) of every robot through `pipe`."""
     began_s = time.monotonic()
-    robots = [Robot(endpoint, name_of(i), keys, began_s + PERIOD_S * i / count) for i in range(count)]
+    robots = [Robot(endpoint, name_of(first + i), keys, began_s + PERIOD_S * i / count) for i in range(count)]
     poller = zmq.Poller()
     for robot in robots:
         poller.register(robot.link.socket, zmq.POLLIN)
@@ -96,14 +98,14 @@ def serve_well(endpoint: str, count: int, keys: str, ready: Event, stop: Event, 
 
 
 @contextlib.contextmanager
-def serving_well(endpoint: str, count: int, keys: str = "") -> Iterator[Served]:
-    """So many of them work while this runs; what is yielded is filled in on leaving."""
+def serving_well(endpoint: str, count: int, keys: str = "", first: int = 0) -> Iterator[Served]:
+    """`count` of them work while this runs, named from number `first` on; what is yielded is filled in on leaving."""
     context = multiprocessing.get_context("spawn")
     ready, stop = context.Event(), context.Event()
     ours: Connection[Any, Any]
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=serve_well, args=(endpoint, count, keys, ready, stop, theirs), daemon=True
+        target=serve_well, args=(endpoint, count, keys, first, ready, stop, theirs), daemon=True
     )
     process.start()
     served = Served()

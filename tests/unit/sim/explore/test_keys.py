@@ -19,8 +19,9 @@ from rosa_sim.explore.search import search
 from rosa_sim.explore.situation import Situation
 from tests.examples import examples
 
-SMALL = ["asynchronous, planned", "strict"]
+SMALL = ["asynchronous, planned"]
 LARGER = [
+    "strict",
     "guarded, stands still",
     "asynchronous, guarded",
     "asynchronous, planned ahead",
@@ -30,12 +31,14 @@ LARGER = [
 CELLS = [*SMALL, *LARGER[: examples(0, len(LARGER))]]
 
 
+@pytest.mark.prove
 def test_situations_with_one_fine_key_go_on_alike() -> None:
     """Two ways to what counts as one state: whatever can happen in both leads to the same states again."""
+    enough = examples(1_000, 1_000_000)
     first: dict[Hashable, dict[str, Hashable]] = {}
     waiting = deque([start("careful planner")])
     twice = 0
-    while waiting:
+    while waiting and twice < enough:
         situation = waiting.popleft()
         key, following = fine(situation), dict(what_follows(situation))
         after = {event: fine(child) for event, child in following.items()}
@@ -48,7 +51,7 @@ def test_situations_with_one_fine_key_go_on_alike() -> None:
         assert {event: after[event] for event in expected if event in after} == {
             event: expected[event] for event in after if event in expected
         }
-    assert twice > 1_000
+    assert twice >= 1_000
 
 
 @pytest.mark.prove
