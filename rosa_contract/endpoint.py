@@ -35,6 +35,19 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
     return ""
 
 
+def gateways_of(text: str) -> tuple[str, ...]:
+    """The endpoints of the gateways that a robot may use: one, or several with commas between them."""
+    return tuple(one.strip() for one in text.split(","))
+
+
+def gateways_problem(text: str) -> str:
+    """What is wrong with the endpoints of a robot's gateways, or an empty string."""
+    found = gateways_of(text)
+    problems = (endpoint_problem(one, binds=False) for one in found)
+    twice = next((one for one in found if found.count(one) > 1), "")
+    return next((one for one in problems if one), f"{shown(twice)} is named twice" if twice else "")
+
+
 def is_loopback(endpoint: str) -> bool:
     """Whether only processes of this machine can reach a ZeroMQ endpoint."""
     parts = urlsplit(endpoint)

@@ -13,7 +13,7 @@ from rosa_client.operator.bases import parse_bases
 from rosa_client.robot_check import robot_problems
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import load_robot
-from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.endpoint import gateways_of, gateways_problem
 from rosa_contract.errors import ConfigError, ContractError
 from rosa_contract.keyfile import load_robot_keys
 
@@ -25,7 +25,7 @@ class PreflightError(BringupError):
 def check_robots(robots: Sequence[Robot]) -> None:
     """Raise `PreflightError` for the first argument or file that no node could work with."""
     for robot in robots:
-        if problem := endpoint_problem(robot.gateway, binds=False):
+        if problem := gateways_problem(robot.gateway):
             raise PreflightError(f"gateway: {problem}")
         _check("config", partial(_check_task, robot))
         _check("robot", partial(_check_robot, robot))
@@ -66,7 +66,7 @@ def _check_robot(robot: Robot) -> None:
 def _check_port(robot: Robot) -> None:
     bind = load_factory(robot.config).gateway.bind
     port = bind.rpartition(":")[2]
-    if bind.startswith("tcp://") and port != "*" and not robot.gateway.endswith(f":{port}"):
+    if bind.startswith("tcp://") and port != "*" and not gateways_of(robot.gateway)[0].endswith(f":{port}"):
         raise PreflightError(
             f"gateway: {robot.config} has its server listen on {bind}, and start_server starts that one;"
             f" expected port {port}, got {robot.gateway}"

@@ -128,6 +128,12 @@ class Greeting:
             log.warning("not connected: %s", reason)
         self.ready, self.cause, self.reason = False, cause, reason
 
+    def begin_anew(self, token: str) -> None:
+        """With another gateway, which knows nothing of what was agreed with the one before; `token`: what it gave."""
+        self.ready, self.hello = False, replace(self.hello, token=token)
+        self.first_call_s, self.permit_s = {}, {}
+        self._last_hello_s = self._last_sent_s = -1e9  # greet at the next opportunity
+
     def _paced(self, pace: float, until_s: float, renew: bool = False) -> None:
         """What the server allows holds for a while: when its answers are lost, the schedule's rates do."""
         self._pace_until_s = until_s if pace != 1.0 else inf

@@ -15,13 +15,14 @@ import zmq
 GIVEN_UP_FOR = ("refused", "mismatch")
 AGAIN_EVERY_S = 2.0
 MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH: one side has keys, the other has none
-SUCCEEDED, NO_DETAIL, PROTOCOL, AUTH = (
+SUCCEEDED, NO_DETAIL, PROTOCOL, AUTH, DISCONNECTED = (
     int(event)
     for event in (
         zmq.EVENT_HANDSHAKE_SUCCEEDED,
         zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL,
         zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL,
         zmq.EVENT_HANDSHAKE_FAILED_AUTH,
+        zmq.EVENT_DISCONNECTED,
     )
 )
 # How much a cause says; a peer that just hung up is the least of it.
@@ -46,24 +47,39 @@ class Handshakes:
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, encrypted: bool) -> None:
         self._socket, self._endpoint, self._encrypted = socket, endpoint, encrypted
         self.cause = ""  # hung_up, mismatch or refused; empty while nothing failed
+        self._ended = False  # the connection that there was
         self._again_s: float | None = None
         name = f"inproc://handshakes-{next(_numbers)}"
-        socket.monitor(name, SUCCEEDED | NO_DETAIL | PROTOCOL | AUTH)
+        socket.monitor(name, SUCCEEDED | NO_DETAIL | PROTOCOL | AUTH | DISCONNECTED)
         self._monitor: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
         self._monitor.setsockopt(zmq.LINGER, 0)
         self._monitor.connect(name)
 
     def failure(self, now_s: float) -> str:
         """Why there is no connection, or an empty string. Connects again where libzmq would not."""
-        while True:
-            try:
-                event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            self._take(*struct.unpack("=hi", event))
+        self._read()
         if self.cause in GIVEN_UP_FOR:
             self._connect_again(now_s)
         return f"{WORDS[self.cause][self._encrypted]} ({self._endpoint})" if self.cause else ""
+
+    def ended(self) -> bool:
+        """Whether there was a connection, and there is none now."""
+        self._read()
+        return self._ended
+
+    def moved(self, endpoint: str) -> None:
+        """The socket connects to another endpoint from now on."""
+        self._read()
+        self._endpoint, self.cause, self._ended, self._again_s = endpoint, "", False, None
+
+    def _read(self) -> None:
+        while True:
+            try:
+                event, address = self._monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if address.rpartition(b":")[2] == self._endpoint.encode().rpartition(b":")[2]:
+                self._take(*struct.unpack("=hi", event))
 
     def close(self) -> None:
         """Before the socket is closed."""
@@ -71,8 +87,9 @@ class Handshakes:
         self._monitor.close()
 
     def _take(self, event: int, value: int) -> None:
-        if event == SUCCEEDED:
-            self.cause = ""
+        if event in (SUCCEEDED, DISCONNECTED):
+            self._ended = event == DISCONNECTED
+            self.cause = self.cause if self._ended else ""
             return
         cause = "refused" if event == AUTH else "hung_up"
         if event == PROTOCOL and value == MISMATCH:

@@ -1,20 +1,24 @@
 """The robot's connection to its gateway: one ZeroMQ DEALER socket and a greeting.
 
 Requests are never queued for an absent server: what cannot leave now is dropped, its deadline passes on the robot, and
-the fallback runs. When the server is back the link says hello again by itself (`greeting.py`).
+the fallback runs. When the server is back the link says hello again by itself (`greeting.py`). With several gateways
+it goes to the next one when its own is lost (`gateways.py`): at once when the connection ends, after a second when the
+other machine is silent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import replace
 
 import zmq
 
+from rosa_client.connection.gateways import KnownGateways
 from rosa_client.connection.greeting import Greeting
 from rosa_client.connection.handshakes import Handshakes
 from rosa_client.connection.session_token import SessionToken
-from rosa_contract.endpoint import is_loopback
+from rosa_contract.endpoint import gateways_of, is_loopback
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import RobotKeys, load_robot_keys
 from rosa_contract.wire import codec
@@ -31,6 +35,7 @@ from rosa_contract.wire.messages import (
 )
 
 MAX_MESSAGE_BYTES = 64 << 20
+HEARTBEAT_EVERY_MS, HEARTBEAT_MISSING_MS = 250, 1000  # where there is another gateway to go to
 
 log = logging.getLogger("rosa.link")
 
@@ -41,13 +46,19 @@ class GatewayLink(Greeting):
     def __init__(
         self, endpoint: str, hello: Hello, keys: str | RobotKeys = "", token: SessionToken | None = None
     ) -> None:
-        """Connect to `endpoint`, such as tcp://gpu-box:5570. `keys`: key folder, or the keys; empty: no encryption.
+        """Connect to `endpoint`, such as tcp://gpu-box:5570; several, with commas between them, are tried in turn.
 
-        `token`: where the session's token is kept, so that a process that is started anew resumes under its name.
-        Raises `KeyFileError` for keys that cannot be used.
+        `keys`: key folder, or the keys; empty: no encryption. `token`: where the session's token is kept, so that a
+        process that is started anew resumes under its name. Raises `KeyFileError` for keys that cannot be used.
         """
-        self._token = token
-        super().__init__(endpoint, hello if token is None else replace(hello, token=token.load()))
+        endpoints = gateways_of(endpoint)
+        self._gateways = KnownGateways(endpoints)
+        self._stored = {one: None if token is None else token.at(one) for one in endpoints}
+        self._tokens: dict[str, str] = {}  # by endpoint: each gateway gives its own
+        self._token = self._stored[endpoints[0]]
+        super().__init__(
+            endpoints[0], hello if self._token is None else replace(hello, token=self._token.load())
+        )
         own = keys if isinstance(keys, RobotKeys) else load_robot_keys(keys, hello.robot_id) if keys else None
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 200)
@@ -61,9 +72,12 @@ class GatewayLink(Greeting):
             self.socket.setsockopt(zmq.CURVE_PUBLICKEY, own.public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, own.server)
-        self.proves_server = own is not None or is_loopback(endpoint)
-        self._handshakes = Handshakes(self.socket, endpoint, encrypted=own is not None)
-        self.socket.connect(endpoint)
+        if len(endpoints) > 1:
+            self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_EVERY_MS)
+            self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_MISSING_MS)
+        self.proves_server = own is not None or all(map(is_loopback, endpoints))
+        self._handshakes = Handshakes(self.socket, self.endpoint, encrypted=own is not None)
+        self.socket.connect(self.endpoint)
 
     def send(self, request: Request, now_s: float) -> bool:
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
@@ -93,6 +107,8 @@ class GatewayLink(Greeting):
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         # Before the gateway counts as silent: this process may have been stopped for a while.
         answers = self._received(now_s)
+        if len(self._gateways) > 1:
+            self._look_for_gateway(now_s)
         if not self.ready and (reason := self._handshakes.failure(now_s)):
             self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
@@ -100,6 +116,29 @@ class GatewayLink(Greeting):
         if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
         return self._received(now_s)
+
+    def next_due_s(self) -> float:
+        return min(super().next_due_s(), self._gateways.next_turn_s())
+
+    def _look_for_gateway(self, now_s: float) -> None:
+        """Go to the next gateway where this one is lost."""
+        if self.ready and self._handshakes.ended():
+            self.lost("disconnected", f"the connection to the gateway at {self.endpoint} has ended")
+        if not self._gateways.turns(now_s, self.ready, self.cause):
+            return
+        before, self.endpoint = self.endpoint, self._gateways.current
+        log.warning("from the gateway at %s to %s: %s", before, self.endpoint, self.reason)
+        self._tokens[before] = self.hello.token
+        with contextlib.suppress(zmq.ZMQError):
+            self.socket.disconnect(before)
+        with contextlib.suppress(zmq.Again):  # what it said last is for nobody
+            while True:
+                self.socket.recv_multipart(zmq.NOBLOCK)
+        self._handshakes.moved(self.endpoint)
+        self._token = self._stored[self.endpoint]
+        kept = self._token.load() if self._token is not None else ""
+        self.begin_anew(self._tokens.get(self.endpoint, kept))
+        self.socket.connect(self.endpoint)
 
     def _received(self, now_s: float) -> list[Response]:
         """The answers among what has come."""

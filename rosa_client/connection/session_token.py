@@ -29,8 +29,13 @@ class SessionToken:
     """One file per robot and gateway, readable by its owner only."""
 
     def __init__(self, folder: Path, endpoint: str, robot_id: str) -> None:
+        self._folder, self._robot_id = folder, robot_id
         name = hashlib.sha256(f"{endpoint}\0{robot_id}".encode()).hexdigest()[:32]
         self._path, self._kept = folder / name, ""
+
+    def at(self, endpoint: str) -> SessionToken:
+        """That of the same robot at another gateway."""
+        return SessionToken(self._folder, endpoint, self._robot_id)
 
     def load(self) -> str:
         """What was kept last, or an empty string."""

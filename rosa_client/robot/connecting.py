@@ -12,7 +12,7 @@ from rosa_client.connection.link import GatewayLink
 from rosa_client.connection.session_token import SessionToken, default_folder
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Seen
-from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.endpoint import gateways_problem
 from rosa_contract.keyfile import KeyFileError, RobotKeys
 from rosa_contract.wire.images import ENCODINGS
 
@@ -26,7 +26,7 @@ def connector(
     server: str, task: str, name: str, keys: str | Path | RobotKeys, encoding: str, resumes: bool = True
 ) -> Connect:
     """What makes a connection from the first observation. Raises `ValueError` for arguments that cannot be meant."""
-    if problem := endpoint_problem(server, binds=False):
+    if problem := gateways_problem(server):
         raise ValueError(f"server: {problem}")
     if encoding not in ENCODINGS:
         raise ValueError(f"encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")

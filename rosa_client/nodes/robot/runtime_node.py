@@ -38,7 +38,7 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_contract.config import prompts
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import hello_of, load_robot
-from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.endpoint import gateways_problem
 from rosa_contract.keyfile import load_robot_keys
 from rosa_contract.wording import nearest
 
@@ -50,7 +50,11 @@ PARAMETERS = {
         ("robot", "", "robot file, such as configs/robots/panda.yaml"),
         ("task", "", "name of the task; empty: the first of the fleet"),
         ("robot_id", "", "name of this robot at the server; empty: its namespace"),
-        ("gateway", "tcp://127.0.0.1:5570", "ZeroMQ endpoint of the server"),
+        (
+            "gateway",
+            "tcp://127.0.0.1:5570",
+            "ZeroMQ endpoint of the server; several, with commas between them: the next one when one is lost",
+        ),
         ("base", "", "where the robot's base stands in `world`: 'x y z yaw' in m and rad; empty: not known"),
         ("frame_prefix", "", "what comes before the robot's links in TF, such as panda0/"),
         (
@@ -94,7 +98,7 @@ class RuntimeNode(ManagedNode):
             raise StartError(f"parameter task: no task {self._task_name!r}; known: {known}")
         self._tasks = factory.tasks
         self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
-        if problem := endpoint_problem(self._text("gateway"), binds=False):
+        if problem := gateways_problem(self._text("gateway")):
             raise StartError(f"parameter gateway: {problem}")
         if self._text("keys"):
             load_robot_keys(self._text("keys"), self._robot_id)

@@ -25,10 +25,13 @@ PATIENCE_S = 10.0
 class Gateway:
     """A ROUTER socket that a test speaks through."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port`: that of one that was closed; 0: any."""
         self.socket = zmq.Context.instance().socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
-        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        if port:
+            self.socket.bind(f"tcp://127.0.0.1:{port}")
+        self.port = port or self.socket.bind_to_random_port("tcp://127.0.0.1")
         self.identity = b""
 
     @property

@@ -1,0 +1,48 @@
+"""Which of several gateways a robot talks to. Pure; `link.py` connects.
+
+A robot stays with the gateway that welcomed it until that is lost, and then asks the others in turn. A request is sent
+to one gateway only, so none is answered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+WELCOMES_WITHIN_S = 2.0  # a gateway that has not is followed by the next one
+AT_ONCE = ("disconnected", "silent", "not_ready")  # causes for which a gateway that served is left at once
+STAYS = ("removed",)  # a person's word: the robot does not look for a gateway that has not heard it
+
+
+class KnownGateways:
+    """The endpoints that a robot was given, and which of them is its own now."""
+
+    def __init__(self, endpoints: Sequence[str]) -> None:
+        self._endpoints = tuple(endpoints)
+        self._number = 0
+        self._served = False
+        self._until_s = inf  # when the next one's turn comes
+
+    def __len__(self) -> int:
+        return len(self._endpoints)
+
+    @property
+    def current(self) -> str:
+        return self._endpoints[self._number]
+
+    def turns(self, now_s: float, ready: bool, cause: str) -> bool:
+        """Whether to go to the next one now, which `current` then is. `cause`: why the robot is not served."""
+        if ready or cause in STAYS or len(self._endpoints) < 2:
+            self._served, self._until_s = ready, inf
+            return False
+        if self._until_s == inf:
+            self._until_s = now_s if self._served and cause in AT_ONCE else now_s + WELCOMES_WITHIN_S
+        if now_s < self._until_s:
+            return False
+        self._served, self._until_s = False, now_s + WELCOMES_WITHIN_S
+        self._number = (self._number + 1) % len(self._endpoints)
+        return True
+
+    def next_turn_s(self) -> float:
+        """When `turns` may say yes if nothing happens before."""
+        return self._until_s

@@ -1,0 +1,136 @@
+"""A robot that knows several gateways: it stays with one while that serves, and finds another one when it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rosa_client.connection.gateways import WELCOMES_WITHIN_S, KnownGateways
+from rosa_client.connection.link import GatewayLink
+from rosa_client.connection.session_token import SessionToken
+from rosa_contract.endpoint import gateways_of, gateways_problem
+from rosa_contract.wire import messages as m
+from tests.unit.client.connection.test_link import HELLO, PATIENCE_S, Gateway, settle, until
+
+
+def test_a_gateway_that_served_is_left_at_once_and_one_that_never_did_after_a_while() -> None:
+    gateways = KnownGateways(["a", "b", "c"])
+    assert not gateways.turns(0.0, False, "no_answer") and gateways.next_turn_s() == WELCOMES_WITHIN_S
+    assert gateways.turns(WELCOMES_WITHIN_S, False, "no_answer") and gateways.current == "b"
+    assert not gateways.turns(3.0, True, "") and not gateways.turns(99.0, True, "")
+    assert gateways.turns(100.0, False, "disconnected") and gateways.current == "c"
+    assert not gateways.turns(100.1, False, "no_answer"), "it has its time"
+    assert gateways.turns(100.0 + WELCOMES_WITHIN_S, False, "no_answer") and gateways.current == "a"
+
+
+@pytest.mark.parametrize("cause", ["hello_required", "robot_id_taken", "not_admitted"])
+def test_a_gateway_that_refuses_has_time_to_welcome(cause: str) -> None:
+    gateways = KnownGateways(["a", "b"])
+    gateways.turns(0.0, True, "")
+    assert not gateways.turns(1.0, False, cause)
+    assert gateways.turns(1.0 + WELCOMES_WITHIN_S, False, cause)
+
+
+def test_a_robot_that_a_person_has_removed_looks_for_no_other_gateway_and_one_gateway_is_never_left() -> None:
+    both = KnownGateways(["a", "b"])
+    both.turns(0.0, True, "")
+    assert not any(both.turns(second, False, "removed") for second in range(100))
+    alone = KnownGateways(["a"])
+    assert not any(alone.turns(second, False, "silent") for second in range(100))
+
+
+def test_what_stands_between_commas_is_an_endpoint_each() -> None:
+    assert gateways_of("tcp://a:1, tcp://b:2") == ("tcp://a:1", "tcp://b:2")
+    assert gateways_problem("tcp://a:1,tcp://b:2") == "" == gateways_problem("tcp://a:1")
+    assert "named twice" in gateways_problem("tcp://a:1,tcp://a:1")
+    assert "tcp://HOST:PORT" in gateways_problem("tcp://a:1,") and "port" in gateways_problem(
+        "tcp://a:1,tcp://b:0"
+    )
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Gateway, Gateway]]:
+    first, second = Gateway(), Gateway()
+    yield first, second
+    first.close()
+    second.close()
+
+
+def hello_to(link: GatewayLink, gateway: Gateway) -> m.Hello:
+    heard = until(link, gateway, m.Hello)
+    assert isinstance(heard, m.Hello)
+    return heard
+
+
+def test_when_its_gateway_ends_a_robot_is_with_the_next_one_and_has_that_ones_token(
+    pair: tuple[Gateway, Gateway], tmp_path: Path
+) -> None:
+    first, second = pair
+    both = f"{first.endpoint},{second.endpoint}"
+    folder = tmp_path / "tokens"
+    link = GatewayLink(both, HELLO, token=SessionToken(folder, both, "panda0"))
+    try:
+        assert hello_to(link, first).token == ""
+        first.say(m.Welcome({"system1": "policy"}, {"system1": 1.5}, token="ofthefirst"))
+        settle(link, True)
+        first.close()
+        heard = hello_to(link, second)
+        assert heard.robot_id == HELLO.robot_id and heard.task == HELLO.task and heard.token == ""
+        assert not link.ready and link.cause == "disconnected" and link.endpoint == second.endpoint
+        second.say(m.Welcome({"system1": "policy"}, {"system1": 2.5}, token="ofthesecond"))
+        settle(link, True)
+        assert link.rates_hz == {"system1": 2.5}
+
+        again = Gateway(first.port)
+        try:
+            second.close()
+            assert hello_to(link, again).token == "ofthefirst", "its place is kept under its own token"
+        finally:
+            again.close()
+        kept = SessionToken(folder, second.endpoint, "panda0")
+        assert kept.load() == "ofthesecond", "for a process that is started anew"
+    finally:
+        link.close()
+
+
+def test_a_gateway_that_does_not_answer_is_not_waited_for(pair: tuple[Gateway, Gateway]) -> None:
+    first, second = pair
+    link = GatewayLink(f"{first.endpoint},{second.endpoint}", HELLO)
+    try:
+        began_s = time.monotonic()
+        assert until(link, first, m.Hello) == HELLO, "it hears, and says nothing"
+        link.poll(0.0, began_s + WELCOMES_WITHIN_S + 1)
+        assert link.endpoint == second.endpoint and second.endpoint not in link.reason
+        assert hello_to(link, second) == HELLO
+        second.say(m.Welcome({}))
+        settle(link, True)
+    finally:
+        link.close()
+
+
+def test_no_answer_of_a_gateway_that_was_left_reaches_the_robot(pair: tuple[Gateway, Gateway]) -> None:
+    first, second = pair
+    link = GatewayLink(f"{first.endpoint},{second.endpoint}", HELLO)
+    try:
+        hello_to(link, first)
+        first.say(m.Welcome({}))
+        settle(link, True)
+        assert link.send(m.Request(5, "system1", 100.0), time.monotonic())
+        until(link, first, m.Request)
+        first.say(m.Refused("not_ready", "the server is shutting down"))
+        end_s = time.monotonic() + PATIENCE_S
+        while link.endpoint == first.endpoint:
+            assert time.monotonic() < end_s
+            link.poll(0.005, time.monotonic())
+        first.say(m.Response(5, m.EXPIRED, "budget_spent", "too late"))
+        first.say(m.Refused("hello_required", "say hello"))
+        hello_to(link, second)
+        second.say(m.Welcome({}))
+        assert settle(link, True) == []
+        for _ in range(20):
+            assert link.poll(0.005, time.monotonic()) == [] and link.ready
+    finally:
+        link.close()
