@@ -277,7 +277,8 @@ def calls_at_once(
     for server in servers:
         for stream, count in server.streams.items():
             need, cls = needs[stream], problem.by_name[stream.task]
-            fastest_hz = 1 / (cls.action_s + MIN_ROUND_S)
+            infers_s = _rest_s(problem, cls, library) + _alone_s(problem, cls, library)
+            fastest_hz = 1 / (cls.action_s + max(MIN_ROUND_S, infers_s))
             asked_hz = count * need.rate_hz(fastest_hz) / len(servers)
             loads_hz[need.component] = loads_hz.get(need.component, 0.0) + asked_hz
             slos_s[need.component] = min(slos_s.get(need.component, inf), need.slo_ms / 1000)

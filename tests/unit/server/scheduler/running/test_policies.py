@@ -113,3 +113,20 @@ def test_obligations_that_share_what_is_seen_are_due_together(
 def test_other_engines_and_periods_keep_their_own_phases() -> None:
     assert due_together(sharing("isolated", safety=2.0, monitor=1.0), 3, 0.5) == {}
     assert due_together(sharing(safety=3.0, monitor=2.0), 3, 0.5) == {"safety": Phase(1 / 3, 0.5 / 3)}
+
+
+@pytest.mark.parametrize(("ratio", "places"), [(0.1, 5), (1.0, 9)])
+def test_no_more_calls_run_at_a_time_than_robots_ask_for_in_rounds_that_include_them(
+    ratio: float, places: int
+) -> None:
+    """With room for everybody, robots that plan for each action began and ended together, and met again at System 1."""
+    described = factory(64)
+    cluster = replace(described.server_cluster, num_servers=16)
+    (task,) = described.tasks.values()
+    pipeline = replace(task.pipeline, system2_to_system1_call_ratio=ratio)
+    described = replace(
+        described, server_cluster=cluster, tasks={"assemble_kit": replace(task, pipeline=pipeline)}
+    )
+    schedule = solve(problem_from(described), LIBRARY)
+    placement = hand_over(described, schedule, "plan", LIBRARY)[0]
+    assert of(placement, "system2").at_once == places
