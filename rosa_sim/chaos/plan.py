@@ -27,9 +27,14 @@ KINDS: dict[str, tuple[str, float, float]] = {
     "verdict_unsafe": ("share of safety's answers", 0.05, 1.0),
     "verdict_failed": ("share of the monitor's answers", 0.05, 1.0),
     "verdict_done": ("share of the monitor's answers", 0.05, 1.0),
+    "rescheduled": ("which other schedule, see `rescheduling.py`", 0, 1e6),
 }
+RESCHEDULED = "rescheduled"
+DRAWN = tuple(
+    kind for kind in KINDS if kind != RESCHEDULED
+)  # that one is drawn apart: seeds mean what they meant
 OF_SERVERS = ("worker_killed", "worker_slow", "worker_nonsense")
-OF_ALL = ("gateway_restarted", "verdict_unsafe", "verdict_failed", "verdict_done")
+OF_ALL = ("rescheduled", "gateway_restarted", "verdict_unsafe", "verdict_failed", "verdict_done")
 SCENARIOS = ("p4", "p4", "p4", "mix2", "mix4")  # tasks with a monitor come to an end by themselves
 FLEETS = (4, 8, 16, 32)
 SERVERS = 8  # of the shipped factories
@@ -122,11 +127,23 @@ def plan_of(seed: int, seconds: float | None = None, robots: int | None = None) 
     if rng.random() < 0.3:  # several at once
         at_s = rng.uniform(0.0, seconds * 0.8)
         faults += [_fault(rng, seconds, robots, at_s) for _ in range(rng.randint(2, 4))]
+    faults += _reschedulings(seed, seconds)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
 
+def _reschedulings(seed: int, seconds: float) -> list[Fault]:
+    """In half of the runs, some."""
+    rng = Random(f"rescheduled {seed}")
+    found = []
+    for _ in range(rng.choice((0, 0, 1, 2, 4))):
+        at_s = rng.uniform(0.0, seconds * 0.9)
+        lasts_s = min(rng.uniform(0.5, 20.0), seconds - at_s)
+        found.append(Fault(round(at_s, 6), RESCHEDULED, round(lasts_s, 6), round(rng.uniform(0, 1e6), 6)))
+    return found
+
+
 def _fault(rng: Random, seconds: float, robots: int, at_s: float | None = None) -> Fault:
-    kind = rng.choice(tuple(KINDS))
+    kind = rng.choice(DRAWN)
     _, low, high = KINDS[kind]
     amount = low * (high / low) ** rng.random() if low > 0 else rng.uniform(low, high)
     if kind == "operator_late" and rng.random() < 0.3:

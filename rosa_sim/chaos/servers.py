@@ -13,7 +13,8 @@ import numpy as np
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire.messages import Executed, Output
-from rosa_server.plan.placement import Replica, replica_name
+from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.placement import Placement, Replica, replica_name
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -25,6 +26,7 @@ from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import LARGEST_BATCH, Serving
 from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault, Plan
+from rosa_sim.chaos.rescheduling import another
 from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.server_watch import ServerWatch
 from rosa_sim.fleet.robot import Habits
@@ -79,6 +81,10 @@ class FaultyServers(Simulation):
         self._now: list[Fault] = []  # that are active
         self._draw = Random(f"chaos run {plan.seed}")
         self._down = False  # the gateway is
+        # A rescheduling that is at work: the fault, the core that it changed, and what held before.
+        self._before: tuple[Fault, ServingCore, tuple[Placement, AdmissionControl, dict[str, int]]] | None = (
+            None
+        )
         self._silenced: set[str] = set()  # workers that have ended and the gateway does not know
         serving = serving_of(plan)
         self.watching = ServerWatch(serving.factory)
@@ -128,6 +134,27 @@ class FaultyServers(Simulation):
         if not self._down:
             super()._tick_core()
             self.watching.ticked(self.now_s, self.core)
+
+    def _reschedule(self, fault: Fault, now_s: float) -> None:
+        """Another schedule takes the place of the one that runs; one at a time, as a server does it."""
+        if self._down or self._before is not None:
+            return
+        router = self.core.router
+        before = (router.placement, router.admission, dict(router.planned))
+        self._before = fault, self.core, before
+        other = another(router.placement, Random(f"{fault.amount}"))
+        self.core.adopt(now_s, other, NoAdmission("a rescheduling is at work"))
+
+    def _schedule_returns(self, fault: Fault, now_s: float) -> None:
+        """The schedule from before holds again; a gateway that was restarted meanwhile has it already."""
+        if self._before is None or self._before[0] is not fault:
+            return
+        _, core, before = self._before
+        self._before = None
+        if core is self.core and not self._down:
+            core.adopt(now_s, *before)
+            for server in self._servers:
+                self._warm(server)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import MONITOR, Task
 from rosa_contract.wire.codec import request_header
 from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
-from rosa_sim.chaos.plan import NEVER, Fault, Plan
+from rosa_sim.chaos.plan import NEVER, RESCHEDULED, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot
 from rosa_sim.chaos.robot_watch import Broken, RobotWatch
 from rosa_sim.chaos.servers import FaultyServers
@@ -94,6 +94,8 @@ class ChaosWorld(FaultyServers):
                 self._end_workers(server, now_s, fault.amount)
         elif fault.kind == "gateway_restarted":
             self._gateway_dies(now_s)
+        elif fault.kind == RESCHEDULED:
+            self._reschedule(fault, now_s)
         elif fault.kind == "robot_restarted":
             for seat in [s for s in self._live() if self._hits(fault, s)]:
                 self._switch_off(seat, now_s)
@@ -107,6 +109,8 @@ class ChaosWorld(FaultyServers):
                 self._warm(server)
         elif fault.kind == "gateway_restarted":
             self._gateway_returns(now_s)
+        elif fault.kind == RESCHEDULED:
+            self._schedule_returns(fault, now_s)
         elif fault.kind == "robot_restarted":
             here = {seat.robot.name for seat in self._live()}
             for name, index in self._numbers.items():
