@@ -34,17 +34,26 @@ class JointLimits:
         return len(self.position_min_rad)
 
 
+MODIFIED, STANDARD = "modified", "standard"  # Denavit-Hartenberg parameters
+
+
 @dataclass(frozen=True)
 class ChainSpec:
     """The kinematic chain as modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange.
 
     Row i turns about x by `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the
-    flange's row) and shifts along z by `d_m[i]`.
+    flange's row) and shifts along z by `d_m[i]`. Standard parameters in a file are read as these.
     """
 
     a_m: tuple[float, ...] = setting("shift along x, m: one per joint, then the flange's")
     d_m: tuple[float, ...] = setting("shift along z, m: one per joint, then the flange's")
     alpha_rad: tuple[float, ...] = setting("turn about x, rad: one per joint, then the flange's")
+    convention: str = setting(
+        "modified: Craig's, as Franka publishes them; standard: as Universal Robots publishes them, one per joint and"
+        " none for the flange",
+        MODIFIED,
+        choices=(MODIFIED, STANDARD),
+    )
     tool_turn_rad: float = setting("turn of the hand on the flange about z, rad", 0.0)
     tool_offset_m: float = setting("from the flange along z to the point between the fingertips, m", 0.0)
     points: Mapping[str, int] = setting(
@@ -213,7 +222,20 @@ def _robot(document: Any, source: str) -> RobotSpec:
     assert isinstance(spec, RobotSpec)
     settings = _check(reader, spec)
     reader.finish()
+    if spec.chain is not None and spec.chain.convention == STANDARD:
+        spec = replace(spec, chain=_modified(spec.chain))
     return spec if spec.gripper.exists and moves_gripper(settings) else _without_gripper(spec, settings)
+
+
+def _modified(chain: ChainSpec) -> ChainSpec:
+    """Standard parameters as modified ones: what is along x comes after its joint, so it is in the next row."""
+    return replace(
+        chain,
+        a_m=(0.0, *chain.a_m),
+        d_m=(*chain.d_m, 0.0),
+        alpha_rad=(0.0, *chain.alpha_rad),
+        convention=MODIFIED,
+    )
 
 
 def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
@@ -276,10 +298,12 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
     """Check that the chain fits the joints and the workspace is a box. The arm node checks that the poses lie in it."""
     count = len(spec.joints)
     if spec.chain is not None:
+        modified = spec.chain.convention == MODIFIED
+        wanted = count + 1 if modified else count
         for name in ("a_m", "d_m", "alpha_rad"):
             rows = len(getattr(spec.chain, name))
-            if rows != count + 1:
-                expected = f"{count + 1} values, one per joint and one for the flange"
+            if rows != wanted:
+                expected = f"{wanted} values, one per joint{' and one for the flange' if modified else ''}"
                 reader.fail(f"chain.{name}", f"expected {expected}, got {rows}", "wrong_length")
         for name, joint in spec.chain.points.items():
             if joint > count:

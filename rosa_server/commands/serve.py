@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--profiles",
-        help="with --schedule: folder with <hardware>/<model>.yaml, for admitting further robots",
+        help="with --schedule: folder with <hardware>/<model>.yaml, beside the shipped ones, for admitting more robots",
     )
     parser.add_argument(
         "--cluster", choices=CLUSTERS, help="who starts the workers, instead of server_cluster.cluster"
@@ -59,13 +60,15 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.schedule:
         from rosa_server.scheduler.placement.schedule import load_schedule
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
-        from rosa_server.scheduler.running.handover import hand_over
+        from rosa_server.scheduler.running.handover import hand_over, planned_otherwise
         from rosa_server.scheduler.running.rescheduling import Rescheduler
         from rosa_server.scheduler.running.rescheduling import about as describe
 
-        library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT)
+        library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT, beside=DEFAULT_ROOT)
         schedule = load_schedule(arguments.schedule)
         plan = hand_over(factory, schedule, arguments.schedule, library)
+        for line in planned_otherwise(factory, schedule):
+            print(f"rosa serve: {arguments.schedule}: {line}; plan again for all of them", file=sys.stderr)
         about["schedule"] = describe(schedule, arguments.schedule)
         about["profiles"] = str(Path(arguments.profiles or DEFAULT_ROOT).absolute())
         planner = Rescheduler(factory, library, schedule, plan[1])

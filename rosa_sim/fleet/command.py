@@ -52,7 +52,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="as if backends ran batches of every size unpadded, whatever their profiles say",
     )
-    fleet.add_argument("--profiles", default=str(DEFAULT_ROOT), help="folder with <hardware>/<model>.yaml")
+    fleet.add_argument(
+        "--profiles",
+        default=str(DEFAULT_ROOT),
+        help="folder with <hardware>/<model>.yaml, beside the shipped ones",
+    )
     return parser
 
 
@@ -74,7 +78,10 @@ def main(arguments: argparse.Namespace) -> int:
         runner = live_runner(loaded.scenario, line)
     first = True
     for row in compare(
-        loaded, ProfileLibrary(arguments.profiles, every_size=arguments.every_size), runner, line
+        loaded,
+        ProfileLibrary(arguments.profiles, every_size=arguments.every_size, beside=DEFAULT_ROOT),
+        runner,
+        line,
     ):
         line.clear()
         if arguments.json:

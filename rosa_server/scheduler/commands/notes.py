@@ -8,6 +8,12 @@ from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import overlapped_rate_hz
 from rosa_server.scheduler.problem import Problem, StreamClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.profile import DERIVED, EMULATED
+
+NOT_MEASURED = {
+    DERIVED: "derived for {0}, not measured on it: these are estimates.",
+    EMULATED: "of an emulated model: they say what it was told to take on {0}, not what the model takes.",
+}
 
 
 def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network_ms: float) -> list[str]:
@@ -38,14 +44,16 @@ def _as_played(schedule: Schedule) -> list[str]:
 
 def _profiles(problem: Problem, library: ProfileLibrary) -> list[str]:
     models = sorted({need.model for need in problem.needs.values()})
-    derived = [model for model in models if library.get(model, problem.gpu_type).origin == "derived"]
-    if not derived:
-        return []
-    which = "All profiles are" if derived == models else f"The profiles of {' and '.join(derived)} are"
-    return [
-        f"{which} derived for {problem.gpu_type}, not measured on it: these are estimates."
-        " `rosa profile` measures a model on your machine."
-    ]
+    of = {model: library.get(model, problem.gpu_type).origin for model in models}
+    lines = []
+    for origin, words in NOT_MEASURED.items():
+        found = [model for model in models if of[model] == origin]
+        if found:
+            which = "All profiles are" if found == models else f"The profiles of {' and '.join(found)} are"
+            lines.append(
+                f"{which} {words.format(problem.gpu_type)} `rosa profile` measures a model on your machine."
+            )
+    return lines
 
 
 def _memory(schedule: Schedule, library: ProfileLibrary) -> list[str]:

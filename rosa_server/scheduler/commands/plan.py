@@ -23,7 +23,7 @@ from rosa_server.scheduler.exact.solve import solve_exact
 from rosa_server.scheduler.placement.schedule import PREDICTION, Schedule, load_schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.choice import choose, expected
 from rosa_server.scheduler.running.migration import plan_migration
@@ -78,7 +78,7 @@ def _plan(args: argparse.Namespace) -> int:
     for note in left_out:
         print(note, file=sys.stderr)
     older = load_schedule(args.migrate_from) if args.migrate_from else None
-    library = ProfileLibrary(args.profiles)
+    library = ProfileLibrary(args.profiles, beside=DEFAULT_ROOT)
     options = options_from(args)
     if args.min_servers:
         problem = with_fewest_servers(problem, library, options)

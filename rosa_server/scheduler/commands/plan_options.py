@@ -54,7 +54,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
     parser.add_argument(
-        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+        "--profiles",
+        type=Path,
+        default=DEFAULT_ROOT,
+        help="folder with <hardware>/<model>.yaml, beside the shipped ones",
     )
     parser.add_argument(
         "--scheduler",

@@ -29,10 +29,19 @@ from rosa_server.scheduler.profiles.measure import (
 )
 from rosa_server.scheduler.profiles.measure_continuous import measure_continuous
 from rosa_server.scheduler.profiles.measured_facts import measured_facts
-from rosa_server.scheduler.profiles.profile import SCHEMA, Configuration, Profile, load_profile, save_profile
+from rosa_server.scheduler.profiles.profile import (
+    EMULATED,
+    MEASURED,
+    SCHEMA,
+    Configuration,
+    Profile,
+    load_profile,
+    save_profile,
+)
 from rosa_server.serving.worker.elsewhere import backend_of
 
 BAR = 30
+STAND_INS = ("emulated", "null", "replay")  # backends that take as long as they were told, or no time
 UNSTEADY = 4  # exit status: the machine had other work
 
 
@@ -108,7 +117,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         batches = [int(part) for part in args.batches.split(",")]
     except ValueError:
         raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
-    backend = _backend(args)
+    backend, origin = _backend(args)
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,14 +165,17 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         SCHEMA,
         args.model,
         args.hardware,
-        "measured",
+        origin,
         memory_mb,
         hardware_memory_mb,
         tuple(configurations),
         f"rosa profile {args.model} --hardware {args.hardware} --requests {args.requests}"
         + " --cpu-time" * args.cpu_time,
-        measured_facts(
-            configurations, args.requests, memory_mb, hardware_memory_mb, bool(given), args.cpu_time
+        tuple(
+            replace(fact, kind="assumed") if origin == EMULATED and fact.kind == "measured" else fact
+            for fact in measured_facts(
+                configurations, args.requests, memory_mb, hardware_memory_mb, bool(given), args.cpu_time
+            )
         ),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
         every_size=not able.batch_sizes,
@@ -206,9 +218,10 @@ def _continuous(
     raise RuntimeError("the measurement ended without a configuration")
 
 
-def _backend(args: argparse.Namespace) -> Backend:
+def _backend(args: argparse.Namespace) -> tuple[Backend, str]:
+    """What is measured, and where its figures come from."""
     model, options, _ = chosen(args)
-    return backend_of(args.model, model, **options)
+    return backend_of(args.model, model, **options), EMULATED if model.backend in STAND_INS else MEASURED
 
 
 def _progress(share: float, words: str) -> None:

@@ -30,25 +30,40 @@ class ProfileLibrary:
     """Profiles by model and hardware, read from `<root>/<hardware>/<model>.yaml` when first asked for."""
 
     def __init__(
-        self, root: str | Path = DEFAULT_ROOT, profiles: Iterable[Profile] = (), every_size: bool = False
+        self,
+        root: str | Path = DEFAULT_ROOT,
+        profiles: Iterable[Profile] = (),
+        every_size: bool = False,
+        beside: str | Path | None = None,
     ) -> None:
-        """`every_size`: as if batches of every size ran unpadded, whatever the profiles say: a graph for each."""
+        """`every_size`: as if batches of every size ran unpadded, whatever the profiles say: a graph for each.
+
+        `beside`: another such folder, for what `root` does not have.
+        """
         self.root = Path(root)
+        self._roots = [
+            self.root,
+            *([Path(beside)] if beside is not None and Path(beside) != self.root else []),
+        ]
         self._every_size = every_size
         self._loaded = {(p.model, hardware_folder(p.hardware)): p for p in profiles}
 
     def path(self, model: str, gpu_type: str) -> Path:
+        """Where `root` has the profile, or would have it."""
         return self.root / hardware_folder(gpu_type) / file_name(model)
+
+    def _found(self, model: str, gpu_type: str) -> Path | None:
+        below = Path(hardware_folder(gpu_type), file_name(model))
+        return next((root / below for root in self._roots if (root / below).is_file()), None)
 
     def get(self, model: str, gpu_type: str) -> Profile:
         """The profile, or `ConfigError` that says where it was looked for and how to make it."""
         key = (model, hardware_folder(gpu_type))
         if key not in self._loaded:
-            path = self.path(model, gpu_type)
-            if not path.is_file():
-                raise ConfigError(
-                    str(path), [ConfigProblem("", "unreadable", self._missing(model, gpu_type))]
-                )
+            path = self._found(model, gpu_type)
+            if path is None:
+                where = str(self.path(model, gpu_type))
+                raise ConfigError(where, [ConfigProblem("", "unreadable", self._missing(model, gpu_type))])
             profile = load_profile(path)
             if profile.model != model:
                 words = f"expected {model!r}, got {profile.model!r}"
@@ -64,14 +79,16 @@ class ProfileLibrary:
                 f"no profile of {model!r} for {component!r}; profiled there: {', '.join(profile.components)}"
             )
             problem = ConfigProblem("", "missing", f"{words}; make one with `rosa profile` on that hardware")
-            raise ConfigError(str(self.path(model, gpu_type)), [problem])
+            raise ConfigError(str(self._found(model, gpu_type) or self.path(model, gpu_type)), [problem])
         return profile
 
     def _missing(self, model: str, gpu_type: str) -> str:
         folder = self.root / hardware_folder(gpu_type)
-        known = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.yaml"))]
+        files = [path for root in self._roots for path in (root / folder.name).glob("*.yaml")]
+        known = sorted({path.stem.replace("--", "/") for path in files})
         if not known:
-            folders = sorted(path.name for path in self.root.glob("*") if any(path.glob("*.yaml")))
+            found = {path.parent.name for root in self._roots for path in root.glob("*/*.yaml")}
+            folders = sorted(found)
             digits = re.sub(r"\D", "", folder.name)  # h100 and h200 are two GPUs, not two spellings of one
             hint = nearest(folder.name, [name for name in folders if re.sub(r"\D", "", name) == digits])
             return (

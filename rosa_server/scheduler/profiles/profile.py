@@ -28,7 +28,7 @@ STATIC = "static"  # the worker takes what waits, at most b, and runs a batch of
 DYNAMIC = "dynamic"  # the worker takes what waits, at most b, and runs just that
 CONTINUOUS = "continuous"  # requests join and leave a running batch (vLLM)
 BATCHING = (STATIC, DYNAMIC, CONTINUOUS)
-ORIGINS = ("measured", "derived")
+ORIGINS = MEASURED, DERIVED, EMULATED = "measured", "derived", "emulated"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,11 @@ class Profile:
     schema: int = setting("version of this format", at_least=SCHEMA, at_most=SCHEMA)
     model: str = setting("model name as in factory files")
     hardware: str = setting("hardware name as in server_cluster.gpu_type")
-    origin: str = setting("measured on that hardware, or derived by a script", choices=ORIGINS)
+    origin: str = setting(
+        "measured on that hardware; derived from other figures; or emulated: measured of a model that sleeps as long as"
+        " it was told",
+        choices=ORIGINS,
+    )
     memory_mb: float = setting("GPU memory with weights and buffers", above=0)
     hardware_memory_mb: float = setting("memory of the hardware", above=0)
     configurations: tuple[Configuration, ...] = setting("batching configurations")

@@ -176,6 +176,18 @@ def check(factory: Factory, schedule: Schedule, source: str) -> Options:
     return options
 
 
+def planned_otherwise(factory: Factory, schedule: Schedule) -> list[str]:
+    """In what a schedule that can be served is not about this factory file: a line for each, to be told."""
+    fleet = dict.fromkeys(schedule.robots, 0)
+    for entry in factory.robot_fleet:
+        fleet[entry.task] = fleet.get(entry.task, 0) + entry.num_robots
+    return [
+        f"planned for {schedule.robots.get(task, 0)} robots on {task}, robot_fleet has {count}"
+        for task, count in fleet.items()
+        if schedule.robots.get(task, 0) != count
+    ]
+
+
 def _check_servers(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     known = {server.id for server in schedule.servers if not server.standby}
     used = {model for task in factory.tasks for model in factory.models_of(task).values()}

@@ -60,6 +60,26 @@ def test_a_mistake_is_named(change: dict[str, object], cause: str, says: str, tm
     assert any(says in str(one) and one.cause == cause for one in caught.value.problems), str(caught.value)
 
 
+def test_standard_denavit_hartenberg_parameters_are_the_same_arm(tmp_path: Path) -> None:
+    """Those of Universal Robots' own table for the UR5e."""
+    shipped = ROOT / "configs" / "robots" / "ur5e.yaml"
+    document = yaml.safe_load(shipped.read_text())
+    turn = math.pi / 2
+    document["chain"] |= {
+        "convention": "standard",
+        "a_m": [0.0, -0.425, -0.3922, 0.0, 0.0, 0.0],
+        "d_m": [0.1625, 0.0, 0.0, 0.1333, 0.0997, 0.0996],
+        "alpha_rad": [turn, 0.0, 0.0, turn, -turn, 0.0],
+    }
+    path = tmp_path / "ur5e.yaml"
+    path.write_text(yaml.safe_dump(document))
+    assert load_robot(path).chain == load_robot(shipped).chain
+    document["chain"]["a_m"].append(0.0)
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError, match=r"chain\.a_m: expected 6 values, one per joint, got 7"):
+        load_robot(path)
+
+
 def test_spaces_of_the_tool_need_the_links(panda: RobotSpec, tmp_path: Path) -> None:
     assert {"tool_pose", "joint_velocity"} <= set(panda.spaces)
     assert hello_of("panda0", "pick", panda).actions == panda.spaces

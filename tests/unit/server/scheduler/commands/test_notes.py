@@ -42,6 +42,14 @@ def test_measured_profiles_need_no_warning_and_the_derived_ones_among_them_are_n
     assert not any("derived" in line for line in of(pool(8, task("kit", 4, "1")), mixed))
 
 
+def test_a_profile_of_an_emulated_model_is_said_to_say_what_it_was_told() -> None:
+    emulated = replace(LIBRARY.get(GR00T, H200), origin="emulated")
+    mixed = ProfileLibrary(profiles=[emulated, LIBRARY.get(SMALL, H200)])
+    lines = of(pool(8, task("kit", 4, "1s")), mixed)
+    assert lines[0].startswith(f"The profiles of {SMALL} are derived")
+    assert lines[1].startswith(f"The profiles of {GR00T} are of an emulated model: they say what it was told")
+
+
 def test_network_time_is_named() -> None:
     problem = pool(8, task("kit", 4, "1"))
     assert any("include no network time" in line for line in of(problem))

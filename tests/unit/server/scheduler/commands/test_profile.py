@@ -30,7 +30,8 @@ def test_profile_writes_a_file_that_plan_can_read(
     assert rosa(*words) == 0
     path = tmp_path / "cpu" / "test--model.yaml"
     profile = load_profile(path)
-    assert profile.origin == "measured"
+    assert profile.origin == "emulated", "its latency is what it was told"
+    assert {fact.kind for fact in profile.facts} <= {"assumed", "derived"}
     assert [c.label for c in profile.configurations] == ["b1", "b2", "b<=2"]
     latency = next(fact for fact in profile.facts if fact.name == "latency under load")
     assert "50 Poisson arrivals at each rate" in latency.source

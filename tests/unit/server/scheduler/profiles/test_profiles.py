@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.scheduler.profiles.library import ProfileLibrary, file_name, hardware_folder
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, file_name, hardware_folder
 from rosa_server.scheduler.profiles.profile import STATISTICS, load_profile, profile_from, save_profile
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, closed_loop_latencies_ms
 from rosa_server.scheduler.search.solve import solve
@@ -130,6 +130,24 @@ def test_a_missing_profile_says_what_there_is_and_how_to_make_one() -> None:
         ProfileLibrary().get(GR00T, "NVIDIA H100")
     with pytest.raises(ConfigError, match=r"gpu_type 'NVIDIA HI200' \(did you mean 'h200'\?\)"):
         ProfileLibrary().get(GR00T, "NVIDIA HI200")
+
+
+def test_profiles_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
+    own = replace(LIBRARY.get(SMALL, H200), model="lab/mine")
+    quick = replace(LIBRARY.get(GR00T, H200), memory_mb=1.0)
+    for profile in (own, quick):
+        path = ProfileLibrary(tmp_path).path(profile.model, H200)
+        path.parent.mkdir(exist_ok=True)
+        save_profile(profile, path)
+    both = ProfileLibrary(tmp_path, beside=DEFAULT_ROOT)
+    assert both.get("lab/mine", H200) == own
+    assert both.get(SMALL, H200) == LIBRARY.get(SMALL, H200)
+    assert both.get(GR00T, H200).memory_mb == 1.0, "one's own comes first"
+    assert both.path("lab/other", H200).is_relative_to(tmp_path), "new ones are written there"
+    with pytest.raises(ConfigError, match=r"profiled there: .*Qwen.*lab/mine"):
+        both.get("lab/other", H200)
+    with pytest.raises(ConfigError):
+        ProfileLibrary(tmp_path).get(SMALL, H200)
 
 
 def test_names_become_safe_files() -> None:

@@ -20,7 +20,7 @@ from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.deployment import audit
-from rosa_server.scheduler.running.handover import RunningSchedule, hand_over
+from rosa_server.scheduler.running.handover import RunningSchedule, hand_over, planned_otherwise
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import GR00T, LIBRARY
 
@@ -61,6 +61,13 @@ def problems(document: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as caught:
         hand_over(factory(), schedule_from(document, "plan.json"), "plan.json", LIBRARY)
     return "\n".join(map(str, caught.value.problems))
+
+
+def test_other_numbers_of_robots_than_were_planned_are_told() -> None:
+    schedule = schedule_from(plan())
+    assert planned_otherwise(factory(), schedule) == []
+    more = replace(factory(), robot_fleet=(replace(factory().robot_fleet[0], num_robots=6),))
+    assert planned_otherwise(more, schedule) == ["planned for 4 robots on kit, robot_fleet has 6"]
 
 
 def test_every_server_is_a_host_and_a_standby_one_per_model() -> None:
