@@ -1,4 +1,4 @@
-"""Generates pages of docs/: configuration, state machine, faults, limits, results, reference/.
+"""Generates pages of docs/: configuration, state machine, faults, limits, results, reference/, and parts of others.
 
 `python scripts/generate_docs.py --check` exits with 1 when a page is out of date; the test suite calls it.
 """
@@ -14,6 +14,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import order_figures
 import reference_pages
 import results_page
 
@@ -281,6 +282,11 @@ def readme() -> str:
     return _between("figures", "\n".join(readme_figures()), text)
 
 
+def scheduler() -> str:
+    """The page as it is, with what the orders of the queue are worth from the results."""
+    return _between("order", "\n".join(order_figures.lines()), (DOCS / "scheduler.md").read_text())
+
+
 def _between(name: str, lines: str, text: str) -> str:
     """`text` with `lines` between the two marks of this name. Raises `ValueError` where they are missing."""
     marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -338,6 +344,7 @@ PAGES = {
     "faults.md": faults,
     "limits.md": limits,
     "results.md": results_page.page,
+    "scheduler.md": scheduler,
     **reference_pages.PAGES,
 }
 
