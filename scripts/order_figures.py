@@ -25,7 +25,7 @@ PUBLISHED = ("simulator", "bimanual")  # workloads whose horizons are published
 PLACES = {
     "open": "tasks that come, loads 1 to 3",
     "wide": "batches of up to 8",
-    "fleet": "sets of 200 tasks, 50 and 100 robots",
+    "fleet": "sets of 200 tasks, 10 to 100 robots",
     "closed": "50 robots that work all day",
 }
 

@@ -39,7 +39,7 @@ PLACES = {
     "closed": "closed",
 }  # trials -> part to compare with
 NOISE = 3.0  # per cent
-SLOWER_MS = 112  # of the edge, for one call
+SLOWER_MS = 108  # of the edge, for one call
 KEYS = {"p25_s": "P25", "mean_s": "average", "p95_s": "P95"}
 
 # Table 2: workload and model -> per cent lower than FIFO, than Autellix; each of Kairos, without the dynamic horizon,
@@ -173,10 +173,13 @@ class Aims:
             }
         )
 
-    def least(self, words: str, values: list[float], low: float) -> None:
-        """One-sided: our own."""
-        text = f"{spread(values)} %"
-        self.found.append({"aim": words, "value": text, "holds": min(values) >= low})
+    def least(self, words: str, values: list[float], low: float, most: Sequence[float] = ()) -> None:
+        """One-sided: our own. `most`: what no schedule exceeds, for each value."""
+        found: dict[str, Any] = {"aim": words, "value": f"{spread(values)} %", "holds": min(values) >= low}
+        if most:
+            found["value"] += f"; no schedule: more than {spread(most)} %"
+            found["reachable"] = all(one >= low for one in most)
+        self.found.append(found)
 
 
 def aims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -251,13 +254,21 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
             *(low, high),
             most=gains(part="bound", of="fleet", **what),
         )
-        out.found[-1]["value"] += f"; {BOUND}: {spread(gains(part='fleet', **what, order=BOUND))} %"
+        tries = [
+            gain
+            for one in rows
+            if (one.get("robots"), one.get("horizon")) == (robots, "dynamic")
+            and (one["part"] == "fleet" or one.get("of") == "fleet")
+            and one["part"] != "bound"
+            for gain in (saved(one, old) for old in baselines)
+        ]
+        out.found[-1]["value"] += f"; all that was tried: {spread(tries)} %"
+    old = [find(rows, part="edge", edge_ms=SLOWER_MS, order=order) for order in (FCFS, LAS)]
+    new = find(rows, part="edge", edge_ms=SLOWER_MS, order=KAIROS)
     words = (
-        "kairos, 10 robots, an edge slower by 12 % (chosen by this aim): average lower than both baselines by"
+        "kairos, 10 robots, an edge slower by 8 % (chosen by this aim): average lower than both baselines by"
     )
-    slower = [one for one in rows if one.get("of") == "slower edge" and one["edge_ms"] == SLOWER_MS]
-    new = find(slower, order=KAIROS)
-    out.within(words, [saved(new, find(slower, order=order)) for order in (FCFS, LAS)], *FLEET_CLAIMS[0][1:])
+    out.within(words, [saved(new, one) for one in old], *FLEET_CLAIMS[0][1:])
     new = find(rows, part="trials", of="fleet", robots=100, order=OPEN_AGE, horizon="dynamic")
     out.least(
         f"remaining_work, lengths known, {OPEN_AGE}, 100 robots: average lower than both baselines by at least 41 %",
@@ -267,6 +278,7 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
 
 
 def _tiers(out: Aims, rows: list[dict[str, Any]]) -> None:
+    """As published, with a cloud server that is held while a batch travels; and as ROSA serves them: not less."""
     for loads, both, others in (
         (DEEP, HELD_BOTH, (EDGE_ONLY, HELD_ONLY)),
         ((PEAK,), BOTH, (EDGE_ONLY, CLOUD_ONLY)),
@@ -278,7 +290,11 @@ def _tiers(out: Aims, rows: list[dict[str, Any]]) -> None:
                 values.append(saved(find(rows, part="tiers", load=load, servers=both), old))
                 most.append(saved(find(rows, part="bound", of="tiers", load=load, servers=both), old))
             at = f"loads {loads[0]:g} to {loads[-1]:g}" if len(loads) > 1 else f"load {loads[0]:g}"
-            out.within(f"kairos, {both}, {at}: average lower than {other} by", values, low, high, most=most)
+            words = f"kairos, {both}, {at}: average lower than {other} by"
+            if both == BOTH:
+                out.least(f"{words} at least {low:g} %", values, low, most)
+            else:
+                out.within(words, values, low, high, most=most)
 
 
 def _ablations(out: Aims, rows: list[dict[str, Any]]) -> None:

@@ -40,6 +40,7 @@ SYSTEMS = {
     HELD_ONLY: (HELD,),
     HELD_BOTH: (EDGE, HELD),
 }
+MANY_SEEDS = 10  # where ten of 200 tasks, or the last ones, decide
 FLEETS = (10, 25, 50, 100)
 TASKS_EACH = 40  # tasks of a robot in a fleet that works all day
 ENDED = (0, 30, 100, 400)  # tasks that the server has seen end before a run

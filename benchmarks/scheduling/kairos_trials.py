@@ -13,15 +13,14 @@ from benchmarks.scheduling.kairos_report import (
     FCFS,
     GITTINS,
     HELD_BACK,
-    LAS,
     LIKE_RANK,
     NO_KINDS,
     OPEN_AGE,
 )
 from benchmarks.scheduling.kairos_runs import (
-    AHEAD_S,
     EDGE_MS,
-    MAX_BATCH,
+    FLEETS,
+    MANY_SEEDS,
     ORDERS,
     TASKS_EACH,
     Bench,
@@ -32,7 +31,7 @@ from benchmarks.scheduling.kairos_runs import (
     row,
     said,
 )
-from rosa_contract.config.gateway import KAIROS, REMAINING_WORK, Gateway
+from rosa_contract.config.gateway import REMAINING_WORK, Gateway
 from rosa_server.serving.core.queueing.batcher import Batcher, Run, Wait
 from rosa_server.serving.core.queueing.lengths import OTHERS, TaskLengths
 from rosa_server.serving.core.queueing.order import SURE_OF, RemainingWork
@@ -43,8 +42,7 @@ from rosa_sim.kairos.traces import WORKLOADS, Workload, tasks_of
 LIKE_S = 1.0  # of work: calls in one batch differ by no more
 HELD_S = 0.05  # for which a server waits for a fuller batch
 WIDE = Tier({1: EDGE_MS[1], 8: 240.0}, 8)  # where a fuller batch is worth more
-SLOWER = (1.12, 1.3)  # times the assumed edge: what a fleet of ten robots gains depends on it
-OPEN_LOADS, WIDE_LOADS, CLOSED_ROBOTS = (1.0, 2.0, 3.0), (0.5, 1.0, 3.0), (50, 100)
+OPEN_LOADS, WIDE_LOADS = (1.0, 2.0, 3.0), (0.5, 1.0, 3.0)
 
 
 class NoKinds(TaskLengths):
@@ -241,29 +239,18 @@ def trials(bench: Bench) -> list[Row]:
             found = bench.online(workload, load, False, make, WIDE)
             rows.append(_row("wide", {"load": load, "largest_batch": WIDE.max_batch}, name, True, found))
     said("trials, wide batches")
-    for robots in CLOSED_ROBOTS:
+    many = Bench(bench.count, MANY_SEEDS)
+    for name in (GITTINS, NO_KINDS, LIKE_RANK, HELD_BACK, DRAINS, OPEN_AGE):
+        for robots in FLEETS:
+            make, what = partial(TRIALS[name].replay, workload, True, True), {"robots": robots}
+            found = [make().back_to_back(many.tasks(workload, True, seed), robots) for seed in many.seeds]
+            rows.append(_row("fleet", what | {"horizon": horizon(True)}, name, True, found))
         for dynamic in (False, True):
-            for name in (GITTINS, NO_KINDS, LIKE_RANK, HELD_BACK, DRAINS, OPEN_AGE):
-                what = {"robots": robots, "horizon": horizon(dynamic)}
-                make = partial(TRIALS[name].replay, workload, dynamic, True)
-                counts = {"fleet": bench.count, "closed": TASKS_EACH * robots}
-                for kind, count in counts.items() if robots == CLOSED_ROBOTS[0] else [("fleet", bench.count)]:
-                    sets = [tasks_of(workload, count, dynamic, seed) for seed in bench.seeds]
-                    found = [make().back_to_back(tasks, robots) for tasks in sets]
-                    rows.append(_row(kind, what, name, True, found))
+            make = partial(TRIALS[name].replay, workload, dynamic, True)
+            days = [tasks_of(workload, 50 * TASKS_EACH, dynamic, seed) for seed in bench.seeds]
+            found = [make().back_to_back(tasks, 50) for tasks in days]
+            rows.append(_row("closed", {"robots": 50, "horizon": horizon(dynamic)}, name, True, found))
     said("trials, fleets")
-    for slower in SLOWER:
-        edge = Tier({size: slower * ms for size, ms in EDGE_MS.items()}, MAX_BATCH)
-        for name, dynamic in ((FCFS, False), (LAS, False), (KAIROS, True)):
-            found = [
-                Replay(name, edge, ahead_s=slower * AHEAD_S).back_to_back(
-                    bench.tasks(workload, dynamic, seed), 10
-                )
-                for seed in bench.seeds
-            ]
-            what = {"robots": 10, "horizon": horizon(dynamic), "edge_ms": round(slower * EDGE_MS[1])}
-            rows.append(_row("slower edge", what, name, False, found))
-    said("trials, slower edge")
     return rows
 
 

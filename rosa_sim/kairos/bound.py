@@ -1,4 +1,4 @@
-"""What an order could do that knew the future: the bound that the policies are measured against."""
+"""What an order could do that knew the future. It can be done; what nobody can do says `lower_bound.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rosa_sim.kairos.replay import Replay
 
 class Clairvoyant(Order):
     """The task with the fewest rounds left first (SRPT): it minimises the mean on one server without batches and
-    without executions, and no policy here was seen below it."""
+    without executions."""
 
     uses_rounds = True
     moves = True
