@@ -327,6 +327,8 @@ def _ours(out: Aims, rows: list[dict[str, Any]]) -> None:
                 )
                 own = _online(rows, workload.name, load, KNOWN, horizon)
                 more.append(round(saved(own, first) - best, 1))
+                over_ten = {"part": "tail", "workload": workload.name, "load": load, "horizon": horizon}
+                own, first = (find(rows, **over_ten, order=order) for order in (KNOWN, FCFS))
                 tail.append(saved(own, first, "p95_s"))
         out.least(
             f"{KNOWN}, loads 2 and 3, {horizon} horizons: at least 10 points of the average more than the best reading"
@@ -334,7 +336,7 @@ def _ours(out: Aims, rows: list[dict[str, Any]]) -> None:
             more,
             10.0,
         )
-        out.least(f"the same: P95 not worse than {FCFS}'s (3 %)", tail, -3.0)
+        out.least(f"the same: P95 lower than {FCFS}'s, over ten seeds", tail, 0.0)
     for key, what in (("mean_s", "average"), ("p95_s", "P95")):
         worst: list[float] = []
         for row in rows:
