@@ -14,10 +14,10 @@ import typing
 from pathlib import Path
 from typing import Any
 
-import order_figures
 import reference_pages
 import results_page
 
+from benchmarks.scheduling import kairos_page
 from rosa_client.motion import following
 from rosa_client.runtime.machines.machine import diagram, drawn
 from rosa_client.runtime.machines.side_machines import (
@@ -284,7 +284,7 @@ def readme() -> str:
 
 def scheduler() -> str:
     """The page as it is, with what the orders of the queue are worth from the results."""
-    return _between("order", "\n".join(order_figures.lines()), (DOCS / "scheduler.md").read_text())
+    return _between("order", "\n".join(kairos_page.lines()), (DOCS / "scheduler.md").read_text())
 
 
 def _between(name: str, lines: str, text: str) -> str:
