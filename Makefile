@@ -124,8 +124,9 @@ fuzz: setup  ## inputs that reach new code for every parser, SECONDS=30 for each
 	@$(WITH)python -m rosa_sim.fuzz.coverage --seconds $(SECONDS)
 	@$(WITH)python -m rosa_sim.fuzz $(ARGS)
 
-hostile: setup  ## every attack on a server beside well-behaved robots, one after the other and all together for ten minutes
+hostile: setup  ## every attack on a server beside well-behaved robots, one after the other and all together for ten minutes; then those of clients on the frontends
 	@$(WITH)python -m rosa_sim.hostile $(ARGS)
+	@$(WITH)python -m rosa_sim.hostile.frontends
 
 chaos: setup  ## random faults against simulated fleets, every promise checked: 10,000 robot-hours with compiled cores (hours), goes on where it was interrupted
 	@$(WITH)python scripts/compiled.py -m rosa_sim.chaos $(ARGS)

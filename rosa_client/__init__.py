@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rosa_client.robot.errors import RobotError as RobotError
     from rosa_client.robot.group import GroupQueue as GroupQueue
     from rosa_client.robot.group import RobotGroup as RobotGroup
+    from rosa_client.robot.gym_env import RosaEnv as RosaEnv
 
 # Loaded when they are asked for: who needs one pure module does not load sockets and OpenCV.
 _WHERE = {
@@ -25,6 +26,7 @@ _WHERE = {
     "Robot": "blocking",
     "RobotError": "errors",
     "RobotGroup": "group",
+    "RosaEnv": "gym_env",
 }
 
 

@@ -32,6 +32,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
         "ActionQueue",
         "RobotGroup",
         "GroupQueue",
+        "RosaEnv",
         "Answer",
         "RobotError",
         "DeadlineMissed",

@@ -38,6 +38,7 @@ SLOW = {
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "hostile": "20 minutes",
+    "hostile_frontends": "4 minutes",
     "kairos": "15 minutes",
     "kv_serving": "5 minutes",
     "kv_sharing": "4 minutes",

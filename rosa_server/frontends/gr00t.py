@@ -142,10 +142,12 @@ class Gr00tServer:
                 return self._other(endpoint, dialect), dialect
             ask = asked(request.get("data"), arrays, dialect)
             limit = 1 if client.holds_key else self._clients.spec.frontend.max_batch
-            if not 0 < len(ask.observations) <= limit:
-                words = f"a batch of {len(ask.observations)}; at most {limit} (max_batch; with keys 1, the key's robot)"
+            if not 0 < ask.size <= limit:
+                words = f"a batch of {ask.size}; at most {limit} (max_batch; with keys 1, the key's robot)"
                 raise FrontendError("too_large", words)
-            mapped = [self._clients.mapping.observation(one) for one in ask.observations]
+            mapped = [
+                self._clients.mapping.observation(ask.observation(number)) for number in range(ask.size)
+            ]
         finally:
             client.handled(started_s, time.thread_time() - spent_s)
         answers = await self._all(client, mapped, reading)

@@ -35,7 +35,12 @@ class Asked:
     dialect: str
     nested: bool  # the observation, and so the answer
     batched: bool
-    observations: Sequence[Mapping[str, Any]]  # flat, one per robot
+    size: int  # robots. Not bounded: an array without values may have a side of any length
+    flat: Mapping[str, Any]  # of all robots
+
+    def observation(self, number: int) -> dict[str, Any]:
+        """What one robot sees, flat. Raises `WireError`."""
+        return _one(self.flat, number, self.batched)
 
 
 def asked(data: Any, arrays: set[Dialect], known: str) -> Asked:
@@ -55,7 +60,7 @@ def asked(data: Any, arrays: set[Dialect], known: str) -> Asked:
     told = data["observation"] if wrapped else data
     flat, nested = _flat(told)
     size, batched = _batch(flat)
-    return Asked(dialect, nested, batched, [_one(flat, number, batched) for number in range(size)])
+    return Asked(dialect, nested, batched, size, flat)
 
 
 def answered(ask: Asked, answers: Sequence[Mapping[str, Array]], info: Mapping[str, Any]) -> Any:

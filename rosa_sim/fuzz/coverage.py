@@ -24,7 +24,10 @@ MAX_SECONDS = 5  # for one input; the machine may be busy
 MAX_MB = 1024
 MAX_INPUT_BYTES = 4096
 MAX_KEPT, MAX_KEPT_BYTES = 24, 24_000  # inputs of a parser that are put into the repository at a time
-INSTRUMENTED = ["rosa_contract", "rosa_server.scheduler", "rosa_server.serving", "yaml"]
+INSTRUMENTED = [
+    *("rosa_contract", "rosa_server.scheduler", "rosa_server.serving", "rosa_server.frontends"),
+    *("rosa_server.models.remote", "yaml"),
+]
 
 
 @dataclass(frozen=True)

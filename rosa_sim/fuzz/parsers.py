@@ -6,6 +6,7 @@ inputs that break one; the inputs in `corpus/` are tried by the tests.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import struct
@@ -21,6 +22,7 @@ import msgpack
 import numpy as np
 
 from rosa_contract.config.factory import factory_from
+from rosa_contract.config.frontends import GR00T, OPENPI, ActionPart, Frontend, ImageSource, StatePart
 from rosa_contract.config.robot import robot_from
 from rosa_contract.config.strict import parse_yaml
 from rosa_contract.errors import CodecError, ConfigError
@@ -29,6 +31,10 @@ from rosa_contract.wire import codec
 from rosa_contract.wire.images import EncodedImage, decode_image, written_size
 from rosa_contract.wire.packing import SUM, image_sum
 from rosa_contract.wire.watching import decode_ask
+from rosa_server.frontends import gr00t_words
+from rosa_server.frontends.mapping import ClientMapping, MappingError
+from rosa_server.frontends.zmtp import Peer, ZmtpError
+from rosa_server.models.remote.arrays import WireError, unpack
 from rosa_server.scheduler.placement.schedule import parse_schedule
 from rosa_server.scheduler.profiles.profile import profile_from
 from rosa_server.serving.base.shared_memory import ShmReader, ShmWriter
@@ -38,6 +44,7 @@ from rosa_server.serving.core.sessions.router import ModelNeeds
 CORPUS = Path(__file__).parent / "corpus"
 MAX_PIXELS = 1 << 20  # larger pictures only make the search slow
 NEEDS = ModelNeeds({"front": (8, 8)}, {"joint_position": 7})
+MAX_ROBOTS = 16  # of one request of a client, as frontends bound it
 
 
 def _summed(frame: bytes) -> bytes:
@@ -206,11 +213,94 @@ def shared_memory(data: bytes) -> None:
         assert all(len(frame) <= 1 << 16 for frame in _READER.read(frames))
 
 
+def client_mapping(
+    protocol: str, image: str, state: str, prompt: str, history: bool = False
+) -> ClientMapping:
+    """What a frontend makes of its clients' observations. `history`: the image comes with the frame of 5 steps ago."""
+    frames = {"front": 0, **({"before": -5} if history else {})}
+    images = {name: ImageSource(image, 8, 8, "pad", frame) for name, frame in frames.items()}
+    parts = {
+        "joint_position": (StatePart(state, count=7, unit="deg"),),
+        "gripper_width": (StatePart("hand", gripper="closed_fraction", open_m=0.08),),
+    }
+    actions = {"actions": (ActionPart(tuple(range(8))),)}
+    return ClientMapping(
+        Frontend(
+            protocol,
+            "pick",
+            images=images,
+            state=parts,
+            actions=actions,
+            prompt_key=prompt,
+            ignore=("other",),
+        )
+    )
+
+
+OF_OPENPI = client_mapping(OPENPI, "image", "joints", "prompt")
+OF_GR00T = client_mapping(GR00T, "video.ego", "state.arm", "annotation.task", history=True)
+
+
+def _robot_sees(mapping: ClientMapping, sent: Mapping[Any, Any]) -> None:
+    seen, prompt = mapping.observation(sent)
+    assert isinstance(prompt, str) and seen["front"].shape == (8, 8, 3) and seen["front"].dtype == np.uint8
+    assert all(np.isfinite(value).all() for value in seen.values())
+
+
+def openpi_client(data: bytes) -> None:
+    """A client's message is an observation of its robot, or a refusal."""
+    with suppress(WireError, MappingError):
+        sent, _ = unpack(data)
+        if isinstance(sent, dict):
+            _robot_sees(OF_OPENPI, sent)
+
+
+def gr00t_client(data: bytes) -> None:
+    """A request is so many robots' observations, in one of three dialects, or a refusal."""
+    with suppress(WireError, MappingError):
+        request, arrays = unpack(data)
+        if isinstance(request, dict):
+            ask = gr00t_words.asked(request.get("data"), arrays, "")
+            for number in range(min(ask.size, MAX_ROBOTS)):
+                _robot_sees(OF_GR00T, ask.observation(number))
+
+
+class _Writer:
+    """A peer that takes whatever it is sent."""
+
+    def write(self, data: bytes) -> None:
+        assert len(data) < 1 << 16
+
+    async def drain(self) -> None:
+        pass
+
+
+_LOOP = asyncio.new_event_loop()
+
+
+def zmtp(data: bytes) -> None:
+    """What a ZeroMQ peer sends, after its greeting or in place of it: messages, or `ZmtpError`."""
+
+    async def read() -> None:
+        reader = asyncio.StreamReader(limit=1 << 16)
+        reader.feed_data(data)
+        reader.feed_eof()
+        writer: Any = _Writer()
+        peer = Peer(reader, writer, 1 << 20)
+        await peer.shake_hands()
+        while True:
+            envelope, body = await peer.receive()
+            assert len(body) <= 1 << 20 and len(envelope) <= 4
+
+    with suppress(ZmtpError, EOFError):
+        _LOOP.run_until_complete(read())
+
+
 PARSERS: Mapping[str, Callable[[bytes], None]] = {
     one.__name__: one
     for one in (
         message, robot_message, watcher, output, png, png_rows, jpeg, factory_file, robot_file, profile_file,
-        schedule_file, key_file, shared_memory,
+        schedule_file, key_file, shared_memory, openpi_client, gr00t_client, zmtp,
     )
 }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import threading
 import time
@@ -13,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 from websockets.exceptions import WebSocketException
-from websockets.sync.client import ClientConnection, connect
 
 from rosa_client import Robot
-from rosa_server.frontends.zmtp import GREETING, command, frames, metadata
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
+from rosa_sim.hostile.client_attacks import REQ, UPGRADE, Attack, dying, fuzz, line, objects, oversized, raw
 from tests.system.frontends.clients import OPENPI, metrics, observation, with_frontends
 from tests.system.frontends.gr00t_clients import ONE_CAMERA, Client, flat
 from tests.system.server_harness import PATIENCE_S, Server
 
 MODEL = {"images": {"front": [8, 8]}, "latency_ms": 5.0}
 FLAT = flat(frames=1)
+GOOD, CROWD = "127.0.0.9", "127.0.0.2"  # addresses to come from
 ROUNDS = 10  # of each good client while an attack goes on
 Served = tuple[Server, dict[str, int]]
 
@@ -36,10 +35,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         tmp_path_factory.mktemp("served"), MODEL, openpi={**OPENPI, **small}, gr00t=gr00t
     ) as it:
         yield it
-
-
-def line(port: int) -> ClientConnection:
-    return connect(f"ws://127.0.0.1:{port}", compression=None, max_size=None, open_timeout=PATIENCE_S)
 
 
 def patiently(connected: Callable[[], Any]) -> Any:
@@ -58,7 +53,7 @@ class Good:
 
     def __init__(self, served: Served) -> None:
         server, ports = served
-        self._openpi = patiently(lambda: line(ports["openpi"]).__enter__())
+        self._openpi = patiently(lambda: line(ports["openpi"], GOOD).__enter__())
         unpack(self._openpi.recv(PATIENCE_S))
         self._gr00t = Client(ports["gr00t"])
         self._native = Robot(server.endpoint, "pick", deadline_ms=20_000)
@@ -104,74 +99,6 @@ def attack(what: Callable[[], None], threads: int = 2) -> Iterator[Callable[[], 
             one.join(PATIENCE_S)
 
 
-def raw(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-
-
-def fuzz(ports: dict[str, int]) -> None:
-    """Damaged messages of both protocols, each on a connection of its own."""
-    chance = random.Random()
-    whole = bytearray(pack(observation(), Dialect.OPENPI))
-    for _ in range(chance.randrange(1, 20)):
-        whole[chance.randrange(len(whole))] = chance.randrange(256)
-    with line(ports["openpi"]) as one:
-        one.recv(PATIENCE_S)
-        one.send(bytes(whole))
-        one.recv(PATIENCE_S)
-    with raw(ports["gr00t"]) as one:
-        said = bytearray(
-            GREETING + command(b"READY", metadata(Socket_Type=b"REQ")) + frames([b"", bytes(whole)])
-        )
-        said[chance.randrange(12, len(said))] ^= 1 << chance.randrange(8)
-        one.sendall(bytes(said))
-        one.shutdown(socket.SHUT_WR)
-        while one.recv(1 << 16):
-            pass
-
-
-def objects(ports: dict[str, int]) -> None:
-    """Arrays that would be pickles."""
-    bad: dict[Any, Any] = {
-        b"nd": True,
-        b"type": "|O",
-        b"kind": b"O",
-        b"shape": [1],
-        b"data": b"cos\nsystem\n.",
-    }
-    client = Client(ports["gr00t"])
-    assert client.call("get_action", {**FLAT, "state.arm": bad})["error"].startswith("bad_array")
-    client.close()
-    with line(ports["openpi"]) as one:
-        one.recv(PATIENCE_S)
-        one.send(pack(observation(**{"observation/joint_position": bad}), Dialect.OPENPI))
-        assert str(one.recv(PATIENCE_S)).startswith("bad_array")
-
-
-def oversized(ports: dict[str, int]) -> None:
-    with line(ports["openpi"]) as one:
-        one.recv(PATIENCE_S)
-        one.send(bytes(200_000))
-        one.recv(PATIENCE_S)
-    with raw(ports["gr00t"]) as one:
-        one.sendall(
-            GREETING + command(b"READY", metadata(Socket_Type=b"REQ")) + b"\x01\x00\x02" + b"\x7f" * 8
-        )
-        while one.recv(1 << 16):
-            pass
-
-
-def dying(ports: dict[str, int]) -> None:
-    """Ask, ask again before the answer, and leave without reading."""
-    with line(ports["openpi"]) as one:
-        one.recv(PATIENCE_S)
-        for _ in range(3):
-            one.send(pack(observation(), Dialect.OPENPI))
-        one.socket.close()
-    client = Client(ports["gr00t"])
-    client.send("get_action", FLAT)
-    client.close()
-
-
 @pytest.fixture(scope="module")
 def good(served: Served) -> Iterator[Good]:
     one = Good(served)
@@ -180,10 +107,8 @@ def good(served: Served) -> Iterator[Good]:
 
 
 @pytest.mark.parametrize("how", [fuzz, objects, oversized, dying], ids=lambda how: how.__name__)
-def test_others_are_answered_in_time(
-    served: Served, good: Good, how: Callable[[dict[str, int]], None]
-) -> None:
-    with attack(lambda: how(served[1])) as done:
+def test_others_are_answered_in_time(served: Served, good: Good, how: Attack) -> None:
+    with attack(lambda: how(served[1], observation())) as done:
         until_s = time.monotonic() + PATIENCE_S
         rounds = 0
         while rounds < ROUNDS or done() < 10:
@@ -197,14 +122,11 @@ def test_silent_connections_make_room_and_those_in_use_stay(served: Served, good
     server, ports = served
     crowd: list[Any] = []
     for number in range(120):
-        one = raw(ports["openpi"] if number % 2 else ports["gr00t"])
+        one = raw(ports["openpi"] if number % 2 else ports["gr00t"], CROWD)
         if number % 4 == 0:
-            one.sendall(GREETING + command(b"READY", metadata(Socket_Type=b"REQ")))
+            one.sendall(REQ)
         elif number % 4 == 1:
-            one.sendall(
-                b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-            )
+            one.sendall(UPGRADE)
         crowd.append(one)
     for _ in range(ROUNDS):
         good.round()

@@ -26,6 +26,7 @@ from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
 from rosa_server.serving.edge.access import make_keys
+from rosa_sim.hostile.client_attacks import OBJECTS
 from tests.system.frontends.clients import (
     GRIPPER,
     JOINTS_DEG,
@@ -125,6 +126,7 @@ def test_its_robots_and_native_ones_run_in_one_batch_and_are_counted(served: Ser
         ({"observation/image": np.zeros((16, 16), np.uint8)}, "wrong_value: observation/image"),
         ({"observation/jiont_position": np.zeros(7)}, "unmapped: nothing takes observation/jiont_position"),
         ({"observation/joint_position": np.full(7, np.nan)}, "wrong_value: observation/joint_position"),
+        ({"observation/joint_position": OBJECTS}, "bad_array: "),
     ],
 )
 def test_a_refusal_comes_through_the_clients_own_error_channel(

@@ -45,6 +45,9 @@ def test_no_noise_breaks_a_promise(parser: str) -> None:
         ("profile_file", "profile_from"),
         ("schedule_file", "parse_schedule"),
         ("key_file", "read_keys"),
+        ("openpi_client", "unpack"),
+        ("gr00t_client", "gr00t_words.asked"),
+        ("zmtp", "Peer.receive"),
     ],
 )
 def test_another_exception_than_the_promised_one_is_noticed(
