@@ -95,6 +95,13 @@ def _plan(args: argparse.Namespace) -> int:
     else:
         chosen = choose(problem, library, options, factory.policies, time.monotonic)
     schedule, migration = chosen.schedule, None
+    standbys = [server for server in schedule.servers if server.standby]
+    if standbys and not any(server.covers for server in standbys):
+        words = (
+            "a standby stands in for a server with a GPU to itself, and here models take turns on every GPU;"
+        )
+        words += " leave it out, or plan with more servers"
+        raise ConfigError("--standby", [ConfigProblem("", "conflict", words)])
     if older is not None and (older.shares_gpus or schedule.shares_gpus):
         words = "models of one of both schedules take turns on a GPU; steps are planned for GPUs of one model each"
         raise ConfigError("--migrate-from", [ConfigProblem("", "conflict", words)])

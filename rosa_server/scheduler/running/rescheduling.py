@@ -29,6 +29,7 @@ class RescheduleError(CausedError):
 
     CAUSES: ClassVar = {
         "shares_gpus": "models take turns on a GPU in one of both schedules, and steps are planned for one model each",
+        "as_played": "one of both schedules holds only as it was played through, and the steps between them were not",
         "robots_left_over": "more robots of a task are here than the new schedule has slots for",
         "would_interrupt": "streams would be without a server for a while",
         "other_engine": "a server that stays would run its model with another engine",
@@ -86,6 +87,8 @@ def _change(
     wanted = load_schedule(path)
     if before.shares_gpus or wanted.shares_gpus:
         raise RescheduleError("shares_gpus", RescheduleError.CAUSES["shares_gpus"])
+    if not (before.holds_for_any_arrivals and wanted.holds_for_any_arrivals):
+        raise RescheduleError("as_played", RescheduleError.CAUSES["as_played"])
     cluster = factory.server_cluster  # a schedule of more servers is an order to use more
     factory = replace(
         factory, server_cluster=replace(cluster, num_servers=max(cluster.num_servers, wanted.gpus))

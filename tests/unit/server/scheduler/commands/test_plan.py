@@ -326,3 +326,9 @@ def test_a_plan_that_holds_as_it_is_carried_out_says_so_and_what_it_cannot_do(
     assert not schedule_from(json.loads(printed.out)).holds_for_any_arrivals
     assert rosa(*words, "--migrate-from", str(plan)) == 2
     assert "holds only as it was played through" in capsys.readouterr().err
+
+
+def test_a_standby_that_stands_in_for_nobody_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    lab = str(CONFIGS / "lab.yaml")
+    assert rosa("plan", lab, "--standby", "1", "--what-if", "servers=3") == 2
+    assert "a standby stands in for a server with a GPU to itself" in capsys.readouterr().err

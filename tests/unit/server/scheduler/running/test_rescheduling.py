@@ -146,6 +146,14 @@ def test_what_would_take_a_robots_slot_or_its_server_is_refused(tmp_path: Path) 
     assert "kit/15" not in (made.stages[0].placement.routes or {}), "nobody has it"
 
 
+def test_a_schedule_that_holds_only_as_it_was_played_through_is_no_beginning_and_no_end(
+    tmp_path: Path,
+) -> None:
+    played = replace(solved(9), options={"slo_statistic": "p95", "any_arrivals": False})
+    assert refused(played, solved(6), tmp_path) == "as_played"
+    assert refused(solved(6), played, tmp_path) == "as_played"
+
+
 def test_a_file_that_is_no_schedule_of_this_factory_is_refused(tmp_path: Path) -> None:
     placement, admission = hand_over(factory(), solved(6), "old", LIBRARY)
     plan = Rescheduler(factory(), LIBRARY, solved(6), admission).prepare(placement, ())
