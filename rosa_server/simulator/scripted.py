@@ -155,7 +155,7 @@ class ScriptedRobot(Seat):
         """Do what is due."""
         if self._welcome is None:
             return []
-        if now_s > self._pace_until_s:
+        if now_s >= self._pace_until_s:
             self._pace, self._pace_until_s = 1.0, inf
         out: list[Any] = []
         due_s = self._pace_until_s

@@ -23,9 +23,14 @@ def in_time(batch_s: float, wait_s: float, slo_s: float, spare: float = SPARE) -
 def largest(
     size: int, service_s: Callable[[int], float], wait_s: float, slo_s: float, spare: float = SPARE
 ) -> int:
-    """The largest batch of at most `size` that is in time; where none is, a smaller one helps nobody: `size`."""
-    sizes = (each for each in range(size, 0, -1) if in_time(service_s(each), wait_s, slo_s, spare))
-    return next(sizes, size)
+    """The largest batch of at most `size` that is in time. Where none is after so long a wait, the largest after the
+    shortest one: a few lost messages make a wait that most calls do not have, and a batch that takes longer than the
+    SLO by itself makes all of them late. Where none is even then, a smaller one helps nobody: `size`."""
+    for each_s in (wait_s, MIN_WAIT_S):
+        for each in range(size, 0, -1):
+            if in_time(service_s(each), each_s, slo_s, spare):
+                return each
+    return size
 
 
 def together(sizes: Sequence[int], profile: BatchProfile) -> list[int]:

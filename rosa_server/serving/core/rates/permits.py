@@ -7,6 +7,7 @@ fair queueing), so shares stay as planned. Whom to give one is decided in `rates
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ STALE = 100  # robots that no longer wait and still stand in line, before the li
 MAX_PASSED = 32  # robots whose calls do not fit into a batch are passed over, so many at most
 TINY, APART_S = 1e-9, 1e-6
 LOST_AFTER_S = 0.2  # a call that comes later is no answer: its robot has not heard of its permit
+# So is one that takes so many times the median, and at least so long: it has called at its rate in the meantime.
+LOST_TIMES, LOST_FROM_S = 10, 0.02
 MAX_ANSWERS = 1000  # of those seconds: the newest tell how long robots take
 LEARN_EVERY = 20  # answers
 FASTEST, SLOWEST = 0.01, 0.99  # shares of the answers' times between which nearly all are
@@ -139,6 +142,8 @@ class Permits:
             self.answer_s = self.slowest_s = MIN_LEAD_S
             self.spread_s = 0.0
             return
+        lost_s = max(LOST_TIMES * ordered[len(ordered) // 2], LOST_FROM_S)
+        ordered = ordered[: bisect_right(ordered, lost_s)]
         slowest_s, fastest_s = (ordered[int(share * len(ordered))] for share in (SLOWEST, FASTEST))
         self.spread_s = slowest_s - fastest_s
         self.slowest_s = min(MAX_LEAD_S, slowest_s + MARGIN * self.spread_s)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from rosa_contract.config.factory import parse_factory
+from rosa_contract.wire.messages import Response, Welcome
 from rosa_server.plan.placement import Phase, Placement, Replica
 from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.simulator.network import IDEAL, Network
-from rosa_server.simulator.scripted import ScriptedFleet, Tally
+from rosa_server.simulator.scripted import ScriptedFleet, ScriptedRobot, Tally
 from rosa_server.simulator.servers import Serving
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_sim.fleet.execute import execute
@@ -106,3 +108,22 @@ def test_a_fleet_acts_as_often_as_one_of_production_s_robots(scenario: str, robo
     lived = execute(replace(loaded.scenario, warm_up_s=5.0, seconds=10.0), factory, system, RANDOM, 0)
     assert tally.actions.total() / 10.0 == pytest.approx(lived.executed_hz, rel=0.02)
     assert not tally.late.total()
+
+
+def test_a_pace_that_ends_at_the_instant_at_which_it_is_looked_at_ends_there() -> None:
+    """`rosa plan` never came back: at that instant nothing was due but to look again at the same instant."""
+    task = replace(
+        FACTORY.tasks["pick"], pipeline=replace(FACTORY.tasks["pick"].pipeline, action_period_ms=9000.0)
+    )
+    robot = ScriptedRobot("pick-0", "pick", task, Tally(), IDEAL, Random(0))
+    sent = robot.receive(0.0, Welcome(MODELS))
+    (plan,) = (each["request_id"] for each in sent if each["component"] == "system2")
+    sent = robot.receive(0.1, Response(plan, "ok", pace=20.0))
+    (action,) = (each["request_id"] for each in sent if each["component"] == "system1")
+    robot.receive(0.2, Response(action, "ok", pace=20.0))
+    now_s, looks = 0.2, 0
+    while now_s < 8.0:
+        looks, now_s = looks + 1, robot.due_s
+        robot.step(now_s)
+        assert robot.due_s > now_s, "there is something to do at every instant at which it is woken"
+    assert looks < 100

@@ -38,7 +38,12 @@ def test_batches_leave_room_for_a_slow_network() -> None:
 
 
 def test_where_no_batch_is_in_time_a_smaller_one_helps_nobody() -> None:
-    assert largest(8, lambda size: 0.15 + 0.001 * size, 0.2, 0.2) == 8
+    assert largest(8, lambda size: 0.25 + 0.001 * size, 0.2, 0.2) == 8
+
+
+def test_a_wait_that_no_batch_allows_makes_none_that_takes_longer_than_the_slo_by_itself() -> None:
+    """Batches were as large as planned then, so that all of their calls were late, and not those few that waited."""
+    assert largest(8, lambda size: 0.02 + 0.01 * size, 0.09, 0.061) == 3
 
 
 def test_a_batch_that_is_no_slower_is_never_given_up_for_a_smaller_one() -> None:
