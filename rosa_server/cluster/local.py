@@ -147,6 +147,11 @@ class LocalCluster:
     def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
         return self._workers.bequeath(name, change)
 
+    def revert(self, name: str) -> None:
+        heir = self._workers.revert(name)
+        if heir.process is None:
+            self._workers.remove(heir)
+
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         """Raises `GpuError`; then none of them is started."""
         if self._factory is None:

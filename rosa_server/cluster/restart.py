@@ -66,6 +66,7 @@ class Lives:
     killed_for: str = ""
     misconfigured: str = ""  # why it cannot work as configured
     held: bool = False  # it is not started again
+    took_from: Lives | None = None  # whose place it has taken
     dropped: bool = False  # it is forgotten when it has ended
     trial_of: Lives | None = None  # it shall take the place of this one, once it is ready
 
@@ -145,7 +146,21 @@ class Roster(list[AnyLives]):
         if one is not None:
             one.ready_s = now_s
             if one.trial_of is not None:
-                one.trial_of.held, one.trial_of = True, None
+                one.trial_of.held, one.took_from, one.trial_of = True, one.trial_of, None
+
+    def revert(self, name: str) -> AnyLives:
+        """The heir gives the place back to the worker that it took it from. Returns the heir, which is to end.
+
+        Raises `ValueError` where that worker is gone.
+        """
+        lives = self.named(name)
+        for heir in lives:
+            old = heir.took_from
+            if old is not None and any(one is old for one in lives):
+                old.held, old.life = False, max(old.life, heir.life)  # no id is given twice
+                heir.held = heir.dropped = True
+                return heir
+        raise ValueError(f"the old worker of {name} has ended meanwhile")
 
     def settle(self, ended: AnyLives) -> None:
         """A life has ended: an heir that never was ready is given up, and one whose heir works leaves."""

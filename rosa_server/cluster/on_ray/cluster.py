@@ -93,6 +93,11 @@ class RayCluster:
     def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
         return self._workers.bequeath(name, change)
 
+    def revert(self, name: str) -> None:
+        heir = self._workers.revert(name)
+        if not heir.running:
+            self._workers.remove(heir)
+
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         raise NotImplementedError(
             "a schedule on Ray keeps the parts that it has reserved: start another server"

@@ -43,6 +43,10 @@ class Cluster(SharesMemory, Protocol):
         `ValueError` where that is under way already.
         """
 
+    def revert(self, name: str) -> None:
+        """The heir that took the place of this worker gives it back: it is not started again when it ends, and the old
+        one is. Raises `ValueError` where the old one is gone."""
+
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         """Start the workers of replicas that are new. Returns their names.
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 DRAIN = "drain"  # a server or worker
 UNDRAIN = "undrain"
 ROLLOUT = "rollout"  # a model; the value is the path of its new weights
+CANARY = (
+    "canary"  # a rollout whose first worker is compared first; the value begins with the seconds for that
+)
 CANCEL = "cancel"  # whatever is at work on this target
 REMOVE = "remove"  # a robot
 ADMIT = "admit"  # a robot that was removed
@@ -15,6 +18,7 @@ ORDERS = (
     DRAIN,
     UNDRAIN,
     ROLLOUT,
+    CANARY,
     CANCEL,
     REMOVE,
     ADMIT,

@@ -15,6 +15,7 @@ from rosa_server.serving.operations.draining import Draining
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
     ADMIT,
+    CANARY,
     CANCEL,
     DRAIN,
     ORDERS,
@@ -91,9 +92,9 @@ class Operations:
             dry_run = order.what == RESCHEDULE_DRY_RUN
             self._check_free(SCHEDULE, self._site.names())
             self._begin(Reschedule(self._site, order, now_s, self._drained, dry_run))
-        elif order.what == ROLLOUT:
+        elif order.what in (ROLLOUT, CANARY):
             self._check_free(order.target, self._site.of_model(order.target))
-            self._begin(Rollout(self._site, order, now_s, self._drained))
+            self._begin(Rollout(self._site, order, now_s, self._drained, order.what == CANARY))
         else:
             raise OperationError("unknown_order", f"{order.what!r}: expected {', '.join(ORDERS)}")
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,6 +12,7 @@ from rosa_server.plan.change import Planner
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import Cluster
 from rosa_server.serving.operations.names import ORDERS
 
@@ -26,6 +27,8 @@ class OperationError(CausedError):
         "busy": "another operation is at work on these workers",
         "not_drained": "it is not drained",
         "no_weights": "the model has no weights that could be exchanged, or the new ones are not there",
+        "worse": "the new weights do not do as well as the old ones, which serve on",
+        "bad_value": "the value of the order cannot be meant",
         "pinned": "the factory file pins the weights by their checksum",
         "not_warm": "what was started did not become ready; what served before serves on",
         "cancelled": "a person has cancelled it",
@@ -43,6 +46,9 @@ class Tells(Protocol):
 
     def going(self, order: Order, words: str) -> None:
         """A step of it is done."""
+
+    def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
+        """What these workers have answered since they were named first; of none, nothing is counted any more."""
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         """Another schedule runs; this is what is told of it."""

@@ -15,12 +15,13 @@ from typing import Any
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
-from rosa_contract.wire.messages import OK, SCHEMA_VERSION
+from rosa_contract.wire.messages import FAILED, OK, SCHEMA_VERSION
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.status import OpenAlert
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Reply
 from rosa_server.serving.core.sessions.slots import task_of
+from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.core.workers.worker_state import WorkerState
 
 VERSION = SCHEMA_VERSION
@@ -83,6 +84,7 @@ class Hub:
     at_work: Callable[[float], Mapping[str, Any]] = (
         lambda now_s: {}
     )  # time -> the operations at work, as it is told
+    compared: dict[str, WorkerTally] = field(default_factory=dict)  # workers whose answers are counted apart
     alerts: dict[str, OpenAlert] = field(default_factory=dict)  # robot -> what it waits for a person with
     _of: dict[str, dict[str, Answers]] = field(default_factory=dict)  # robot -> component
     _work: dict[str, Work] = field(default_factory=dict)  # replica
@@ -99,6 +101,9 @@ class Hub:
     def answered(self, answer: Reply) -> None:
         call = answer.call
         self.statuses[answer.status] += 1
+        if self.compared and (tally := self.compared.get(call.worker_id)) is not None:
+            failed = answer.status == FAILED
+            tally.count(failed, not failed and answer.ended_s > call.due_s, answer.inference_ms)
         if not call.model:
             return  # of a component that does not exist: robots must not make up names
         of = self._of.get(call.robot_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import zmq
@@ -14,6 +14,7 @@ from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answe
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.watching.hub import DECIDED, GOING, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures
 from rosa_server.serving.watching.watchers import Watchers
@@ -86,6 +87,12 @@ class WatchPost:
             self._watchers.answer(
                 order.watcher, [GOING, encode_answer(Answer(order.number, True, "", words))]
             )
+
+    def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
+        """What these workers have answered since they were named first."""
+        if self.hub.compared.keys() != set(workers):
+            self.hub.compared = {worker_id: WorkerTally() for worker_id in workers}
+        return self.hub.compared
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         """Another schedule runs."""

@@ -1,4 +1,5 @@
-"""A model whose weights are one number in a file, which is what it answers; `never`: they do not finish loading."""
+"""A model whose weights are one number in a file, which is what it answers; `never`: they do not finish loading;
+below 0: every call fails."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ class NumberBackend:
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         time.sleep(0.02)
+        if self._number < 0:
+            raise RuntimeError("these weights are no good")
         return [ModelOutput({"actions": np.full((4, 8), self._number, np.float32)}) for _ in batch]
 
     def close(self) -> None:

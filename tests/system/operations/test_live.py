@@ -34,6 +34,7 @@ def server(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     (tmp_path / "two").write_text("2")
     (tmp_path / "damaged").write_text("no number")
     (tmp_path / "endless").write_text("never")
+    (tmp_path / "worse").write_text("-1")
     options = {"weights": str(tmp_path / "one")}
     with serving(tmp_path, backend=BACKEND, options=options, workers=2) as made:
         yield made
@@ -120,6 +121,26 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
         assert numbers(asks.answers) == {1.0}, "nobody else has lost a call"
     steps = [(one["what"], one["step"]) for one in server.events("operation")]
     assert ("rollout", "cancelled") in steps and ("remove", "done") in steps and ("admit", "done") in steps
+
+
+def test_weights_that_fail_are_found_by_a_canary_and_the_old_ones_serve_on(
+    server: Server, tmp_path: Path
+) -> None:
+    with robot(server) as one:
+        one.join()
+        while len(server.events("worker_ready")) < 2:
+            one.hello()
+        with asking(one) as asks:
+            told = rosa("rollout", "policy", str(tmp_path / "worse"), "--canary", "1")
+            assert told.returncode == 2 and "(worse)" in told.stderr, told
+            assert "share their calls for 1 s" in told.stderr
+            before = len(asks.answers)
+            while len(asks.answers) < before + 5 and asks.failed is None:
+                time.sleep(0.01)
+        assert numbers(asks.answers[before + 1 :]) == {1.0}, "nobody meets the new weights any more"
+        assert {answer.status for answer in asks.answers} <= {m.OK, m.FAILED}
+    assert len(server.workers()) == 2
+    assert [line["step"] for line in server.events("operation")][-1] == "failed"
 
 
 def test_without_a_server_the_commands_say_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

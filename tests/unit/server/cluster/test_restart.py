@@ -114,3 +114,34 @@ def test_a_model_that_breaks_again_and_again_is_started_ever_later() -> None:
         delays.append(backoff.ended(ready_s, now_s, broken=True) - now_s)
     assert delays == sorted(delays) and delays[0] == 0.0 and delays[-1] == LONGEST_DELAY_S
     assert backoff.ended(now_s, now_s + CALM_AFTER_BROKEN_S, broken=True) == now_s + CALM_AFTER_BROKEN_S
+
+
+def test_an_heir_gives_its_place_back_and_ends_for_good() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    heir.begin()
+    workers.is_ready("policy/0.2", 1.0)
+    assert old.held
+    assert workers.revert("policy/0") is heir
+    assert not old.held and heir.held
+    heir.ended(0, 2.0)
+    workers.settle(heir)
+    assert workers == [old] and old.begin() == "policy/0.3", "no id is given twice"
+
+
+def test_an_heir_whose_predecessor_is_gone_stays() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    heir.begin()
+    workers.is_ready("policy/0.2", 1.0)
+    old.ended(0, 2.0)
+    workers.settle(old)
+    with pytest.raises(ValueError, match="ended meanwhile"):
+        workers.revert("policy/0")
+    assert workers == [heir] and not heir.held

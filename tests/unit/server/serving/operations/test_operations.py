@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import pytest
 
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
     ADMIT,
+    CANARY,
     CANCEL,
     DRAIN,
     DRY_RUN,
@@ -39,6 +41,8 @@ class Workers:
         self.held: dict[str, bool] = {}
         self.killed: list[str] = []
         self.heirs: dict[str, WorkerSpec] = {}
+        self.reverted: list[str] = []
+        self.irrevocable: list[str] = []
         self.spec = SPEC
 
     def hold(self, name: str, held: bool) -> None:
@@ -47,6 +51,11 @@ class Workers:
     def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
         self.heirs[f"{name}.2"] = change(self.spec)
         return f"{name}.2"
+
+    def revert(self, name: str) -> None:
+        if name in self.irrevocable:
+            raise ValueError(f"the old worker of {name} has ended meanwhile")
+        self.reverted.append(name)
 
     def kill(self, worker_id: str, reason: str) -> None:
         self.killed.append(worker_id)
@@ -63,8 +72,18 @@ class Office:
         site = Site(stage.core, cluster, self.drained.append, self.counted.append, self)
         self.operations = Operations(site)
 
+        self.compared: dict[str, WorkerTally] = {}
+
     def going(self, order: Order, words: str) -> None:
         self.lines.append(words)
+
+    def rescheduled(self, about: Mapping[str, Any]) -> None:
+        raise AssertionError("nobody asked for it")
+
+    def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
+        if self.compared.keys() != set(workers):
+            self.compared = {name: WorkerTally() for name in workers}
+        return self.compared
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         self.told.append((order.what, cause))
@@ -141,6 +160,10 @@ def test_what_would_leave_streams_without_a_server_is_refused(office: Office) ->
         (ROLLOUT, "polcy", "/tmp", "unknown_target"),
         (ROLLOUT, "policy", "/nowhere/at/all", "no_weights"),
         (ROLLOUT, "policy", "relative", "no_weights"),
+        (CANARY, "policy", "/tmp", "bad_value"),
+        (CANARY, "policy", "0 /tmp", "bad_value"),
+        (CANARY, "policy", "nan /tmp", "bad_value"),
+        (CANARY, "policy", "5 /nowhere/at/all", "no_weights"),
         (REMOVE, "r9", "", "unknown_target"),
         (ADMIT, "r0", "", "not_removed"),
         (ADD_SLOT, "pikc", "", "unknown_target"),
@@ -281,3 +304,77 @@ def test_a_robot_is_removed_and_admitted_again_and_both_are_in_the_log(office: O
     office.order(ADMIT, "r0")
     assert office.told[-1] == (ADMIT, "") and not office.stage.core.sessions.removed
     assert office.counted == ["remove_done", "admit_done"]
+
+
+def compared(office: Office, weights: str, new_failed: int) -> None:
+    """A canary whose two workers have answered."""
+    office.order(CANARY, "policy", f"60 {weights}")
+    office.stage.worker("gpu0/0.2")
+    office.step(seconds=1.0)
+    assert set(office.compared) == {"gpu0/0.1", "gpu0/0.2"}
+    old = office.stage.core.pool.get("gpu0/0.1")
+    assert old is not None and not old.retired, "both take calls"
+    for number in range(40):
+        office.compared["gpu0/0.1"].count(False, False, 20.0)
+        office.compared["gpu0/0.2"].count(number < new_failed, False, 20.0)
+    office.step(seconds=2.0)
+    assert not office.told and office.at_work()[1].endswith("old and new are compared")
+
+
+def test_new_weights_that_do_as_well_take_over_and_the_others_follow(office: Office, weights: str) -> None:
+    compared(office, weights, 0)
+    office.operations.step(office.stage.now_s + 60.0, ())
+    old = office.stage.core.pool.get("gpu0/0.1")
+    assert old is not None and old.retired and not office.compared, "nothing is counted any more"
+    office.step()
+    office.ends("gpu0/0.1")
+    office.step()
+    assert "gpu1/0.2" in office.cluster.heirs
+    office.stage.worker("gpu1/0.2")
+    office.step()
+    other = office.stage.core.pool.get("gpu1/0.1")
+    assert other is not None and other.retired, "only the first is compared"
+
+
+def test_new_weights_that_do_worse_end_and_the_old_ones_serve_on(office: Office, weights: str) -> None:
+    compared(office, weights, 5)
+    office.operations.step(office.stage.now_s + 60.0, ())
+    assert office.cluster.reverted == ["gpu0/0"] and not office.told
+    new, old = (office.stage.core.pool.get(f"gpu0/0.{life}") for life in (2, 1))
+    assert new is not None and new.retired and old is not None and not old.retired
+    office.step()
+    office.ends("gpu0/0.2")
+    assert office.told == [(CANARY, "worse")] and "gpu1/0.2" not in office.cluster.heirs
+    assert office.counted[-1] == "canary_failed"
+
+
+def test_a_canary_that_ends_or_is_cancelled_is_given_up(office: Office, weights: str) -> None:
+    compared(office, weights, 0)
+    office.ends("gpu0/0.2")
+    office.step()
+    assert office.told == [(CANARY, "worse")] and office.cluster.reverted == ["gpu0/0"]
+    other = Office(full())
+    compared(other, weights, 0)
+    other.order(CANCEL, "policy")
+    other.step()
+    other.ends("gpu0/0.2")
+    assert other.told == [(CANCEL, ""), (CANARY, "cancelled")] and other.cluster.reverted == ["gpu0/0"]
+
+
+def test_an_old_worker_that_ended_meanwhile_cannot_come_back(office: Office, weights: str) -> None:
+    compared(office, weights, 5)
+    office.cluster.irrevocable.append("gpu0/0")
+    office.operations.step(office.stage.now_s + 60.0, ())
+    office.step()
+    assert office.told == [(CANARY, "worse")]
+
+
+def test_where_few_calls_come_a_canary_waits_for_more(office: Office, weights: str) -> None:
+    office.order(CANARY, "policy", f"10 {weights}")
+    office.stage.worker("gpu0/0.2")
+    office.step()
+    began_s = office.stage.now_s
+    office.operations.step(began_s + 50.0, ())
+    assert office.at_work()[1].endswith("old and new are compared")
+    office.operations.step(began_s + 101.0, ())
+    assert office.cluster.reverted == ["gpu0/0"], "nobody called"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations import reschedule
 from rosa_server.serving.operations.names import (
     CANCEL,
@@ -116,6 +117,9 @@ class Office:
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         self.about = about
+
+    def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
+        raise AssertionError("nobody asked for it")
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         self.told.append((order.what, cause))
