@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.errors import ConfigError
+from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend, capabilities_of
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
-from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
+from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, hardware_folder
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
     Clock,
@@ -38,6 +39,7 @@ from rosa_server.scheduler.profiles.profile import (
     load_profile,
     save_profile,
 )
+from rosa_server.scheduler.profiles.roofline import GPUS, roofline_profile, run_from
 from rosa_server.serving.worker.elsewhere import backend_of
 
 BAR = 30
@@ -70,6 +72,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="measure CPU time instead of elapsed time: for a model on a CPU that is shared with other work",
     )
     parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
+    parser.add_argument(
+        "--roofline",
+        nargs="+",
+        metavar="TIMESxPARAMETERSxTOKENS",
+        help="measure nothing: derive the profile from the GPU's data sheet and the runs of one request, such as"
+        " 1x2.9e9x968 10x0.3e9x11 (one run of 2.9 G parameters over 968 tokens, ten of 0.3 G over 11)",
+    )
+    parser.add_argument(
+        "--bytes-per-parameter", type=float, default=2.0, help="with --roofline (default: 2, 16 bit)"
+    )
     parser.add_argument("--requests", type=int, default=300, help="requests per rate")
     parser.add_argument(
         "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
@@ -99,7 +111,7 @@ def main(args: argparse.Namespace) -> int:
                 raise ConfigError(str(path), [problem])
             profile = load_profile(path)
         else:
-            profile = _measured(args, path)
+            profile = _derived(args, path) if args.roofline else _measured(args, path)
     except UnsteadyMachine as error:
         print(f"\nrosa profile {args.model}: {error}", file=sys.stderr)
         return UNSTEADY
@@ -110,13 +122,41 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def _derived(args: argparse.Namespace, path: Path) -> Profile:
+    """A profile of what nobody has measured."""
+    try:
+        runs = [run_from(text) for text in args.roofline]
+    except ValueError as error:
+        raise ConfigError("--roofline", [str(error)]) from None
+    if not 0.125 <= args.bytes_per_parameter <= 8:
+        raise ConfigError("--bytes-per-parameter", [f"expected 0.125 to 8, got {args.bytes_per_parameter:g}"])
+    components = (args.component,) if args.only else ()
+    words = f"rosa profile {args.model} --hardware '{args.hardware}' --roofline {' '.join(args.roofline)}"
+    try:
+        profile = roofline_profile(
+            args.model, args.hardware, runs, _batches(args), components, args.bytes_per_parameter, words
+        )
+    except KeyError:
+        hint = nearest(hardware_folder(args.hardware), GPUS)
+        problem = f"no data sheet of {args.hardware!r}{hint}; there are {', '.join(GPUS)}"
+        raise ConfigError("--hardware", [problem]) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_profile(profile, path)
+    print(f"wrote {path}: derived, {profile.batch_latency_ms['1']:.1f} ms for one request alone")
+    return load_profile(path)
+
+
+def _batches(args: argparse.Namespace) -> list[int]:
+    try:
+        return [int(part) for part in args.batches.split(",")]
+    except ValueError:
+        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+
+
 def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.requests < 50:
         raise ConfigError("--requests", [f"expected at least 50 for a meaningful p99, got {args.requests}"])
-    try:
-        batches = [int(part) for part in args.batches.split(",")]
-    except ValueError:
-        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+    batches = _batches(args)
     backend, origin = _backend(args)
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
