@@ -34,7 +34,7 @@ import torch
 from benchmarks import RESULTS
 from benchmarks.engines.pipelined_decode import SMALL, random_decoder
 from rosa_server.engines.pipelined_decode.graphs import runner_for
-from rosa_server.engines.pipelined_decode.pipe import Frame, Pipe
+from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.continuous import Shared
 
@@ -73,7 +73,7 @@ class RealEngine:
             if not len(pipe):
                 now_s = max(now_s, coming[0][1].arrives_s)
             while coming and coming[0][1].arrives_s <= now_s:
-                pipe.offer(Frame(coming.popleft()[0]))
+                pipe.offer(PipeFrame(coming.popleft()[0]))
             began_s = time.process_time()
             do = pipe.next_pass(0.0)
             assert do is not None

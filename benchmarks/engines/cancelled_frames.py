@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks import RESULTS
-from rosa_server.engines.pipelined_decode.pipe import Frame, Pipe
+from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 
 RESULT = RESULTS / "cancelled_frames"
 K = SLOTS = 7
@@ -42,7 +42,7 @@ def measure(load: float, share: float, told: bool, passes: int) -> Row:
     next_s = draw.expovariate(load)
     for now in range(passes):
         while next_s <= now:
-            pipe.offer(Frame(sent, str(draw.randrange(ROBOTS)), next_s + DEADLINE))
+            pipe.offer(PipeFrame(sent, str(draw.randrange(ROBOTS)), next_s + DEADLINE))
             cancelled, moment = draw.random() < share, draw.random()
             if cancelled:
                 cancel_at[sent] = next_s + moment * DEADLINE

@@ -32,8 +32,8 @@ from benchmarks import RESULTS
 from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
 from benchmarks.engines.kv_sharing_report import draw, judged, not_measured
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
-from rosa_server.engines.kv_sharing.passes import Call, Words, isolated
-from rosa_server.engines.kv_sharing.turns import Limits, Speak
+from rosa_server.engines.kv_sharing.passes import PassCall, Words, isolated
+from rosa_server.engines.kv_sharing.turns import Speak, TurnLimits
 from rosa_server.models.vla.config import PI05, SHIPPED, VlaConfig
 from rosa_server.models.vla.network import VlaNetwork
 
@@ -93,18 +93,18 @@ class Bench:
         self.noise = numbers(1, config.horizon, config.action_dim)
         self.prompts = torch.randint(0, config.vocabulary, (4, PROMPT), generator=generator).tolist()
 
-    def calls(self, frame: int) -> list[Call]:
+    def calls(self, frame: int) -> list[PassCall]:
         """All calls of one frame, of all robots."""
         return [call for robot in range(self.work.robots) for call in self.calls_of(robot, frame)]
 
-    def calls_of(self, robot: int, frame: int) -> Iterator[Call]:
+    def calls_of(self, robot: int, frame: int) -> Iterator[PassCall]:
         """An action, an answer of N tokens, and for `components` two of one token."""
         look, name = (frame + robot) % LOOKS, f"{robot}:{frame}"
         seen = (self.pictures[look], self.told[look])
-        yield Call("action", *seen, tuple(self.prompts[0]), 1, self.noise, self.work.steps, name)
+        yield PassCall("action", *seen, tuple(self.prompts[0]), 1, self.noise, self.work.steps, name)
         longest = (self.work.tokens, 1, 1) if self.work.name == "components" else (self.work.tokens,)
         for number, most in enumerate(longest, start=1):
-            yield Call("language", *seen, tuple(self.prompts[number]), most, observation=name)
+            yield PassCall("language", *seen, tuple(self.prompts[number]), most, observation=name)
 
     def wait(self) -> None:
         """For the device."""
@@ -115,10 +115,10 @@ class Bench:
         """The ways to measure, the baseline first."""
         ways = {
             "isolated": self.isolated,
-            "shared": self.engine(Limits(slice_tokens=self.work.tokens, sequences=1), to_the_end=True),
+            "shared": self.engine(TurnLimits(slice_tokens=self.work.tokens, sequences=1), to_the_end=True),
         }
         for k in self.work.slices:
-            ways[f"batched {k}"] = self.engine(Limits(slice_tokens=k, sequences=256), to_the_end=False)
+            ways[f"batched {k}"] = self.engine(TurnLimits(slice_tokens=k, sequences=256), to_the_end=False)
         return ways
 
     def isolated(self, seconds: float) -> Run:
@@ -136,7 +136,7 @@ class Bench:
         at_a_time = self.network.config.observation + PROMPT + longest
         return Run(frames, tokens, time.perf_counter() - began_s, kv_bytes=self.cache_bytes(at_a_time))
 
-    def engine(self, limits: Limits, to_the_end: bool) -> Callable[[float], Run]:
+    def engine(self, limits: TurnLimits, to_the_end: bool) -> Callable[[float], Run]:
         """Through the engine. `to_the_end`: all answers of a frame in it; otherwise one slice of all answers."""
         memory_mb = (
             4 * self.cache_bytes(self.network.config.longest) * self.work.robots * self.work.tokens / 1e6
@@ -179,7 +179,7 @@ class Bench:
     def equal(self) -> tuple[bool, float]:
         """Whether the batched engine says what isolated execution says, and how far its chunks are off at most."""
         calls = [call for frame in range(2) for call in self.calls(frame)]
-        limits = Limits(slice_tokens=2, sequences=256)
+        limits = TurnLimits(slice_tokens=2, sequences=256)
         memory_mb = 8 * self.cache_bytes(self.network.config.longest) * len(calls) / 1e6
         engine = KvSharingEngine(
             self.network, NEVER, memory_mb, limits, longest_prompt=PROMPT, longest_answer=self.work.tokens

@@ -33,7 +33,7 @@ from benchmarks.engines.decode_roof import Roof, measure_roof
 from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
 from benchmarks.engines.pipelined_decode_report import draw, judged
 from rosa_server.engines.pipelined_decode.graphs import runner_for
-from rosa_server.engines.pipelined_decode.pipe import Frame, Pipe
+from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 from rosa_server.models.token_policy.config import OPENVLA_7B, TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder
 from rosa_server.models.token_policy.generate import GrowingCache, StaticCache, generate
@@ -122,7 +122,7 @@ class Bench:
             number, filled, began_s = 0, 0, 0.0
             while True:
                 if not len(pipe) or number == filled:
-                    pipe.offer(Frame(number))
+                    pipe.offer(PipeFrame(number))
                     number += 1
                 do = pipe.next_pass(0.0)
                 assert do is not None
@@ -164,7 +164,7 @@ def check_equal(bench: Bench) -> bool:
     k = bench.config.action_tokens
     pipe, runner = Pipe(k, k), runner_for(bench.decoder, bench.config, k)
     for number in range(4):
-        pipe.offer(Frame(number))
+        pipe.offer(PipeFrame(number))
     said: dict[int, list[int]] = {}
     with torch.inference_mode():
         while (do := pipe.next_pass(0.0)) is not None:

@@ -35,7 +35,7 @@ from rosa_client.bringup.graph import Robot, robot_graph
 from rosa_contract.errors import ContractError
 from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo.episodes import EpisodeError, episodes
-from rosa_sim.demo.fault_story import Story
+from rosa_sim.demo.fault_story import FaultStory
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import broken
@@ -121,7 +121,7 @@ def _run_group(
         ) as runner,
     ):
         injector = Injector(cell, runner.node)
-        story = Story(runner, injector, RESUME_AFTER_S)
+        story = FaultStory(runner, injector, RESUME_AFTER_S)
         runner.wait_ready(READY_S)
         try:
             while todo:
@@ -130,7 +130,7 @@ def _run_group(
             injector.close()
 
 
-def _repeat(name: str, repetition: int, story: Story, store: Path, todo: list[Key]) -> None:
+def _repeat(name: str, repetition: int, story: FaultStory, store: Path, todo: list[Key]) -> None:
     """One episode with one fault, at a moment that differs from repetition to repetition."""
     chance = random.Random(f"{name} {repetition}")
     entry = fault(name)

@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib as mpl
 
 from benchmarks import RESULTS
-from rosa_sim.hostile.soak import GROUPS, ROBOTS, Sample, Soak, flatness, soak
+from rosa_sim.hostile.soak import GROUPS, ROBOTS, Soak, SoakSample, flatness, soak
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -89,12 +89,12 @@ def report(result: Soak, hours: float, seed: int) -> dict[str, Any]:
         ],
         "samples": {
             field.name: [getattr(one, field.name) for one in result.samples]
-            for field in dataclasses.fields(Sample)
+            for field in dataclasses.fields(SoakSample)
         },
     }
 
 
-def draw(samples: list[Sample], path: Path) -> None:
+def draw(samples: list[SoakSample], path: Path) -> None:
     figure, axes = plt.subplots(len(CURVES), 1, figsize=(8, 8), sharex=True, layout="constrained")
     minutes = [one.at_s / 60 for one in samples]
     for axis, (name, label) in zip(axes, CURVES, strict=True):

@@ -37,7 +37,7 @@ from rosa_contract.config.tasks import ASYNCHRONOUS, SYNCHRONOUS, Task
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.closed_loop.asynchronous import BLEND, INPAINT, SWITCH, Episode, Shop, episode
+from rosa_sim.closed_loop.asynchronous import BLEND, INPAINT, SWITCH, PhysicsEpisode, Shop, episode
 from rosa_sim.closed_loop.cells import DONE
 from rosa_sim.closed_loop.table import wilson
 from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
@@ -63,7 +63,7 @@ def task_of(way: str) -> Task:
     return parse_factory(TASK.format(execution=execution)).tasks["pick"]
 
 
-def measure(job: tuple[str, float, Sequence[int]]) -> list[Episode]:
+def measure(job: tuple[str, float, Sequence[int]]) -> list[PhysicsEpisode]:
     """A few seeds of one cell of the table, in one of several processes."""
     way, added_ms, seeds = job
     policy, renderer, world = equipment()
@@ -79,7 +79,7 @@ def equipment() -> tuple[FlowPolicyBackend, SceneRenderer, World]:
     return policy, SceneRenderer(POLICY_CAMERAS), World(FIRST_SEED)
 
 
-def row_of(way: str, added_ms: float, found: Sequence[Episode]) -> Row:
+def row_of(way: str, added_ms: float, found: Sequence[PhysicsEpisode]) -> Row:
     """One cell. Task time and rounds are those of the pieces that ended well; jerk is over all seams."""
     good = [one for one in found if one.outcome == DONE]
     low, high = wilson(len(good), len(found))
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=20, help="seeds per cell of the table")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     arguments = parser.parse_args()
-    found: dict[tuple[str, float], list[Episode]] = {
+    found: dict[tuple[str, float], list[PhysicsEpisode]] = {
         (way, added_ms): [] for added_ms in ADDED_MS for way in WAYS
     }
     seeds = range(FIRST_SEED, FIRST_SEED + arguments.pieces)

@@ -29,7 +29,7 @@ from benchmarks.conclude import conclude
 from rosa_contract.wire.horizon import STATIC, THRESHOLD, Horizon
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.closed_loop.horizons import Piece, done, pieces
+from rosa_sim.closed_loop.horizons import HorizonPiece, done, pieces
 from rosa_sim.closed_loop.table import wilson
 from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
 
@@ -47,7 +47,7 @@ BUMPED_M = {"still": 0.0, "bumped": 0.06}
 Row = dict[str, Any]
 
 
-def measure(job: tuple[Horizon, float, Sequence[int]]) -> list[Piece]:
+def measure(job: tuple[Horizon, float, Sequence[int]]) -> list[HorizonPiece]:
     """One point on a few seeds, in a process of its own."""
     spec, bumped_m, seeds = job
     policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
@@ -58,7 +58,7 @@ def measure(job: tuple[Horizon, float, Sequence[int]]) -> list[Piece]:
         renderer.close()
 
 
-def row_of(scene: str, spec: Horizon, found: Sequence[Piece]) -> Row:
+def row_of(scene: str, spec: Horizon, found: Sequence[HorizonPiece]) -> Row:
     """One point. Rounds and times are those of successful pieces; the mean horizon is over all rounds of these."""
     good = [piece for piece in found if done(piece)]
     steps = [horizon for piece in good for horizon in piece.horizons]
@@ -165,7 +165,7 @@ def main() -> None:
     before: list[Row] = json.loads(path.read_text())["rows"] if path.exists() else []
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
         for scene in scenes:
-            found: list[list[Piece]] = [[] for _ in SPECS]
+            found: list[list[HorizonPiece]] = [[] for _ in SPECS]
             # Some seeds of every point at a time: what is there when a run is interrupted is a whole curve.
             for first in range(0, len(seeds), AT_ONCE):
                 part = seeds[first : first + AT_ONCE]

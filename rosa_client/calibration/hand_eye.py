@@ -32,7 +32,7 @@ STEPS = 60
 
 
 @dataclass(frozen=True)
-class Sample:
+class HandEyeSample:
     """One picture with the arm's pose `base_hand` (4, 4): the hand's frame in the base's."""
 
     base_hand: Array
@@ -49,13 +49,13 @@ class HandEyeResult:
     rms_px: float
     spread_m: float  # rms distance between where each picture alone sees the board, and where it is
     spread_rad: float
-    used: tuple[Sample, ...]
+    used: tuple[HandEyeSample, ...]
     residuals_px: tuple[Array, ...]  # (n, 2) per used sample
     rejected: tuple[Missed, ...]
 
 
 def solve_hand_eye(
-    samples: Sequence[Sample],
+    samples: Sequence[HandEyeSample],
     lens: Intrinsics,
     board: BoardSpec,
     on_hand: bool,
@@ -96,7 +96,7 @@ def _contradiction(rejected: int, of: int, rms_px: float = 0.0) -> str:
     )
 
 
-def _check_motion(samples: Sequence[Sample]) -> None:
+def _check_motion(samples: Sequence[HandEyeSample]) -> None:
     """The arm must turn about two axes that are not parallel, otherwise a part of the place is free."""
     turns = [
         cv2.Rodrigues(one.base_hand[:3, :3] @ other.base_hand[:3, :3].T)[0].ravel()
@@ -118,7 +118,9 @@ def _check_motion(samples: Sequence[Sample]) -> None:
         )
 
 
-def _solve(samples: Sequence[Sample], lens: Intrinsics, board: BoardSpec, on_hand: bool) -> HandEyeResult:
+def _solve(
+    samples: Sequence[HandEyeSample], lens: Intrinsics, board: BoardSpec, on_hand: bool
+) -> HandEyeResult:
     matrix, bend = camera_matrix(lens), distortion(lens)
     points: list[Array] = [sample.view.points_m(board) for sample in samples]
     seen = [_board_in_camera(one.view, p, matrix, bend) for one, p in zip(samples, points, strict=True)]

@@ -140,7 +140,7 @@ def _hand_eye(arguments: argparse.Namespace) -> int:
     from rosa_client.calibration.board import BoardSpec
     from rosa_client.calibration.detection import Missed, View, find_board, views_of
     from rosa_client.calibration.errors import CalibrationError
-    from rosa_client.calibration.hand_eye import MIN_VIEWS, Sample, solve_hand_eye
+    from rosa_client.calibration.hand_eye import MIN_VIEWS, HandEyeSample, solve_hand_eye
     from rosa_client.calibration.lens import unfitted
     from rosa_client.calibration.mounting import mounting_of
     from rosa_client.calibration.pictures import read_joints, read_pictures
@@ -168,7 +168,7 @@ def _hand_eye(arguments: argparse.Namespace) -> int:
     ]
     views = views_of(found, MIN_VIEWS)
     lens = unfitted(camera.intrinsics, views[0].size, (camera.width, camera.height))
-    samples = [Sample(mounting.base_parent(joints[view.name]), view) for view in views]
+    samples = [HandEyeSample(mounting.base_parent(joints[view.name]), view) for view in views]
     result = solve_hand_eye(samples, lens, board, mounting.on_hand)
     missed = [one for one in found if isinstance(one, Missed)]
     lines = place_lines(arguments.camera, mounting.parent, result, missed)

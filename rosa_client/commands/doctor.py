@@ -82,10 +82,10 @@ def check(
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
     from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of
     from rosa_client.doctor.probes.driver import driver_problem
-    from rosa_client.doctor.probes.host import ClockWatch, host_fact
+    from rosa_client.doctor.probes.host import HostClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
 
-    watch = ClockWatch()
+    watch = HostClockWatch()
     hard = spec.arm_driver in HARD_REAL_TIME
     yield judge_needs(needs_fact(arguments.config, arguments.robot) if arguments.config else None)
     yield from _server(arguments, tightest)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rosa_client.operator.progress import Progress
+from rosa_client.operator.progress import ShownProgress
 from rosa_client.operator.robot_view import OperatorError
 from rosa_contract.config.prompts import Instruction
 from rosa_contract.interrupt import EXIT_STATUS as CANCELLED
@@ -105,7 +105,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _run(task: TaskClient, arguments: argparse.Namespace, signals: list[int]) -> int:
     screen = Screen(sys.stderr if arguments.json else sys.stdout)
-    progress = Progress(task.view.label)
+    progress = ShownProgress(task.view.label)
 
     def show() -> None:
         if task.step is not None:

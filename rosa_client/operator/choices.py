@@ -24,7 +24,7 @@ ONLY_CHOICE_WHEN_STOPPED = "abort"
 
 
 @dataclass(frozen=True)
-class Choice:
+class OfferedChoice:
     """One button: the control's name, its label, and its colour."""
 
     key: str
@@ -41,14 +41,14 @@ class Click:
     choice: str = ""
 
 
-def choices(view: RobotView) -> list[Choice]:
+def choices(view: RobotView) -> list[OfferedChoice]:
     """The decisions that are possible now, apart from the emergency stop, which is always offered."""
     offered = []
     if view.stopped:
-        offered.append(Choice(RELEASE, "release the emergency stop", CAREFUL))
+        offered.append(OfferedChoice(RELEASE, "release the emergency stop", CAREFUL))
     if view.alert is not None:
         offered += [
-            Choice(
+            OfferedChoice(
                 f"{DECIDE}/{view.alert.id}/{name}",
                 TITLES.get(name, name.replace("_", " ")),
                 TONES.get(name, CAREFUL),

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rosa_client.operator.choices import CAREFUL, END, GO, STOP, Choice, choices
+from rosa_client.operator.choices import CAREFUL, END, GO, STOP, OfferedChoice, choices
 from rosa_client.operator.lights import CLOSE, IN_TIME, MISSING, UNKNOWN, lights
 from rosa_client.operator.robot_view import RobotView
 
@@ -105,7 +105,7 @@ def wrap(text: str) -> str:
 def board(view: RobotView, base: Base) -> Board:
     """The board of one robot. The emergency stop is its lowest button, always at the same place."""
     offered = choices(view)
-    rows = [Choice(STOP, "EMERGENCY STOP", STOP), *reversed(offered)]
+    rows = [OfferedChoice(STOP, "EMERGENCY STOP", STOP), *reversed(offered)]
     buttons = [_button(choice, row) for row, choice in enumerate(rows)]
     words = []
     if view.alert is not None:
@@ -122,11 +122,11 @@ def stop_all_board(bases: Sequence[Base]) -> Board:
     """One button for all robots, beside the first of their row."""
     first = min(bases, key=lambda base: base.y_m)
     position = (first.x_m, first.y_m - SPACING_M, first.z_m + BOARD_Z_M)
-    button = _button(Choice(STOP, "EMERGENCY STOP: ALL", STOP), 0)
+    button = _button(OfferedChoice(STOP, "EMERGENCY STOP: ALL", STOP), 0)
     return Board("/", "all robots", position, (), (button,))
 
 
-def _button(choice: Choice, row: int) -> Button:
+def _button(choice: OfferedChoice, row: int) -> Button:
     z_m = row * ROW_M
     colour = RED if choice.tone == STOP else TONE[choice.tone]
     body = Shape("button", 0, CUBE, (0.0, 0.0, z_m), BUTTON_M, colour)

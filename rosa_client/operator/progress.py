@@ -13,7 +13,7 @@ ROUTINE = ("inferring", "executing")
 
 
 @dataclass(frozen=True)
-class Step:
+class ShownStep:
     """Where a task stands, as the action's feedback says it."""
 
     state: str
@@ -21,15 +21,15 @@ class Step:
     attempt: int
 
 
-class Progress:
+class ShownProgress:
     """Follows one task. `now` is the line that replaces itself on a terminal; `lines` are worth keeping."""
 
     def __init__(self, robot: str) -> None:
         self._robot = robot
-        self._told: Step | None = None
+        self._told: ShownStep | None = None
         self._alert = 0
 
-    def now(self, step: Step, view: RobotView) -> str:
+    def now(self, step: ShownStep, view: RobotView) -> str:
         """The task in one line."""
         parts = [f"{self._robot}: attempt {step.attempt}, round {step.round}, {step.state.replace('_', ' ')}"]
         status = view.status
@@ -39,7 +39,7 @@ class Progress:
             parts += [text for one in status.components if (text := _latency(one))]
         return "; ".join(parts)
 
-    def lines(self, step: Step, view: RobotView) -> list[str]:
+    def lines(self, step: ShownStep, view: RobotView) -> list[str]:
         """What is new since the last call: a round, an attempt, a state out of the ordinary, an alert."""
         told, self._told = self._told, step
         new = told is None or (step.round, step.attempt) != (told.round, told.attempt)

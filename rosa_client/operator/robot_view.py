@@ -32,7 +32,7 @@ class OperatorError(ContractError):
     """A robot could not be reached; the text says what was found instead."""
 
 
-class Chain(Protocol):
+class ForwardKinematics(Protocol):
     """Forward kinematics, as `rosa_contract.kinematics.chain.Chain`."""
 
     def tool(self, q_rad: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -157,7 +157,7 @@ class RobotView:
         said = (message.choice, message.decided_by, message.why, bool(message.accepted), message.reason)
         self.audits.append(AuditView(when_s, *said, alert_id=int(message.alert_id)))
 
-    def hear_chunk(self, now_s: float, chunk: Any, chain: Chain | None) -> None:
+    def hear_chunk(self, now_s: float, chunk: Any, chain: ForwardKinematics | None) -> None:
         """The path of the tool through the waypoints of an action chunk; none for an invalid chunk."""
         self.path_m = tool_path(chunk, chain) if chain is not None else None
 
@@ -167,7 +167,7 @@ class RobotView:
         self._outcome_until_s = now_s + OUTCOME_S
 
 
-def tool_path(chunk: Any, chain: Chain) -> npt.NDArray[np.float64] | None:
+def tool_path(chunk: Any, chain: ForwardKinematics) -> npt.NDArray[np.float64] | None:
     """Tool positions `(horizon, 3)` m in the base frame; None when the chunk cannot be drawn."""
     columns = len(chunk.names)
     data = np.asarray(chunk.data, dtype=np.float64)

@@ -10,7 +10,7 @@ from typing import Self
 
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
-from rosa_client.robot.calls import Call, Calls
+from rosa_client.robot.calls import PendingCall, PendingCalls
 from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
@@ -40,8 +40,8 @@ class AsyncRobot:
         self._connect = connector(server, task, name, keys, encoding, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
-        self._calls: Calls | None = None
-        self._waiting: dict[Call, asyncio.Event] = {}  # set when something may have changed for it
+        self._calls: PendingCalls | None = None
+        self._waiting: dict[PendingCall, asyncio.Event] = {}  # set when something may have changed for it
         self._look: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -80,12 +80,12 @@ class AsyncRobot:
             if not self._closed:
                 calls.cancel(call, time.monotonic())
 
-    def _connected_for(self, seen: Seen) -> tuple[GatewayLink, Calls]:
+    def _connected_for(self, seen: Seen) -> tuple[GatewayLink, PendingCalls]:
         if self._closed:
             raise RobotError("closed", "the robot was closed")
         if self._link is None or self._calls is None:
             self._link = self._connect(seen)
-            self._calls = Calls(self._link, self._connect_within_s)
+            self._calls = PendingCalls(self._link, self._connect_within_s)
             asyncio.get_running_loop().add_reader(self._link.socket.fileno(), self._receive)
             self._watch()
         elif words := another_kind(seen, self._link.hello):

@@ -10,7 +10,7 @@ from typing import Self
 
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
-from rosa_client.robot.calls import Calls
+from rosa_client.robot.calls import PendingCalls
 from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
@@ -44,7 +44,7 @@ class Robot:
         self._connect = connector(server, task, name, keys, encoding)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
-        self._calls: Calls | None = None
+        self._calls: PendingCalls | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._alive: threading.Thread | None = None
@@ -82,12 +82,12 @@ class Robot:
             finally:  # an exception from outside, such as Ctrl-C
                 calls.cancel(call, time.monotonic())
 
-    def _connected_for(self, seen: Seen) -> tuple[GatewayLink, Calls]:
+    def _connected_for(self, seen: Seen) -> tuple[GatewayLink, PendingCalls]:
         if self._closed.is_set():
             raise RobotError("closed", "the robot was closed")
         if self._link is None or self._calls is None:
             self._link = self._connect(seen)
-            self._calls = Calls(self._link, self._connect_within_s)
+            self._calls = PendingCalls(self._link, self._connect_within_s)
             self._alive = threading.Thread(target=self._stay_alive, name="rosa-robot", daemon=True)
             self._alive.start()
         elif words := another_kind(seen, self._link.hello):

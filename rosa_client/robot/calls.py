@@ -30,7 +30,7 @@ PASSES = (
 MAX_WAIT_S = 0.2  # longer than this nobody sleeps without a look at the connection
 
 
-class Line(Protocol):
+class CallLine(Protocol):
     """What a call has to know of the connection (`connection/link.py`)."""
 
     ready: bool
@@ -49,7 +49,7 @@ class Line(Protocol):
     def cancel(self, request_id: int, now_s: float) -> bool: ...
 
 
-class Call:
+class PendingCall:
     """One call of a component. `answer` or `error` is set when it has ended."""
 
     def __init__(
@@ -81,14 +81,14 @@ class Call:
         return self.answer
 
 
-class Calls:
+class PendingCalls:
     """All calls of one robot, at most one per component at a time."""
 
-    def __init__(self, line: Line, connect_within_s: float) -> None:
+    def __init__(self, line: CallLine, connect_within_s: float) -> None:
         """`connect_within_s`: how long the first call waits for a welcome, as models take their time to load."""
         self._line, self._connect_within_s = line, connect_within_s
         self._turns: dict[str, ComponentCalls] = {}
-        self._open: dict[str, Call] = {}  # by component
+        self._open: dict[str, PendingCall] = {}  # by component
         self._requests = 0
         self._welcomed = False
 
@@ -100,7 +100,7 @@ class Calls:
         prompt: str,
         deadline_ms: float,
         overlap: Overlap | None = None,
-    ) -> Call:
+    ) -> PendingCall:
         """A new call; `step` it at once. Raises `RobotError` (`call_in_flight`)."""
         if component in self._open:
             words = f"{component} is being called; wait for its answer, or cancel the call"
@@ -108,11 +108,13 @@ class Calls:
         turns = self._turns.setdefault(component, ComponentCalls(component, Component("", deadline_ms)))
         self._welcomed |= self._line.ready
         patience_s = deadline_ms / 1000 if self._welcomed else max(self._connect_within_s, deadline_ms / 1000)
-        self._open[component] = call = Call(turns, seen, prompt, deadline_ms, now_s + patience_s, overlap)
+        self._open[component] = call = PendingCall(
+            turns, seen, prompt, deadline_ms, now_s + patience_s, overlap
+        )
         call.refusals = self._line.refusals
         return call
 
-    def step(self, call: Call, now_s: float) -> float:
+    def step(self, call: PendingCall, now_s: float) -> float:
         """Do what is due for a call; returns when to come again, unless something arrives."""
         turns, line = call.turns, self._line
         if call.ended:
@@ -156,7 +158,7 @@ class Calls:
                 self._end(call, RobotError(response.cause, f"{response.status}: {response.reason}"))
             return
 
-    def cancel(self, call: Call, now_s: float) -> None:
+    def cancel(self, call: PendingCall, now_s: float) -> None:
         """Nobody waits for this call any more."""
         if call.ended:
             return
@@ -165,7 +167,7 @@ class Calls:
             call.turns.cancel(now_s)
         self._end(call, RobotError("cancelled", "the caller waits no more"))
 
-    def _send(self, call: Call, now_s: float) -> float:
+    def _send(self, call: PendingCall, now_s: float) -> float:
         turns, line = call.turns, self._line
         first = call.first_sent_s == inf
         deadline_s = now_s + call.deadline_ms / 1000 if first else call.deadline_s
@@ -219,17 +221,17 @@ class Calls:
         rate_hz = self._line.rates_hz.get(component, 0.0) if component in GOAL_COUPLED else 0.0
         return 1 / rate_hz if rate_hz > 0 else 0.0
 
-    def _missed(self, call: Call, now_s: float) -> None:
+    def _missed(self, call: PendingCall, now_s: float) -> None:
         if (number := call.turns.request_id) is not None:
             self._line.cancel(number, now_s)
             call.turns.miss(now_s)
         why = "" if self._line.ready else f"; {self._line.reason}"
         self._end(call, DeadlineMissed(f"{call.turns.name}: no answer within {call.deadline_ms:g} ms{why}"))
 
-    def _end(self, call: Call, error: RobotError) -> None:
+    def _end(self, call: PendingCall, error: RobotError) -> None:
         call.error = error
         self._forget(call)
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: PendingCall) -> None:
         if self._open.get(call.turns.name) is call:
             del self._open[call.turns.name]

@@ -16,7 +16,7 @@ import numpy as np
 
 from rosa_client.runtime.machines.side_machines import MAY_INFER
 from rosa_client.runtime.mission import Mission
-from rosa_client.runtime.parts.chunk import Asked, Part, Playing
+from rosa_client.runtime.parts.chunk import AskedAhead, ChunkPart, Playing
 from rosa_contract.config.tasks import ASYNCHRONOUS, SYSTEM1, SYSTEM2
 from rosa_contract.wire.overlap import MAX_ROWS, MAX_VALUES, Overlap
 
@@ -53,7 +53,7 @@ def begins(core: Mission, playing: Playing, ends_s: float, now_s: float) -> None
     core.chunk.begins(playing, ends_s, ask_next_s)
 
 
-def asks(core: Mission, now_s: float) -> Asked:
+def asks(core: Mission, now_s: float) -> AskedAhead:
     """What goes on while the chunk that is asked for now is inferred."""
     playing, scale = core.chunk.playing, core.robot.velocity_scale
     assert playing is not None
@@ -67,17 +67,17 @@ def asks(core: Mission, now_s: float) -> Asked:
     played = ceil((ends_s - playing.zero_s) * scale / step_s - 1e-6) - first
     frozen = min(max(1, played), len(rows))
     goes_on = Overlap(np.asarray(rows, np.float32), frozen, step_s)
-    return Asked(playing.zero_s + first * step_s / scale, frozen, goes_on)
+    return AskedAhead(playing.zero_s + first * step_s / scale, frozen, goes_on)
 
 
-def part(core: Mission, steps: int, step_s: float, lasts_s: float, now_s: float) -> Part | None:
+def part(core: Mission, steps: int, step_s: float, lasts_s: float, now_s: float) -> ChunkPart | None:
     """What to play of an answer of `steps`, which its task plays for `lasts_s`; None where too little is left of it.
 
     The first frozen steps do not count: they were not the model's to choose.
     """
     asked = core.chunk.asked
     if asked is None:
-        return Part(0.0, lasts_s)
+        return ChunkPart(0.0, lasts_s)
     skip_s = max(0.0, min(now_s, core.chunk.ends_s) - asked.zero_s) * core.robot.velocity_scale
     ends_s = min(asked.frozen * step_s + lasts_s, steps * step_s)
-    return Part(skip_s, ends_s - skip_s) if ends_s - skip_s >= MIN_PLAYED_S else None
+    return ChunkPart(skip_s, ends_s - skip_s) if ends_s - skip_s >= MIN_PLAYED_S else None

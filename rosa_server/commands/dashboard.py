@@ -56,10 +56,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from rosa_server.dashboard.serve import Options, serve_dashboard
+    from rosa_server.dashboard.serve import DashboardOptions, serve_dashboard
 
     return serve_dashboard(
-        Options(
+        DashboardOptions(
             arguments.gateway,
             arguments.bind,
             arguments.port,

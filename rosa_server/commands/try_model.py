@@ -26,8 +26,8 @@ from rosa_server.trying import words
 from rosa_server.trying.judges import CAUSES, judge
 from rosa_server.trying.picture import draw
 from rosa_server.trying.recordings import read_steps
-from rosa_server.trying.steps import GRIPPER, JOINTS, Array, Step
-from rosa_server.trying.trial import Asker, Robot, gpu_memory_mb, memory_mb, try_model
+from rosa_server.trying.steps import GRIPPER, JOINTS, Array, TrialStep
+from rosa_server.trying.trial import TrialAsker, TriedRobot, gpu_memory_mb, memory_mb, try_model
 
 SUSPICIOUS = 3  # exit status: the model answered, and something looks wrong
 ORDER = (SYSTEM1, SYSTEM2, MONITOR, SAFETY)
@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> int:
         steps = _steps(arguments, needs, robot, component, prompt)
         _guarded("warm_up", backend.warm_up)
         warm_s = time.perf_counter()
-        asker = Asker(backend, component, period_s)
+        asker = TrialAsker(backend, component, period_s)
         body = _body_of(robot)
         trial = _guarded("infer", lambda: try_model(asker, steps, body))
         after_mb, gpu_mb = memory_mb(), gpu_memory_mb()
@@ -160,16 +160,18 @@ def _component(arguments: argparse.Namespace, factory: Factory | None) -> tuple[
     return component, prompt, period_s
 
 
-def _body_of(robot: RobotSpec | None) -> Robot:
+def _body_of(robot: RobotSpec | None) -> TriedRobot:
     if robot is None:
-        return Robot()
+        return TriedRobot()
     low, high = (np.array(one) for one in (robot.limits.position_min_rad, robot.limits.position_max_rad))
-    return Robot((low, high), (robot.gripper.min_m, robot.gripper.max_m) if robot.gripper.exists else None)
+    return TriedRobot(
+        (low, high), (robot.gripper.min_m, robot.gripper.max_m) if robot.gripper.exists else None
+    )
 
 
 def _steps(
     arguments: argparse.Namespace, needs: InputSpec, robot: RobotSpec | None, component: str, prompt: str
-) -> list[Step]:
+) -> list[TrialStep]:
     if arguments.recording is not None:
         joints = robot.joints if robot is not None else ()
         cameras = list(needs.images)
@@ -194,7 +196,7 @@ def _steps(
     state = {
         name: given.get(name, _usual(name, length, robot)) for name, length in needs.state.items()
     } | given
-    return [Step(0.0, images, state, prompt)]
+    return [TrialStep(0.0, images, state, prompt)]
 
 
 def _pictures(given: Sequence[str]) -> dict[str, Any]:

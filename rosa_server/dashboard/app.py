@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rosa_contract.wire.bounds import MAX_ID, MAX_NAME_CHARS
 from rosa_contract.wire.status import ARM_CHOICES, MAX_WORDS
 from rosa_server.dashboard.feed import Feed
-from rosa_server.dashboard.guard import HEADERS, Guard, Refused
+from rosa_server.dashboard.guard import HEADERS, PageGuard, PageRefusal
 from rosa_server.dashboard.hooks import Hooks
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.pictures import shown_pictures
@@ -35,9 +35,9 @@ DECISIONS_PER_S, DECISIONS_AT_ONCE = 5.0, 20.0
 
 
 class Guarded:
-    """Refuses what `Guard` refuses, and adds the headers that keep a page to itself."""
+    """Refuses what `PageGuard` refuses, and adds the headers that keep a page to itself."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, guard: PageGuard) -> None:
         self._app, self._guard = app, guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +66,7 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return found
 
 
-def refusal(refused: Refused) -> JSONResponse:
+def refusal(refused: PageRefusal) -> JSONResponse:
     told = {"accepted": False, "cause": refused.cause, "reason": refused.reason}
     return JSONResponse(told, refused.status)
 
@@ -74,7 +74,7 @@ def refusal(refused: Refused) -> JSONResponse:
 class Dashboard:
     """What the routes do."""
 
-    def __init__(self, model: FleetModel, feed: Feed, guard: Guard, hooks: Hooks | None = None) -> None:
+    def __init__(self, model: FleetModel, feed: Feed, guard: PageGuard, hooks: Hooks | None = None) -> None:
         self._model, self._feed, self._guard, self._hooks = model, feed, guard, hooks
         self._viewers = 0
         self._budgets: dict[str, Bucket] = {}  # by person
@@ -116,7 +116,7 @@ class Dashboard:
 
         async def checked(request: Request) -> Response:
             person = self._guard.person(headers_of(request.scope), time.monotonic())
-            return refusal(person) if isinstance(person, Refused) else await answer(request, person)
+            return refusal(person) if isinstance(person, PageRefusal) else await answer(request, person)
 
         return checked
 
@@ -147,14 +147,14 @@ class Dashboard:
     async def _decide(self, request: Request, person: str) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/json":
-            return refusal(Refused(415, "bad_request", "send application/json"))
+            return refusal(PageRefusal(415, "bad_request", "send application/json"))
         if not self._budgets.setdefault(person, Bucket(DECISIONS_PER_S, DECISIONS_AT_ONCE)).take(
             1.0, time.monotonic()
         ):
-            return refusal(Refused(429, "too_many_attempts", "too many decisions at once; wait a little"))
+            return refusal(PageRefusal(429, "too_many_attempts", "too many decisions at once; wait a little"))
         asked = _asked(await _body(request))
         if isinstance(asked, str):
-            return refusal(Refused(400, "bad_request", asked))
+            return refusal(PageRefusal(400, "bad_request", asked))
         outcome = await self._feed.decide(person, *asked)
         robot, alert, choice, why = asked
         told: dict[str, Any] = {
@@ -167,7 +167,7 @@ class Dashboard:
 
     async def _stream(self, request: Request, person: str) -> Response:
         if self._viewers >= MAX_VIEWERS:
-            return refusal(Refused(503, "too_many_viewers", f"{MAX_VIEWERS} pages are open already"))
+            return refusal(PageRefusal(503, "too_many_viewers", f"{MAX_VIEWERS} pages are open already"))
         kind = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
         return StreamingResponse(self._events(), headers=kind, media_type="text/event-stream")
 

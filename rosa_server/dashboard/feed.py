@@ -25,7 +25,7 @@ NOBLOCK = int(zmq.NOBLOCK)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DecisionOutcome:
     """What came of a decision. `cause` and `reason`: why it was not taken."""
 
     accepted: bool
@@ -47,7 +47,7 @@ class Feed:
         self._socket.setsockopt(zmq.RECONNECT_IVL, 100)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
         self._socket.connect(endpoint)
-        self._open: dict[int, asyncio.Future[Outcome]] = {}
+        self._open: dict[int, asyncio.Future[DecisionOutcome]] = {}
         self._numbers = itertools.count(1)
         self._say_s = 0.0
 
@@ -70,19 +70,19 @@ class Feed:
             self._socket.close()
             self._context.term()
 
-    async def decide(self, person: str, robot: str, alert_id: int, choice: str, why: str) -> Outcome:
+    async def decide(self, person: str, robot: str, alert_id: int, choice: str, why: str) -> DecisionOutcome:
         """Hand a decision in and wait for what the robot says."""
         if len(self._open) >= MAX_OPEN:
-            return Outcome(False, "overloaded", f"{MAX_OPEN} decisions wait for an answer")
+            return DecisionOutcome(False, "overloaded", f"{MAX_OPEN} decisions wait for an answer")
         number = next(self._numbers)
         answer = self._open[number] = asyncio.get_running_loop().create_future()
         try:
             if not self._send(encode_ask(Asked(b"", number, robot, alert_id, choice, person, why))):
-                return Outcome(False, "no_gateway", "the gateway is not there: nothing was decided")
+                return DecisionOutcome(False, "no_gateway", "the gateway is not there: nothing was decided")
             return await asyncio.wait_for(answer, ANSWER_WITHIN_S)
         except TimeoutError:
             words = "the gateway did not answer; look at the robot before you decide again"
-            return Outcome(False, "no_answer", words)
+            return DecisionOutcome(False, "no_answer", words)
         finally:
             del self._open[number]
 
@@ -117,6 +117,6 @@ class Feed:
             told = decode_answer(message[1])
         except (CodecError, IndexError):
             return
-        outcome, answer = Outcome(told.accepted, told.cause, told.reason), self._open.get(told.number)
+        outcome, answer = DecisionOutcome(told.accepted, told.cause, told.reason), self._open.get(told.number)
         if answer is not None and not answer.done():
             answer.set_result(outcome)

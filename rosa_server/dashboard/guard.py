@@ -34,13 +34,13 @@ HEADERS = {
 }
 
 
-class Refused(NamedTuple):
+class PageRefusal(NamedTuple):
     status: int
     cause: str  # one of REFUSALS
     reason: str
 
 
-class Guard:
+class PageGuard:
     """Pure: the shell hands in the headers of a request and a time."""
 
     def __init__(self, hosts: Iterable[str], port: int, people: People, secure: bool) -> None:
@@ -52,7 +52,7 @@ class Guard:
         self._people = people
         self._wrong = Bucket(WRONG_PER_S, WRONG_AT_ONCE)
 
-    def refuses(self, headers: dict[str, str]) -> Refused | None:
+    def refuses(self, headers: dict[str, str]) -> PageRefusal | None:
         """Why nothing at all is answered to this request; None when it may be. `headers`: in lower case."""
         if headers.get("host", "").lower() not in self._hosts:
             return _refused("wrong_host", "use the address that `rosa dashboard` has printed, or --host NAME")
@@ -63,7 +63,7 @@ class Guard:
             return _refused("wrong_origin", "a page of another site asks")
         return None
 
-    def person(self, headers: dict[str, str], now_s: float) -> str | Refused:
+    def person(self, headers: dict[str, str], now_s: float) -> str | PageRefusal:
         """Who asks, by the token in `authorization`."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not token:
@@ -74,6 +74,6 @@ class Guard:
         return _refused("wrong_token" if self._wrong.take(1.0, now_s) else "too_many_attempts", "")
 
 
-def _refused(cause: str, words: str) -> Refused:
+def _refused(cause: str, words: str) -> PageRefusal:
     status, meaning = REFUSALS[cause]
-    return Refused(status, cause, f"{meaning}: {words}" if words else meaning)
+    return PageRefusal(status, cause, f"{meaning}: {words}" if words else meaning)

@@ -47,7 +47,7 @@ class HookError(CausedError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HookOutcome:
     """How a telling went. `again`: a failure that may pass."""
 
     told: bool
@@ -86,7 +86,7 @@ def command_words(given: str) -> list[str]:
     return words
 
 
-def post(url: str, notice: Notice, secret: str = "") -> Outcome:
+def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
     """Tell a webhook; waits for its answer."""
     body = json.dumps(notice.plain()).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "rosa-dashboard"}
@@ -96,14 +96,14 @@ def post(url: str, notice: Notice, secret: str = "") -> Outcome:
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S) as answer:
             answer.read(1)
-            return Outcome(True)
+            return HookOutcome(True)
     except urllib.error.HTTPError as error:
-        return Outcome(False, error.code >= 500 or error.code in PASSES, f"status {error.code}")
+        return HookOutcome(False, error.code >= 500 or error.code in PASSES, f"status {error.code}")
     except (OSError, ValueError) as error:  # urllib's own errors are OSErrors; a bad answer is a ValueError
-        return Outcome(False, words=str(getattr(error, "reason", error))[:MAX_TOLD_CHARS])
+        return HookOutcome(False, words=str(getattr(error, "reason", error))[:MAX_TOLD_CHARS])
 
 
-async def execute(words: Sequence[str], notice: Notice, within_s: float = COMMAND_WITHIN_S) -> Outcome:
+async def execute(words: Sequence[str], notice: Notice, within_s: float = COMMAND_WITHIN_S) -> HookOutcome:
     """Run a program; 0 means that it has told. What it leaves running ends with it."""
     plain = notice.plain()
     told = {
@@ -120,19 +120,19 @@ async def execute(words: Sequence[str], notice: Notice, within_s: float = COMMAN
             start_new_session=True,
         )
     except OSError as error:
-        return Outcome(False, words=f"{words[0]}: {error.strerror or error}")
+        return HookOutcome(False, words=f"{words[0]}: {error.strerror or error}")
     try:
         _, said = await asyncio.wait_for(process.communicate(json.dumps(plain).encode()), within_s)
     except TimeoutError:
-        return Outcome(False, words=f"{words[0]} did not end within {within_s:g} s")
+        return HookOutcome(False, words=f"{words[0]} did not end within {within_s:g} s")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if process.returncode == 0:
-        return Outcome(True)
+        return HookOutcome(True)
     last = said.decode(errors="replace").strip().splitlines()[-1:]
-    return Outcome(False, words=f"status {process.returncode}: {''.join(last)}"[:MAX_TOLD_CHARS])
+    return HookOutcome(False, words=f"status {process.returncode}: {''.join(last)}"[:MAX_TOLD_CHARS])
 
 
 class Hooks:

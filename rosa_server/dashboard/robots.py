@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(slots=True)
-class RobotState:
+class ShownRobot:
     """What is known of one robot. `told`: its calls as the gateway has answered them."""
 
     robot: str
@@ -45,7 +45,7 @@ class Robots:
     """By name. Nothing of what robots or the gateway say is trusted further than its type."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, RobotState] = {}
+        self._by_name: dict[str, ShownRobot] = {}
         self._version = 0
         self.gone: deque[tuple[int, str]] = deque(maxlen=MAX_ROBOTS)
         self.tasks: Mapping[
@@ -55,14 +55,14 @@ class Robots:
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def __iter__(self) -> Iterator[RobotState]:
+    def __iter__(self) -> Iterator[ShownRobot]:
         return iter(self._by_name.values())
 
     @property
     def version(self) -> int:
         return self._version
 
-    def get(self, robot: str) -> RobotState | None:
+    def get(self, robot: str) -> ShownRobot | None:
         return self._by_name.get(robot)
 
     # -- what is heard --------------------------------------------------------------------------------------------
@@ -111,10 +111,10 @@ class Robots:
         for one in [one for one in self if now_s - one.heard_s > after_s]:
             self.left(one.robot)
 
-    def _one(self, robot: str) -> RobotState | None:
+    def _one(self, robot: str) -> ShownRobot | None:
         one = self._by_name.get(robot)
         if one is None and len(self._by_name) < MAX_ROBOTS:
-            one = self._by_name[robot] = RobotState(robot)
+            one = self._by_name[robot] = ShownRobot(robot)
         return one
 
     # -- what is shown --------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Robots:
             elif one.row and one.row["silent"] != (now_s - one.heard_s > SILENT_AFTER_S):
                 self._update(one, self._row(now_s, one))
 
-    def _update(self, one: RobotState, row: Row) -> None:
+    def _update(self, one: ShownRobot, row: Row) -> None:
         if row != one.row:
             self._version += 1
             one.version, one.row = self._version, row
@@ -138,7 +138,7 @@ class Robots:
         rows = [one.row for one in self if one.version > since and one.row]
         return rows, [robot for version, robot in self.gone if version > since and robot not in self._by_name]
 
-    def _row(self, now_s: float, one: RobotState) -> Row:
+    def _row(self, now_s: float, one: ShownRobot) -> Row:
         report = report_in(one.frame) if one.frame else None
         row: Row = {
             "robot": one.robot,
@@ -182,7 +182,7 @@ class Robots:
         return float(entry[2]) if entry else 0.0
 
     @staticmethod
-    def _deadlines(one: RobotState, report: Status | None) -> list[list[Any]]:
+    def _deadlines(one: ShownRobot, report: Status | None) -> list[list[Any]]:
         """[component, slo_ms, last_ms, p99_ms, missed, in time, who measured]; the robot's own count goes first."""
         if report is not None and any(c.sent for c in report.components):
             return [

@@ -11,7 +11,7 @@ from typing import ClassVar
 from rosa_contract.endpoint import is_loopback_host
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
-from rosa_server.dashboard.guard import LOOPBACK, Guard
+from rosa_server.dashboard.guard import LOOPBACK, PageGuard
 from rosa_server.dashboard.people import People, add_person, load_people, this_user
 from rosa_server.serving.base import log
 from rosa_server.serving.watching.place import watched_gateways
@@ -31,7 +31,7 @@ class DashboardError(CausedError):
 
 
 @dataclass(frozen=True)
-class Options:
+class DashboardOptions:
     """As on the command line."""
 
     gateway: str = ""
@@ -46,7 +46,7 @@ class Options:
     commands: tuple[str, ...] = ()  # that are run for an alert
 
 
-def serve_dashboard(options: Options) -> int:
+def serve_dashboard(options: DashboardOptions) -> int:
     """Serve until Ctrl-C. Raises `ContractError` where it cannot start."""
     if options.add_person:
         if not options.people:
@@ -75,7 +75,7 @@ def serve_dashboard(options: Options) -> int:
     port = int(listener.getsockname()[1])
     secure = bool(options.tls_cert)
     hosts = [*LOOPBACK, _in_address(options.bind), *options.hosts]
-    guard = Guard(hosts, port, people, secure)
+    guard = PageGuard(hosts, port, people, secure)
     app = Dashboard(model, Feed(endpoint, model), guard, hooks).app()
     log.to_stderr()
     settings = uvicorn.Config(
@@ -106,7 +106,7 @@ def serve_dashboard(options: Options) -> int:
     return 0
 
 
-def check_reach(options: Options) -> None:
+def check_reach(options: DashboardOptions) -> None:
     """Beyond loopback everybody has a token of their own, and nobody on the way reads it."""
     if is_loopback_host(options.bind) or (options.people and options.tls_cert):
         return

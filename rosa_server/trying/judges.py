@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rosa_server.trying.steps import GRIPPER, Answered, Array, Trial, unlike
+from rosa_server.trying.steps import GRIPPER, Answered, Array, ModelTrial, unlike
 
 CAUSES: Mapping[str, str] = {
     "not_finite": "an answer has numbers that are none",
@@ -63,7 +63,7 @@ class Suspicion:
         return f"{self.cause}: {self.found}; {self.do}"
 
 
-def judge(trial: Trial) -> list[Suspicion]:
+def judge(trial: ModelTrial) -> list[Suspicion]:
     """Everything that looks wrong; the best explanation only where several would explain the same."""
     if first := [*_shapes(trial)]:
         return first
@@ -77,7 +77,7 @@ def judge(trial: Trial) -> list[Suspicion]:
     return found
 
 
-def _explained(trial: Trial) -> list[Suspicion]:
+def _explained(trial: ModelTrial) -> list[Suspicion]:
     """The one other convention that fits best, if any does."""
     now = unlike(trial.answered)
     if now is None:
@@ -90,11 +90,11 @@ def _explained(trial: Trial) -> list[Suspicion]:
     return [min(fitting, key=lambda one: one[0])[1]] if fitting else [*_units_alone(trial)]
 
 
-def _paths(trial: Trial) -> list[Answered]:
+def _paths(trial: ModelTrial) -> list[Answered]:
     return [one for one in trial.answered if one.path is not None and one.step.here is not None]
 
 
-def _shapes(trial: Trial) -> Iterator[Suspicion]:
+def _shapes(trial: ModelTrial) -> Iterator[Suspicion]:
     for one in trial.answered:
         for name, values in one.output.arrays.items():
             if not np.isfinite(np.asarray(values, np.float64)).all():
@@ -125,7 +125,7 @@ def _shapes(trial: Trial) -> Iterator[Suspicion]:
             return
 
 
-def _twice(trial: Trial) -> Iterator[Suspicion]:
+def _twice(trial: ModelTrial) -> Iterator[Suspicion]:
     if not trial.answered:
         return
     names = list(trial.answered[0].step.images)
@@ -144,7 +144,7 @@ def _all(count: int) -> str:
     return "the one observation" if count == 1 else f"all {count} observations"
 
 
-def _deaf(trial: Trial) -> Iterator[Suspicion]:
+def _deaf(trial: ModelTrial) -> Iterator[Suspicion]:
     """Whether the answers depend on anything."""
     paths = [one.path.rows for one in trial.answered if one.path is not None]
     if not paths:
@@ -184,7 +184,7 @@ ACTIONS_RAD = "the actions are in radians and taken as degrees"
 UNIT_OF_ACTIONS = "correct `unit` of the joints in the adapter's `actions`"
 
 
-def _units_alone(trial: Trial) -> Iterator[Suspicion]:
+def _units_alone(trial: ModelTrial) -> Iterator[Suspicion]:
     """Joint positions that begin where the robot is, in the other unit."""
     paths = _paths(trial)
     if not paths:
@@ -201,7 +201,7 @@ def _units_alone(trial: Trial) -> Iterator[Suspicion]:
             return
 
 
-def _units(trial: Trial, now: float) -> Iterator[tuple[float, Suspicion]]:
+def _units(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
     """(error then, words): positions, or moves, in the other unit."""
     for words, factor in ((ACTIONS_DEG, 1 / DEG), (ACTIONS_RAD, DEG)):
         turned = [
@@ -249,7 +249,7 @@ WHAT_IFS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _what_ifs(trial: Trial, now: float) -> Iterator[tuple[float, Suspicion]]:
+def _what_ifs(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
     """(error then, words): inputs under another convention."""
     for name, then in trial.what_ifs.items():
         if name.startswith(CAMERAS):
@@ -262,7 +262,7 @@ def _what_ifs(trial: Trial, now: float) -> Iterator[tuple[float, Suspicion]]:
         yield then, Suspicion(cause, said, do)
 
 
-def _rate(trial: Trial, now: float) -> Iterator[tuple[float, Suspicion]]:
+def _rate(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
     """(error then, words): played faster or slower."""
     path = next((one.path for one in trial.answered if one.path is not None), None)
     if not trial.step_known or path is None:
@@ -281,7 +281,7 @@ def _rate(trial: Trial, now: float) -> Iterator[tuple[float, Suspicion]]:
         yield then, Suspicion("action_rate", said, do)
 
 
-def _gripper(trial: Trial) -> Iterator[Suspicion]:
+def _gripper(trial: ModelTrial) -> Iterator[Suspicion]:
     """Ordered widths against recorded ones."""
     told, done = [], []
     for one in _paths(trial):
@@ -317,7 +317,7 @@ AGAINST = -0.5  # correlation of ordered and recorded widths
 SPAN, STILL = 0.5, 0.15  # of the range: it was moved, and it is not
 
 
-def _places(trial: Trial) -> Iterator[Suspicion]:
+def _places(trial: ModelTrial) -> Iterator[Suspicion]:
     """Where the actions go, whatever was recorded."""
     paths = _paths(trial)
     if not paths:
@@ -345,7 +345,7 @@ def _places(trial: Trial) -> Iterator[Suspicion]:
         )
 
 
-def _unlike(trial: Trial) -> Iterator[Suspicion]:
+def _unlike(trial: ModelTrial) -> Iterator[Suspicion]:
     now = unlike(trial.answered)
     if now is not None and now >= 1.0:
         yield Suspicion(

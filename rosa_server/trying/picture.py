@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path as File
 from typing import Any
 
-from rosa_server.trying.steps import Trial
+from rosa_server.trying.steps import ModelTrial
 from rosa_server.trying.what_ifs import spread
 
 MAX_SHOWN = 12  # chunks; more would hide each other
 
 
-def draw(trial: Trial, title: str, target: File) -> None:
+def draw(trial: ModelTrial, title: str, target: File) -> None:
     """Write the picture. Raises `ImportError` without matplotlib."""
     import matplotlib
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rosa_contract.errors import CausedError
 from rosa_server.trying.cdr import CdrError, decode
-from rosa_server.trying.steps import GRIPPER, JOINTS, Array, Path, Step
+from rosa_server.trying.steps import GRIPPER, JOINTS, Array, Path, TrialStep
 from rosa_server.trying.what_ifs import spread
 
 COMPRESSED, RAW = "sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image"
@@ -68,7 +68,7 @@ def read_steps(
     robot: str = "",
     most: int = 30,
     component: str = "system1",
-) -> list[Step]:
+) -> list[TrialStep]:
     """At most `most` steps, evenly over the recording. Raises `RecordingError`.
 
     `cameras`: which pictures are needed, by name; `joints`: the robot's, in its order; empty: as recorded, without
@@ -96,7 +96,7 @@ def read_steps(
             state = {JOINTS: row[: len(names)]} | (
                 {GRIPPER: row[len(names) :]} if len(row) > len(names) else {}
             )
-            steps.append(Step(at_s, images, state, _latest(tracks.prompts, at_s), recorded))
+            steps.append(TrialStep(at_s, images, state, _latest(tracks.prompts, at_s), recorded))
     if not steps:
         raise RecordingError("nothing_recorded", f"{path}: no picture came before any motion")
     return steps

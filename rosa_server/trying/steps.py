@@ -37,7 +37,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrialStep:
     """One moment: what the robot saw, and what was done then. `recorded` None: nobody knows."""
 
     at_s: float
@@ -71,7 +71,7 @@ class Step:
 class Answered:
     """A step and what the model answered."""
 
-    step: Step
+    step: TrialStep
     output: ModelOutput
     ms: float
     path: Path | None  # of an action model
@@ -93,7 +93,7 @@ def path_of(output: ModelOutput, period_s: float | None, usual_s: float) -> Path
 
 
 @dataclass(frozen=True)
-class Trial:
+class ModelTrial:
     """Everything that the judges look at."""
 
     component: str

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rosa_server.models.backend import Backend, ModelOutput
-from rosa_server.trying.judges import GOOD, Trial
-from rosa_server.trying.steps import Answered, Array, Path, Step, path_of, unlike
+from rosa_server.trying.judges import GOOD
+from rosa_server.trying.steps import Answered, Array, ModelTrial, Path, TrialStep, path_of, unlike
 from rosa_server.trying.what_ifs import conventions, spread, without
 
 MAX_WHAT_IF_STEPS = 12
@@ -24,7 +24,7 @@ USUAL_STEP_S = 0.05
 
 
 @dataclass(frozen=True)
-class Robot:
+class TriedRobot:
     """What is known of the robot beside the recording."""
 
     limits_rad: tuple[Array, Array] | None = None
@@ -32,7 +32,7 @@ class Robot:
 
 
 @dataclass
-class Asker:
+class TrialAsker:
     """A loaded model and how it is asked."""
 
     backend: Backend
@@ -41,13 +41,13 @@ class Asker:
     clock: Callable[[], float] = time.perf_counter
     notes: list[str] = field(default_factory=list)
 
-    def ask(self, step: Step) -> Answered:
+    def ask(self, step: TrialStep) -> Answered:
         """Raises whatever the model raises."""
         began_s = self.clock()
         output = self.backend.infer([step.asked(self.component)])[0]
         return Answered(step, output, (self.clock() - began_s) * 1000, self._path(step, output))
 
-    def _path(self, step: Step, output: ModelOutput) -> Path | None:
+    def _path(self, step: TrialStep, output: ModelOutput) -> Path | None:
         usual_s = step.recorded.step_s if step.recorded is not None else USUAL_STEP_S
         return path_of(output, self.period_s, usual_s)
 
@@ -56,13 +56,13 @@ class Asker:
         return self.period_s is not None or any("step_s" in one.output.arrays for one in answered)
 
 
-def try_model(asker: Asker, steps: Sequence[Step], robot: Robot) -> Trial:
+def try_model(asker: TrialAsker, steps: Sequence[TrialStep], robot: TriedRobot) -> ModelTrial:
     """Ask about each step, then about the same under other conventions. Raises whatever the model raises."""
     answered = [asker.ask(step) for step in steps]
     changed, deaf = _deaf(asker, answered[0])
     error = unlike(answered)
     what_ifs = _what_ifs(asker, answered, robot) if error is not None and error >= GOOD else {}
-    return Trial(
+    return ModelTrial(
         asker.component,
         answered,
         what_ifs,
@@ -74,7 +74,7 @@ def try_model(asker: Asker, steps: Sequence[Step], robot: Robot) -> Trial:
     )
 
 
-def _deaf(asker: Asker, first: Answered) -> tuple[list[str], list[str]]:
+def _deaf(asker: TrialAsker, first: Answered) -> tuple[list[str], list[str]]:
     """(what was taken away, what of it made no difference); a model of words may well say the same again."""
     changed: list[str] = []
     deaf: list[str] = []
@@ -111,7 +111,7 @@ def _close(one: Array, other: Array) -> bool:
     return bool(np.allclose(one, other, rtol=1e-6, atol=2e-6))
 
 
-def _what_ifs(asker: Asker, answered: Sequence[Answered], robot: Robot) -> dict[str, float]:
+def _what_ifs(asker: TrialAsker, answered: Sequence[Answered], robot: TriedRobot) -> dict[str, float]:
     """Name -> error of the answers under that convention."""
     chosen = [answered[index].step for index in spread(len(answered), MAX_WHAT_IF_STEPS)]
     found: dict[str, float] = {}
@@ -132,7 +132,7 @@ def _what_ifs(asker: Asker, answered: Sequence[Answered], robot: Robot) -> dict[
     return found
 
 
-def _shifted(path: Path | None, turned: Step, step: Step) -> Path | None:
+def _shifted(path: Path | None, turned: TrialStep, step: TrialStep) -> Path | None:
     """Actions that an adapter added to the changed place of the robot, added to its real one."""
     if path is None or turned.here is None or step.here is None or path.rows.shape[1] != len(step.here):
         return path

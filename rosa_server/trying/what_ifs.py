@@ -9,12 +9,12 @@ from itertools import combinations
 import numpy as np
 
 from rosa_server.trying.judges import CAMERAS, COLOURS, DEG, STATE_DEG, STATE_GRIPPER, STATE_RAD
-from rosa_server.trying.steps import GRIPPER, JOINTS, Step
+from rosa_server.trying.steps import GRIPPER, JOINTS, TrialStep
 
-Change = Callable[[Step], Step]
+Change = Callable[[TrialStep], TrialStep]
 
 
-def conventions(step: Step, gripper_m: tuple[float, float] | None) -> dict[str, Change]:
+def conventions(step: TrialStep, gripper_m: tuple[float, float] | None) -> dict[str, Change]:
     """Name of a what-if -> how it changes a step; only those that `step` has the inputs for."""
     found: dict[str, Change] = {}
     if step.images:
@@ -30,7 +30,7 @@ def conventions(step: Step, gripper_m: tuple[float, float] | None) -> dict[str, 
     return found
 
 
-def without(step: Step) -> Iterator[tuple[str, Step]]:
+def without(step: TrialStep) -> Iterator[tuple[str, TrialStep]]:
     """(what is taken away, the step without it), each in turn."""
     for camera, picture in step.images.items():
         yield f"camera {camera}", replace(step, images={**step.images, camera: np.zeros_like(picture)})
@@ -43,20 +43,20 @@ def without(step: Step) -> Iterator[tuple[str, Step]]:
     yield "prompt", replace(step, prompt="" if step.prompt else "open the door")
 
 
-def _colours(step: Step) -> Step:
+def _colours(step: TrialStep) -> TrialStep:
     turned = {name: np.ascontiguousarray(picture[..., ::-1]) for name, picture in step.images.items()}
     return replace(step, images=turned)
 
 
 def _exchanged(one: str, other: str) -> Change:
-    def change(step: Step) -> Step:
+    def change(step: TrialStep) -> TrialStep:
         return replace(step, images={**step.images, one: step.images[other], other: step.images[one]})
 
     return change
 
 
 def _scaled(factor: float) -> Change:
-    def change(step: Step) -> Step:
+    def change(step: TrialStep) -> TrialStep:
         joints = (np.asarray(step.state[JOINTS]) * factor).astype(np.float32)
         return replace(step, state={**step.state, JOINTS: joints})
 
@@ -64,7 +64,7 @@ def _scaled(factor: float) -> Change:
 
 
 def _turned(closed_m: float, open_m: float) -> Change:
-    def change(step: Step) -> Step:
+    def change(step: TrialStep) -> TrialStep:
         width = (closed_m + open_m - np.asarray(step.state[GRIPPER])).astype(np.float32)
         return replace(step, state={**step.state, GRIPPER: width})
 

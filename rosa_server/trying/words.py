@@ -10,7 +10,7 @@ import numpy as np
 
 from rosa_server.models.backend import InputSpec
 from rosa_server.trying.judges import Suspicion
-from rosa_server.trying.steps import GRIPPER, JOINTS, Answered, Trial, unlike
+from rosa_server.trying.steps import GRIPPER, JOINTS, Answered, ModelTrial, unlike
 
 UNITS = {JOINTS: "rad", GRIPPER: "m", "step_s": "s"}
 MAX_TEXT = 300
@@ -48,7 +48,7 @@ def given_lines(answered: Sequence[Answered]) -> Iterator[str]:
     yield f"  given  prompt: {shown if any(prompts) else 'empty'}"
 
 
-def made_lines(trial: Trial) -> Iterator[str]:
+def made_lines(trial: ModelTrial) -> Iterator[str]:
     """What the model answered, with ranges over all steps."""
     answered = trial.answered
     for name in answered[0].output.arrays:
@@ -114,7 +114,7 @@ def suspicion_lines(found: Sequence[Suspicion], compared: bool) -> Iterator[str]
 
 
 def body(
-    trial: Trial,
+    trial: ModelTrial,
     found: Sequence[Suspicion],
     needs: InputSpec,
     load_s: float,

@@ -53,7 +53,7 @@ STATES = {
 
 
 @dataclass
-class Episode:
+class PhysicsEpisode:
     """How a piece went. `setpoints_rad` `(periods, 7)`; `seams`: the periods in which a chunk began."""
 
     outcome: str = ONGOING
@@ -95,12 +95,12 @@ class Shop:
         return Response(send.request_id, OK, output=plain)
 
 
-def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRenderer) -> Episode:
+def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRenderer) -> PhysicsEpisode:
     """One piece from home until it is done, failed or given up."""
     world.reset(seed)
     core, player = RobotRuntime("robot", task, ROBOT), ChunkPlayer(MotionLimits.of(ROBOT), CONTROL_RATE_HZ)
     player.reset(world.joint_position, world.gripper_width)
-    found, waiting = Episode(), list[tuple[float, Send, ModelInput]]()
+    found, waiting = PhysicsEpisode(), list[tuple[float, Send, ModelInput]]()
     now_s = 100.0
 
     def carry(commands: Sequence[Command]) -> None:

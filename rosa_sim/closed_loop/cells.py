@@ -12,7 +12,7 @@ ONGOING, DONE, FAILED = "ongoing", "done", "failed"
 GIVEN_UP_S = 20.0  # of motion, after which a piece is given up; a clean one takes about 5 s
 
 
-class Cell(Protocol):
+class PieceCell(Protocol):
     """Follows the clock of a fleet: every call says what time it is, never earlier than the call before."""
 
     def begin(self, now_s: float) -> None:

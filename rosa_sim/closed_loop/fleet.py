@@ -20,7 +20,7 @@ from rosa_contract.wire.messages import Executed, Output
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.serving.core.queueing.actions import Dispatch
-from rosa_sim.closed_loop.cells import DONE, FAILED, Cell
+from rosa_sim.closed_loop.cells import DONE, FAILED, PieceCell
 from rosa_sim.closed_loop.physics import answers
 from rosa_sim.fleet.robot import ToSend, VirtualRobot
 from rosa_sim.fleet.simulation import ROBOT, Simulation
@@ -29,7 +29,7 @@ NEXT_PIECE_S = 2.0  # from a finished piece to the beginning of the next one
 
 
 @dataclass
-class Tally:
+class FleetTally:
     """What the robots of a fleet finished in the window `[from_s, to_s)`."""
 
     from_s: float
@@ -56,8 +56,8 @@ class Tally:
 class WorkingRobot(VirtualRobot):
     """A virtual robot that works on a piece and takes the next one when the monitor says done, or failed."""
 
-    cell: Cell
-    tally: Tally
+    cell: PieceCell
+    tally: FleetTally
     again_s = inf
     _sent_s = _began_s = 0.0
 
@@ -112,8 +112,8 @@ class ClosedLoop(Simulation):
     def __init__(
         self,
         *args: Any,
-        cell_of: Callable[[str, Task], Cell],
-        tally: Tally,
+        cell_of: Callable[[str, Task], PieceCell],
+        tally: FleetTally,
         policy: FlowPolicyBackend | None = None,
         spec: RobotSpec | None = None,
         **kwargs: Any,

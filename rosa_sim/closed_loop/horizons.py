@@ -22,7 +22,7 @@ ON_THE_MAT_M, OPEN_M = 0.035, 0.06
 
 
 @dataclass
-class Piece:
+class HorizonPiece:
     """One piece: how it ended, and the horizon of each round, in steps."""
 
     seed: int
@@ -62,14 +62,14 @@ def pieces(
     policy: FlowPolicyBackend,
     renderer: SceneRenderer,
     bumped_m: float = 0.0,
-) -> list[Piece]:
+) -> list[HorizonPiece]:
     """One piece per seed, round by round, so that the policy answers all of them in one batch.
 
     Each round: look, infer while the arm holds, play as many steps as `spec` chooses. A piece that takes longer than
     `GIVEN_UP_S` of motion has failed. With `bumped_m` the cube moves so far, once. At most `policy.max_batch` seeds.
     """
     bumps = [Bump(seed, bumped_m) for seed in seeds]
-    found = [Piece(seed) for seed in seeds]
+    found = [HorizonPiece(seed) for seed in seeds]
     worlds = [World(seed) for seed in seeds]
     arms = [SynchronousArm(world) for world in worlds]
     for arm in arms:
@@ -90,6 +90,6 @@ def pieces(
     return found
 
 
-def done(piece: Piece) -> bool:
+def done(piece: HorizonPiece) -> bool:
     """Whether the piece ended well."""
     return piece.outcome == DONE

@@ -21,7 +21,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
-from rosa_sim.closed_loop.table import Trial
+from rosa_sim.closed_loop.table import PieceTrial
 from rosa_sim.training.pick_place.evaluate import look
 
 PERIOD_S = 1 / CONTROL_RATE_HZ
@@ -103,7 +103,7 @@ def trials(
     policy: FlowPolicyBackend,
     renderer: SceneRenderer,
     rest_s: float = 0.0,
-) -> list[Trial]:
+) -> list[PieceTrial]:
     """One piece per seed, in lockstep so that the policy answers all of them in one batch.
 
     Each round: look, hold for about `latency_s`, execute `steps` of the chunk, and rest before the next look. The hold
@@ -112,7 +112,7 @@ def trials(
     """
     random = Random(seeds[0])
     cells = [PhysicalCell(renderer, iter((seed,)), steps) for seed in seeds]
-    found: dict[int, Trial] = {}
+    found: dict[int, PieceTrial] = {}
     for cell in cells:
         cell.begin(0.0)
     now_s, rounds = 0.0, 0
@@ -126,7 +126,7 @@ def trials(
             for step in range(steps + 1):  # the first look is at what came to rest in the hold
                 truth = cell.truth(begins_s + step * STEP_S)
                 if truth != ONGOING:
-                    found[number] = Trial(truth == DONE, round(rounds + step / steps, 3))
+                    found[number] = PieceTrial(truth == DONE, round(rounds + step / steps, 3))
                     break
         now_s, rounds = begins_s + steps * STEP_S + rest_s, rounds + 1
     return [found[number] for number in range(len(cells))]

@@ -20,14 +20,14 @@ Z_95 = 1.96
 
 
 @dataclass(frozen=True)
-class Trial:
+class PieceTrial:
     """One piece in physics: whether it was done, and after how many chunks it ended."""
 
     done: bool
     rounds: float
 
 
-Column = tuple[tuple[float, Trial], ...]  # by ms, ascending
+Column = tuple[tuple[float, PieceTrial], ...]  # by ms, ascending
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,12 @@ def _at(column: Column, ms: float) -> float:
 class Table:
     """Trials by (steps of the execution horizon, rest before each look in ms, latency in ms)."""
 
-    def __init__(self, trials: Mapping[tuple[int, float, float], Sequence[Trial]]) -> None:
+    def __init__(self, trials: Mapping[tuple[int, float, float], Sequence[PieceTrial]]) -> None:
         """Raises `ValueError` where the cells of one horizon have different numbers of trials, or none, or where no
         latency was measured both with and without rest."""
-        self._columns: dict[int, tuple[list[tuple[float, list[Trial]]], list[tuple[float, list[Trial]]]]] = {}
+        self._columns: dict[
+            int, tuple[list[tuple[float, list[PieceTrial]]], list[tuple[float, list[PieceTrial]]]]
+        ] = {}
         for steps in sorted({steps for steps, _, _ in trials}):
             cells = {key[1:]: found for key, found in trials.items() if key[0] == steps}
             counts = {len(found) for found in cells.values()}
@@ -89,7 +91,8 @@ class Table:
         """From the file of the benchmark's trials."""
         cells = json.loads(path.read_text(encoding="utf-8"))["trials"]
         found = {
-            (c["steps"], c["rest_ms"], c["latency_ms"]): [Trial(*one) for one in c["trials"]] for c in cells
+            (c["steps"], c["rest_ms"], c["latency_ms"]): [PieceTrial(*one) for one in c["trials"]]
+            for c in cells
         }
         return cls(found)
 
@@ -123,7 +126,7 @@ class Table:
         )
 
 
-def _ranked(found: Sequence[Trial]) -> list[Trial]:
+def _ranked(found: Sequence[PieceTrial]) -> list[PieceTrial]:
     return sorted(found, key=lambda trial: (not trial.done, trial.rounds))
 
 
@@ -136,7 +139,7 @@ def wilson(good: int, count: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def summary(steps: int, rest_ms: float, latency_ms: float, trials: Sequence[Trial]) -> dict[str, Any]:
+def summary(steps: int, rest_ms: float, latency_ms: float, trials: Sequence[PieceTrial]) -> dict[str, Any]:
     """One row: success with its 95 % interval (Wilson), rounds of a success with theirs."""
     count, good = len(trials), [trial.rounds for trial in trials if trial.done]
     share = len(good) / count

@@ -24,9 +24,9 @@ from rosa_sim.demo import report, sharing, video
 from rosa_sim.demo.arguments import ROOT, TASKS, UNRECORDED, parse
 from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.demo.episodes import episodes as watch
-from rosa_sim.demo.fault_story import Story
+from rosa_sim.demo.fault_story import FaultStory
 from rosa_sim.demo.judge import judge_of
-from rosa_sim.demo.progress import Progress, shown
+from rosa_sim.demo.progress import DemoProgress, shown
 from rosa_sim.demo.records import Records
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
 from rosa_sim.faults.inject import Injector
@@ -67,7 +67,7 @@ def main() -> int:
     task = factory.robot_fleet[0].task
     # Who has the physics, and with it the scene.
     graph, scene = (behind_ros2_control, CELL) if args.arm == "ros2_control" else (robot_graph, "arm_node")
-    say = Progress()
+    say = DemoProgress()
     episodes: list[report.Episode] = []
     shots: list[video.Shot] = []
     fault_runs: list[FaultRun] = []
@@ -97,7 +97,7 @@ def main() -> int:
             ) as runner,
         ):
             shots = runner.shots
-            run = Run(args, cell, runner, say, fault_runs)
+            run = DemoRun(args, cell, runner, say, fault_runs)
             runner.wait_ready(120.0)
             models = report.counted(len(factory.models), "served model")
             say.line(f"{task} with {models}; {report.counted(args.episodes, 'episode')}")
@@ -154,7 +154,7 @@ def judged(episodes: list[report.Episode], fault_runs: list[FaultRun]) -> int:
     return 0 if sum(episode.success for episode in episodes) >= 0.9 * len(episodes) else 1
 
 
-class Run:
+class DemoRun:
     """Runs the episodes, each with the fault in its middle if there is one."""
 
     def __init__(
@@ -162,14 +162,14 @@ class Run:
         args: argparse.Namespace,
         cell: FaultyCell,
         runner: EpisodeRunner,
-        say: Progress,
+        say: DemoProgress,
         fault_runs: list[FaultRun],
     ) -> None:
         self._args, self._runner, self._fault_runs = args, runner, fault_runs
         self._injector: Injector | None = None
         if args.fault:
             self._injector = Injector(cell, runner.node)
-            self._story = Story(runner, self._injector, say=say.line)
+            self._story = FaultStory(runner, self._injector, say=say.line)
             if args.operator:
                 runner.operator = nobody
 

@@ -13,13 +13,13 @@ from rosa_sim.demo.report import Episode
 from rosa_sim.faults.inject import Injector
 from rosa_sim.faults.judge import Happened, happened
 from rosa_sim.faults.table import fault
-from rosa_sim.faults.watch import Watch
+from rosa_sim.faults.watch import FaultWatch
 
 MENDED_WITHIN_S = 60.0  # a restarted server loads its models
 SETTLE_S = 0.05  # from lifting to working again, when nothing has to start
 
 
-class Story:
+class FaultStory:
     """Belongs to one `EpisodeRunner`, whose hooks it uses. Runs one fault at a time."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Story:
         """`resume_after_s`: how long the operator looks at an alert, once everything works again."""
         self._runner = runner
         self._injector = injector
-        self._watch = Watch(runner.node)
+        self._watch = FaultWatch(runner.node)
         self._resume_after_s = resume_after_s
         self._say = say
         self._name = ""

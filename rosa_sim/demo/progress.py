@@ -9,7 +9,7 @@ from pathlib import Path
 from rosa_contract.say import say
 
 
-class Progress:
+class DemoProgress:
     """Lines that stay and one status line that is overwritten; without a terminal, only lines that stay."""
 
     def __init__(self) -> None:

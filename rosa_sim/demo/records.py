@@ -13,7 +13,7 @@ from rosa_client.recording.bag import BagError, finish
 from rosa_sim import timeline
 from rosa_sim.cell.layout.hardware import PICK_PLACE
 from rosa_sim.demo import report, video
-from rosa_sim.demo.progress import Progress, shown
+from rosa_sim.demo.progress import DemoProgress, shown
 
 Made = TypeVar("Made")
 
@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 class Records:
     """Writes into the run folder. The first thing that cannot be written is told, and the run goes on."""
 
-    def __init__(self, folder: Path, say: Progress, scene: str = PICK_PLACE) -> None:
+    def __init__(self, folder: Path, say: DemoProgress, scene: str = PICK_PLACE) -> None:
         """`scene`: the one that the video shows."""
         self.folder = folder
         self._scene = scene

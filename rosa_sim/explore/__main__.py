@@ -16,7 +16,7 @@ from rosa_client.runtime.machines.task_machine import TRANSITIONS
 from rosa_sim.explore.arm_side import ARM_CELLS, search_arm
 from rosa_sim.explore.cells import CELLS, COARSE, core_of
 from rosa_sim.explore.keys import coarse, fine
-from rosa_sim.explore.search import Found, search
+from rosa_sim.explore.search import SearchResult, search
 
 TOLD_EVERY_S = 20.0
 
@@ -60,7 +60,7 @@ def main() -> int:
     return 1 if problems or not complete or (never and not arguments.cells) else 0
 
 
-def searched(names: list[str], jobs: int, max_problems: int) -> list[Found]:
+def searched(names: list[str], jobs: int, max_problems: int) -> list[SearchResult]:
     """Search cells, several at once, and print a line for each as soon as it is done."""
     print(f"{'cell':28s} {'states':>8s} {'transitions':>12s} {'rows':>5s} {'s':>6s}  longest way to an end")
     results = []
@@ -78,26 +78,26 @@ def searched(names: list[str], jobs: int, max_problems: int) -> list[Found]:
     return results
 
 
-def timed(name: str, max_problems: int) -> tuple[Found, float]:
+def timed(name: str, max_problems: int) -> tuple[SearchResult, float]:
     """Search one cell; returns what was found, and how long it took in s."""
     gc.disable()  # no reference cycles here, and scanning the many keys takes long
     began_s = time.monotonic()
     if name in ARM_CELLS:
-        found = search_arm(name, max_problems=max_problems, progress=Progress(name))
+        found = search_arm(name, max_problems=max_problems, progress=SearchProgress(name))
     else:
         key_of = coarse if name in COARSE else fine
-        found = search(core_of(name), max_problems=max_problems, key_of=key_of, progress=Progress(name))
+        found = search(core_of(name), max_problems=max_problems, key_of=key_of, progress=SearchProgress(name))
     return found, time.monotonic() - began_s
 
 
-class Progress:
+class SearchProgress:
     """Tells now and then how far a search is."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._began_s = self._told_s = time.monotonic()
 
-    def __call__(self, found: Found, waiting: int) -> None:
+    def __call__(self, found: SearchResult, waiting: int) -> None:
         now_s = time.monotonic()
         if now_s - self._told_s > TOLD_EVERY_S:
             self._told_s = now_s

@@ -37,9 +37,9 @@ from rosa_sim.explore.arm_world import (
     STAMP_BACK,
     STAMP_STANDS,
     WRONG_ONCE,
-    World,
+    ArmWorld,
 )
-from rosa_sim.explore.search import Found, Step, breadth_first
+from rosa_sim.explore.search import SearchResult, Step, breadth_first
 
 Array = NDArray[np.float64]
 
@@ -51,21 +51,21 @@ AWAY = np.array([0.6, 0.3])  # the place that is ordered, and back home from it
 GUIDED = np.array([-0.15, 0.15])  # where it is guided by hand
 CLOSE_RAD = 0.05
 
-Event = tuple[str, Callable[[World], None]]
+Event = tuple[str, Callable[[ArmWorld], None]]
 
 
 def search_arm(
     name: str,
     max_states: int = 10_000_000,
     max_problems: int = 1,
-    progress: Callable[[Found, int], None] = lambda found, waiting: None,
+    progress: Callable[[SearchResult, int], None] = lambda found, waiting: None,
     story: Sequence[str] = (),
-) -> Found:
+) -> SearchResult:
     """Search everything that can happen to the arm of the cell `name`, from rest at home after the events `story`."""
-    found = Found()
+    found = SearchResult()
     longest = 0
 
-    def look(world: World) -> Iterator[str]:
+    def look(world: ArmWorld) -> Iterator[str]:
         nonlocal longest
         why, periods = put_right(world.copy())
         longest = max(longest, periods)
@@ -73,7 +73,7 @@ def search_arm(
             yield f"everything is right again, but {why}"
 
     with _Watch(found):
-        first = World.begin(leads=ARM_CELLS[name])
+        first = ArmWorld.begin(leads=ARM_CELLS[name])
         for event in story:
             dict(possible(first))[event](first)
         breadth_first(found, first, key, look, _steps, max_states, max_problems, progress)
@@ -81,7 +81,7 @@ def search_arm(
     return found
 
 
-def _steps(world: World) -> Iterator[Step[World]]:
+def _steps(world: ArmWorld) -> Iterator[Step[ArmWorld]]:
     for event, happen in possible(world):
         after = world.copy()
         try:
@@ -94,7 +94,7 @@ def _steps(world: World) -> Iterator[Step[World]]:
 # -- what can happen --------------------------------------------------------------------------------------------------
 
 
-def possible(world: World) -> Iterator[Event]:
+def possible(world: ArmWorld) -> Iterator[Event]:
     """Every event that can happen now and may change something."""
     arm, player = world.arm, world.player
     yield "a while passes", lambda w: w.pass_time(CONFIRMS)
@@ -110,25 +110,25 @@ def possible(world: World) -> Iterator[Event]:
         yield name, _then(lambda w, what=what: w.order(what))
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
-    yield "the stop is pressed", _then(World.press)
+    yield "the stop is pressed", _then(ArmWorld.press)
     if arm.leads or not arm.lies:
-        yield "a person recovers it", _then(World.recover)
+        yield "a person recovers it", _then(ArmWorld.recover)
     if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
         yield "nothing comes of the recovery in time", _then(_expires)
     if player._off_duty is not None:
         yield "its node is activated", _then(lambda w: w.player.go_on_duty())
     else:
-        yield "its node is deactivated", _then(World.go_off_duty)
+        yield "its node is deactivated", _then(ArmWorld.go_off_duty)
     if arm.fault:
-        yield "its controller starts", _then(World.start_controller)
+        yield "its controller starts", _then(ArmWorld.start_controller)
         yield "it is guided by hand", _then(lambda w: _put(w, GUIDED))
         yield "it is put back", _then(lambda w: _put(w, w.player._filter.setpoint))
     else:
-        yield "its controller stops", _then(World.stop_controller)
+        yield "its controller stops", _then(ArmWorld.stop_controller)
     yield "it is let go" if arm.held else "something holds it", _then(_hold)
 
 
-def orders(world: World) -> Iterator[tuple[str, Any]]:
+def orders(world: ArmWorld) -> Iterator[tuple[str, Any]]:
     """A move and a chunk to whichever place it is not at, and a hold."""
     here = world.player._filter.setpoint
     there = HOME if np.abs(here - AWAY).max() < np.abs(here - HOME).max() else AWAY
@@ -137,22 +137,22 @@ def orders(world: World) -> Iterator[tuple[str, Any]]:
     yield "it is told to hold", Hold()
 
 
-def _then(happens: Callable[[World], Any]) -> Callable[[World], None]:
-    def happen(world: World) -> None:
+def _then(happens: Callable[[ArmWorld], Any]) -> Callable[[ArmWorld], None]:
+    def happen(world: ArmWorld) -> None:
         happens(world)
         world.pass_time(SHORT)
 
     return happen
 
 
-def _measured(measured: str, periods: int) -> Callable[[World], None]:
+def _measured(measured: str, periods: int) -> Callable[[ArmWorld], None]:
     return lambda world: world.pass_time(periods, measured)
 
 
-def _for_long(measured: str) -> Callable[[World], None]:
+def _for_long(measured: str) -> Callable[[ArmWorld], None]:
     """Until it is a fault. What is heard is made older instead of letting the time pass."""
 
-    def happen(world: World) -> None:
+    def happen(world: ArmWorld) -> None:
         world.pass_time(SHORT, measured)
         world.watch._check._heard_s -= SILENT_S
         world.watch._check._taken_s -= SILENT_S
@@ -161,20 +161,20 @@ def _for_long(measured: str) -> Callable[[World], None]:
     return happen
 
 
-def _lie(world: World) -> None:
+def _lie(world: ArmWorld) -> None:
     world.arm.lies = not world.arm.lies
 
 
-def _hold(world: World) -> None:
+def _hold(world: ArmWorld) -> None:
     world.arm.held = not world.arm.held
 
 
-def _expires(world: World) -> None:
+def _expires(world: ArmWorld) -> None:
     world.player._following._recover_until_s = 0.0
     world.recovery_ends()
 
 
-def _put(world: World, q_rad: Array) -> None:
+def _put(world: ArmWorld, q_rad: Array) -> None:
     """A hand moves the arm there, slowly enough to be believed."""
     begin = world.arm.true_rad
     for share in np.linspace(0.0, 1.0, CONFIRMS)[1:]:
@@ -185,7 +185,7 @@ def _put(world: World, q_rad: Array) -> None:
 # -- what is the same state -------------------------------------------------------------------------------------------
 
 
-def key(world: World) -> Hashable:
+def key(world: ArmWorld) -> Hashable:
     """What decides what comes next, and positions by the places that the events know.
 
     Left out is what no decision looks at: which of the faults of a measurement it is, and why an order was refused.
@@ -223,7 +223,7 @@ def _place(q_rad: Array) -> str:
 # -- everything is put right ------------------------------------------------------------------------------------------
 
 
-def put_right(world: World) -> tuple[str, int]:
+def put_right(world: ArmWorld) -> tuple[str, int]:
     """Measurements, controller, stop and duty are right again and a person recovers the arm, or, where it says that it
     has to be put back, does that. Why it does not obey a move then, and in how many control periods it begins to."""
     arm, player = world.arm, world.player
@@ -246,7 +246,7 @@ def put_right(world: World) -> tuple[str, int]:
     return f"it still says {player.fault_cause}: {player.fault}", BACK_WITHIN
 
 
-def _obeys(world: World) -> str:
+def _obeys(world: ArmWorld) -> str:
     """Why it does not carry out a move; empty when it does."""
     _, move = next(orders(world))
     if (refusal := world.order(move)) is not None:
@@ -264,7 +264,7 @@ def _obeys(world: World) -> str:
 class _Watch:
     """Notes every row of the table of `following.py` that is used."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: SearchResult) -> None:
         self._rows = found.rows
         self._before = following.after
 

@@ -66,7 +66,7 @@ RIGHT, WRONG_ONCE, STAMP_STANDS, STAMP_BACK, NOT_FINITE, SILENCE = (
 LIE_RAD = np.array([0.3, 0.15])  # by which a measurement is wrong
 
 
-class Guard(SetpointGuard):
+class ExploredGuard(SetpointGuard):
     """Notes which command it has let pass last."""
 
     passed: Command | None = None
@@ -77,10 +77,10 @@ class Guard(SetpointGuard):
         return checked
 
 
-class Arm:
+class ExploredArm:
     """The driver, and the arm and its controller behind it."""
 
-    def __init__(self, guard: Guard, leads: bool) -> None:
+    def __init__(self, guard: ExploredGuard, leads: bool) -> None:
         self.leads = leads
         self.now_s = 0.0
         self.true_rad = HOME
@@ -149,13 +149,13 @@ class Arm:
 
 
 @dataclass
-class World:
+class ArmWorld:
     """The loop, its arm, and what the arm may be told."""
 
-    arm: Arm
+    arm: ExploredArm
     player: ChunkPlayer
     watch: ArmWatch
-    guard: Guard
+    guard: ExploredGuard
     loop: ControlLoop
     told: Array  # where the controller wanted the arm in the last period
     sent: Array  # the last command then
@@ -168,10 +168,10 @@ class World:
     problems: list[str] = field(default_factory=list)  # of the last event
 
     @classmethod
-    def begin(cls, leads: bool) -> World:
+    def begin(cls, leads: bool) -> ArmWorld:
         """An arm whose position is certain, and that holds at home."""
-        guard = Guard(LIMITS, SPEC.control_rate_hz)
-        arm = Arm(guard, leads)
+        guard = ExploredGuard(LIMITS, SPEC.control_rate_hz)
+        arm = ExploredArm(guard, leads)
         watch = ArmWatch(SPEC, MAX_FOLLOWING_ERROR_RAD)
         while watch.begin(arm.now_s, arm.read()) is not None:
             arm.pass_time(RIGHT)
@@ -181,7 +181,7 @@ class World:
         loop._guard = guard
         return cls(arm, player, watch, guard, loop, arm.desired, arm.sent_rad)
 
-    def copy(self) -> World:
+    def copy(self) -> ArmWorld:
         """Independent of this one; shares only what never changes, and the thread and queue that it does not use."""
         self.problems = []
         loop = self.loop

@@ -15,7 +15,7 @@ import numpy as np
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING
 from rosa_client.runtime.machines.side_machines import LegProgress
 from rosa_client.runtime.machines.task_machine import MOVES, State
-from rosa_client.runtime.parts.chunk import Asked
+from rosa_client.runtime.parts.chunk import AskedAhead
 from rosa_client.runtime.route import UP_AND_CLEAR
 from rosa_client.runtime.runtime import CHOICES
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
@@ -254,7 +254,7 @@ def _answer(name: str, output: Output | None) -> Callable[[Situation], None]:
 
 def _answers_for_the_past(situation: Situation) -> None:
     """In time, but the arm has played for longer meanwhile than the chunk lasts."""
-    situation.core.chunk.asked = Asked(LONG_AGO_S, 1)
+    situation.core.chunk.asked = AskedAhead(LONG_AGO_S, 1)
     _answer(SYSTEM1, outputs(SYSTEM1)[0])(situation)
 
 

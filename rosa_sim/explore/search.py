@@ -22,7 +22,7 @@ Step = tuple[str, S, list[str]]  # an event, what it led to, and what it broke
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The result of a search."""
 
     states: int = 0
@@ -38,13 +38,13 @@ def search(
     max_states: int = 10_000_000,
     max_problems: int = 1,
     key_of: Key = fine,
-    progress: Callable[[Found, int], None] = lambda found, waiting: None,
-) -> Found:
+    progress: Callable[[SearchResult, int], None] = lambda found, waiting: None,
+) -> SearchResult:
     """Search everything that can happen to `core`, from its start; ends early after `max_problems`.
 
     `progress` is told before each state what was found so far, and how many states are known that wait for their turn.
     """
-    found = Found()
+    found = SearchResult()
     ends = {name: Ends(*way, key_of) for name, way in CONTINUATIONS.items()}
     first = Situation(core)
     first.settle()
@@ -65,14 +65,14 @@ def search(
 
 
 def breadth_first(
-    found: Found,
+    found: SearchResult,
     first: S,
     key_of: Callable[[S], Hashable],
     look: Callable[[S], Iterable[str]],
     steps: Callable[[S], Iterator[Step[S]]],
     max_states: int,
     max_problems: int = 1,
-    progress: Callable[[Found, int], None] = lambda found, waiting: None,
+    progress: Callable[[SearchResult, int], None] = lambda found, waiting: None,
 ) -> None:
     """Every state that `steps` lead to from `first`, each key once, written to `found`.
 

@@ -30,7 +30,7 @@ from rosa_client.runtime.commands import (
 )
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission
-from rosa_client.runtime.parts.chunk import Asked, Playing
+from rosa_client.runtime.parts.chunk import AskedAhead, Playing
 from rosa_client.runtime.parts.holds import Held
 from rosa_client.runtime.parts.sight import Observed
 from rosa_client.runtime.runtime import RobotRuntime
@@ -151,7 +151,7 @@ class Situation:
         if core.chunk.playing is not None:
             core.chunk.playing = Playing(core.chunk.playing.actions, core.chunk.playing.step_s, NOW_S)
         if core.chunk.asked is not None:
-            core.chunk.asked = Asked(NOW_S, 1)
+            core.chunk.asked = AskedAhead(NOW_S, 1)
         core.deadline_s = NEVER_S if core.deadline_s is not None else None
         core.holds.by = {key: Held(held.action, NOW_S) for key, held in core.holds.by.items()}
         core.counters = Counters()

@@ -10,7 +10,7 @@ import numpy as np
 from rosa_client.runtime.invariants import unanswered, while_waiting
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_sim.faults.table import CONTROLLER, Fault
-from rosa_sim.faults.watch import Alerted, Events
+from rosa_sim.faults.watch import Alerted, WatchedEvents
 
 HOLDING = 0  # rosa_interfaces/ArmStatus
 IN_TIME, MISSED = "in_time", "missed"  # rosa_interfaces/Call
@@ -66,7 +66,7 @@ class Happened:
 
 
 def happened(
-    fault: Fault, events: Events, on_s: float, whole_s: float, ended_s: float, outcome: str, truth: str
+    fault: Fault, events: WatchedEvents, on_s: float, whole_s: float, ended_s: float, outcome: str, truth: str
 ) -> Happened:
     """What happened in one episode. `on_s`: fault on; `whole_s`: fault lifted and everything works again."""
     detected_s, cause, action = _detection(fault, events, on_s)
@@ -164,7 +164,7 @@ def _harm(seen: Happened) -> list[str]:
     return problems
 
 
-def late_commands(events: Events) -> int:
+def late_commands(events: WatchedEvents) -> int:
     """Chunks that were ordered to be played without a System 1 call that ended in time just then.
 
     Found from the two topics alone: an order without such a call came from a result that was late, or from none.
@@ -178,7 +178,7 @@ def late_commands(events: Events) -> int:
     return unanswered((play.stamp_s for play in plays), in_time_s, SAME_MOMENT_S)
 
 
-def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, str]:
+def _detection(fault: Fault, events: WatchedEvents, on_s: float) -> tuple[float, str, str]:
     """When a cause of the table was first reported, by the runtime or by the arm."""
     found = [
         (decision.seen_s, decision.cause, decision.action)
@@ -193,7 +193,7 @@ def _detection(fault: Fault, events: Events, on_s: float) -> tuple[float, str, s
     return min(found, default=(float("nan"), "", ""))
 
 
-def _holding(events: Events, since_s: float) -> float:
+def _holding(events: WatchedEvents, since_s: float) -> float:
     """When the arm first holds at or after `since_s`; NaN when it never does."""
     state = HOLDING
     for arm in events.arm:
@@ -206,7 +206,7 @@ def _holding(events: Events, since_s: float) -> float:
     return since_s if state == HOLDING else float("nan")
 
 
-def _still(events: Events, since_s: float) -> float:
+def _still(events: WatchedEvents, since_s: float) -> float:
     """When the joints that moved at `since_s` first stand still, as far as they were seen to.
 
     NaN when they stood already, and when the arm was sent on before it had come to rest; the last that was seen of them
@@ -236,7 +236,7 @@ def _waits(alerts: list[Alerted], ended_s: float) -> list[tuple[float, float]]:
     return list(spans.values())
 
 
-def _motion(events: Events, since_s: float, until_s: float) -> float:
+def _motion(events: WatchedEvents, since_s: float, until_s: float) -> float:
     """The greatest motion of any joint in this time, rad; 0 when fewer than two states were seen."""
     seen = [joints for at_s, joints in events.joints if since_s < at_s < until_s]
     return float(np.ptp(np.array(seen), axis=0).max()) if len(seen) > 1 else 0.0

@@ -15,7 +15,7 @@ from rosa_client.nodes.base.qos import LATEST
 
 
 @dataclass(frozen=True)
-class Decided:
+class WatchedDecision:
     """A decision of the runtime."""
 
     seen_s: float
@@ -68,10 +68,10 @@ class Called:
 
 
 @dataclass
-class Events:
+class WatchedEvents:
     """Everything since `clear`, in order of arrival."""
 
-    decisions: list[Decided] = field(default_factory=list)
+    decisions: list[WatchedDecision] = field(default_factory=list)
     alerts: list[Alerted] = field(default_factory=list)
     arm: list[ArmSeen] = field(default_factory=list)
     plays: list[Played] = field(default_factory=list)
@@ -79,11 +79,11 @@ class Events:
     joints: list[tuple[float, tuple[float, ...]]] = field(default_factory=list)  # (seen_s, rad)
 
 
-class Watch:
+class FaultWatch:
     """Subscribes on a node that its owner spins."""
 
     def __init__(self, node: Node) -> None:
-        self.events = Events()
+        self.events = WatchedEvents()
         many = QoSProfile(depth=100)
         listen = node.create_subscription
         self._subscriptions = [
@@ -97,10 +97,10 @@ class Watch:
 
     def clear(self) -> None:
         """Forget everything; what arrives next belongs to a new story."""
-        self.events = Events()
+        self.events = WatchedEvents()
 
     def _on_decision(self, message: Decision) -> None:
-        seen = Decided(time.monotonic(), message.action, message.cause, message.component)
+        seen = WatchedDecision(time.monotonic(), message.action, message.cause, message.component)
         self.events.decisions.append(seen)
 
     def _on_alert(self, message: OperatorAlert) -> None:

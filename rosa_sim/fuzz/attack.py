@@ -14,7 +14,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 
 from rosa_sim.fuzz.mutate import hello, mutated, request, valid
-from rosa_sim.fuzz.wire import GREETING, MORE, Peer, frame, message, ready
+from rosa_sim.fuzz.wire import GREETING, MORE, RawPeer, frame, message, ready
 
 Steps = Iterator[tuple[bytes, int]]
 MAX_OPEN = 40  # connections that one process leaves open and idle
@@ -41,7 +41,7 @@ class Attacker:
 
     def __init__(self, endpoint: str, seed: int) -> None:
         self._endpoint, self._seed = endpoint, seed
-        self._open: deque[Peer] = deque()
+        self._open: deque[RawPeer] = deque()
 
     def connection(self, number: int) -> int:
         """Do what the connection of this number does. Returns how many whole messages it sent."""
@@ -52,7 +52,7 @@ class Attacker:
         small = 4096 if chance.random() < 0.3 else 0  # a kernel buffer that is soon full of answers
         sent = 0
         try:
-            peer = Peer(self._endpoint, source, greet, PATIENCE_S, small)
+            peer = RawPeer(self._endpoint, source, greet, PATIENCE_S, small)
         except OSError:
             return 0
         try:
@@ -68,7 +68,7 @@ class Attacker:
         while self._open:
             self._open.popleft().close()
 
-    def _leave(self, peer: Peer, chance: random.Random) -> None:
+    def _leave(self, peer: RawPeer, chance: random.Random) -> None:
         """Close politely, or with a reset, or not yet."""
         how = chance.random()
         if how < 0.2:

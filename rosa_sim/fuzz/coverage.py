@@ -31,7 +31,7 @@ INSTRUMENTED = [
 
 
 @dataclass(frozen=True)
-class Found:
+class CoverageResult:
     """What the search of one parser came to."""
 
     parser: str
@@ -41,7 +41,7 @@ class Found:
     report: str  # what was raised, or the last lines of libFuzzer
 
 
-def search(parser: str, seconds: int) -> Found:
+def search(parser: str, seconds: int) -> CoverageResult:
     """Look for an input that breaks the promise of a parser."""
     # atheris has to be there before what it instruments, so that this module imports neither.
     found, fresh = WORK / "broken", WORK / parser
@@ -66,7 +66,9 @@ def search(parser: str, seconds: int) -> Found:
         (at for at, line in enumerate(lines) if "Uncaught Python exception" in line), len(lines) - 12
     )
     report = "\n".join(lines[raised : raised + 40])
-    return Found(parser, int(runs[-1]) if runs else 0, int(features[-1]) if features else 0, broken, report)
+    return CoverageResult(
+        parser, int(runs[-1]) if runs else 0, int(features[-1]) if features else 0, broken, report
+    )
 
 
 def one(parser: str, arguments: Sequence[str]) -> None:

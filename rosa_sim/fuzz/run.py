@@ -43,7 +43,7 @@ START_S = 60.0
 
 
 @dataclass
-class Outcome:
+class FuzzOutcome:
     """What happened."""
 
     seed: int
@@ -135,9 +135,9 @@ def server(
 
 def fuzz(
     folder: Path, messages: int, seed: int, processes: int = 2, tell: Callable[[str], None] = lambda _: None
-) -> Outcome:
+) -> FuzzOutcome:
     """Send this number of messages. `tell` gets a line about every five seconds."""
-    outcome = Outcome(seed, messages)
+    outcome = FuzzOutcome(seed, messages)
     context = multiprocessing.get_context("spawn")
     sent = context.Value("q", 0)
     ready, stop, enough = context.Event(), context.Event(), context.Event()
@@ -185,7 +185,7 @@ def fuzz(
     return outcome
 
 
-def _read_metrics(outcome: Outcome, port: int) -> None:
+def _read_metrics(outcome: FuzzOutcome, port: int) -> None:
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
             lines = page.read().decode().splitlines()
@@ -207,7 +207,7 @@ def _read_metrics(outcome: Outcome, port: int) -> None:
     outcome.refused, outcome.cut_off = dict(refused), dict(cut_off)
 
 
-def report(outcome: Outcome, command: str, machine: str, date: str) -> dict[str, Any]:
+def report(outcome: FuzzOutcome, command: str, machine: str, date: str) -> dict[str, Any]:
     """As benchmarks/results/ wants it."""
     rows = [
         {"of the gateway": f"refused: {cause}", "count": count}

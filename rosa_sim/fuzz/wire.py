@@ -51,7 +51,7 @@ def idle_connections(host: str, port: int, count: int) -> list[socket.socket]:
     return sockets
 
 
-class Peer:
+class RawPeer:
     """One TCP connection. Raises `OSError` (`TimeoutError` included) when the gateway takes no more."""
 
     def __init__(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_server.serving.base.descriptors import more_descriptors
-from rosa_sim.hostile.attempt import MAX_GROWTH_MB, MAX_LINES_PER_S, MIN_IN_TIME, Outcome, run_beside
+from rosa_sim.hostile.attempt import MAX_GROWTH_MB, MAX_LINES_PER_S, MIN_IN_TIME, AttemptOutcome, run_beside
 from rosa_sim.hostile.attempts import ATTEMPTS
 from rosa_sim.hostile.together import attack_together
 
@@ -35,7 +35,7 @@ NOTES = (
 )
 
 
-def row_of(name: str, outcome: Outcome) -> dict[str, Any]:
+def row_of(name: str, outcome: AttemptOutcome) -> dict[str, Any]:
     [attempt] = [one for one in ATTEMPTS if one.name == name]
     seen = ", ".join(f"{cause} {count}" for cause, count in sorted(outcome.seen.items()))
     return {

@@ -9,7 +9,7 @@ import time
 
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_sim.fuzz.wire import Peer, message
+from rosa_sim.fuzz.wire import RawPeer, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of
 
@@ -20,7 +20,7 @@ TRIES = itertools.count()
 SMALL = 4096  # the kernel's buffer of a peer that reads nothing
 
 
-def ask_and_read_nothing(place: Place, peers: list[Peer], asked: bytes, each: int) -> int:
+def ask_and_read_nothing(place: Place, peers: list[RawPeer], asked: bytes, each: int) -> int:
     """Sends this number from each connection, a few at a time. Returns how many connections were cut off in the end."""
     for one in peers:
         one.socket.settimeout(0.2)
@@ -37,7 +37,7 @@ def ask_and_read_nothing(place: Place, peers: list[Peer], asked: bytes, each: in
     return cut
 
 
-def hung_up(peer: Peer) -> bool:
+def hung_up(peer: RawPeer) -> bool:
     """Whether the gateway has ended the connection; nothing is read."""
     watched = select.poll()
     watched.register(peer.socket, select.POLLRDHUP)
@@ -47,10 +47,10 @@ def hung_up(peer: Peer) -> bool:
 def _health(place: Place) -> tuple[str, str]:
     robots = []
     for index in range(ROBOTS):
-        robots.append(Peer(place.endpoint, "127.0.0.3"))
+        robots.append(RawPeer(place.endpoint, "127.0.0.3"))
         robots[-1].send(message(codec.encode(hello_of(f"{index:03d}".ljust(NAME_CHARS, "x")))))
         robots[-1].receive()
-    peers = [Peer(place.endpoint, STRANGER, receive_bytes=SMALL) for _ in range(ASKING)]
+    peers = [RawPeer(place.endpoint, STRANGER, receive_bytes=SMALL) for _ in range(ASKING)]
     before_mb = place.resident_mb()
     cut = ask_and_read_nothing(place, peers, message(codec.encode(m.HealthQuery())), EACH)
     grown_mb = place.resident_mb() - before_mb
@@ -63,7 +63,7 @@ def _health(place: Place) -> tuple[str, str]:
 def _refusals(place: Place) -> tuple[str, str]:
     request = message(codec.encode(m.Request(1, "system1", 300.0, "", STATE, {"front": FRONT})))
     source = f"127.0.10.{1 + next(TRIES) % 250}"  # one that has offended before has to wait
-    peers = [Peer(place.endpoint, source, receive_bytes=SMALL) for _ in range(100)]
+    peers = [RawPeer(place.endpoint, source, receive_bytes=SMALL) for _ in range(100)]
     cut = ask_and_read_nothing(place, peers, request, 2000)
     for one in peers:
         one.close()
@@ -74,7 +74,7 @@ def _welcomed(place: Place) -> tuple[str, str]:
     """Welcomed robots that say hello again and again, and read nothing."""
     peers = []
     for index in range(20):
-        peers.append(Peer(place.endpoint, f"127.0.4.{index + 1}", receive_bytes=SMALL))
+        peers.append(RawPeer(place.endpoint, f"127.0.4.{index + 1}", receive_bytes=SMALL))
         peers[-1].send(message(codec.encode(hello_of(f"deaf{index}"))))
         peers[-1].receive()
     for one in peers:

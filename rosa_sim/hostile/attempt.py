@@ -18,7 +18,7 @@ import psutil
 
 from rosa_server.serving.edge.access import make_keys
 from rosa_sim.fuzz.run import server
-from rosa_sim.hostile.robots import Served, name_of, serving_well
+from rosa_sim.hostile.robots import ServedRequests, name_of, serving_well
 
 STRANGER = "127.0.0.2"  # the whole of 127/8 is this machine: hostile peers have addresses of their own
 THIEF = "thief"  # the robot whose key the attacker has
@@ -85,13 +85,15 @@ class Place:
 
 
 @dataclass
-class Outcome:
+class AttemptOutcome:
     """What happened."""
 
     words: str
     failures: list[str] = field(default_factory=list)  # promises that were not kept
-    served: Served = field(default_factory=Served)
-    undisturbed: Served = field(default_factory=Served)  # at the same time, at a server that nobody attacked
+    served: ServedRequests = field(default_factory=ServedRequests)
+    undisturbed: ServedRequests = field(
+        default_factory=ServedRequests
+    )  # at the same time, at a server that nobody attacked
     growth_mb: float = 0.0
     seen: dict[str, int] = field(default_factory=dict)  # cause -> how often the metrics count it
 
@@ -128,7 +130,7 @@ def calm_server(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def undisturbed(folder: Path, robots: int, calm: str = "") -> Iterator[Served]:
+def undisturbed(folder: Path, robots: int, calm: str = "") -> Iterator[ServedRequests]:
     """As many robots at a server that nobody attacks: what they miss is the machine's fault.
 
     `calm`: the endpoint of one that runs already, where others have been before; empty: start one.
@@ -158,9 +160,9 @@ def run_beside(
     min_in_time: float = MIN_IN_TIME,
     min_attack_s: float = MIN_ATTACK_S,
     calm: str = "",
-) -> Outcome:
+) -> AttemptOutcome:
     """The attack beside well-behaved robots; `calm`: as for `undisturbed`."""
-    outcome = Outcome("")
+    outcome = AttemptOutcome("")
     with (
         place_of(folder, attempt.keys, robots, attempt.descriptors) as place,
         undisturbed(folder, robots, calm) as outcome.undisturbed,

@@ -7,7 +7,7 @@ import time
 
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_sim.fuzz.wire import GREETING, Peer, idle_connections, message
+from rosa_sim.fuzz.wire import GREETING, RawPeer, idle_connections, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import hello_of
 
@@ -22,10 +22,10 @@ def _idle(place: Place) -> tuple[str, str]:
     began_s, before_s = time.monotonic(), place.cpu_s()
     time.sleep(3.0)
     quiet = (place.cpu_s() - before_s) / (time.monotonic() - began_s)
-    peers: list[Peer] = []
+    peers: list[RawPeer] = []
     for index in range(IDLE):
         with contextlib.suppress(OSError):
-            peers.append(Peer(place.endpoint, f"127.0.5.{1 + index % 4}", timeout_s=2.0))
+            peers.append(RawPeer(place.endpoint, f"127.0.5.{1 + index % 4}", timeout_s=2.0))
         time.sleep(5e-4)  # `swept_names` is the one that hurries
     time.sleep(1.1)  # the metrics are set once a second
     counted = place.counted()
@@ -45,7 +45,7 @@ def _idle(place: Place) -> tuple[str, str]:
 
 
 def _half_open(place: Place) -> tuple[str, str]:
-    peers = [Peer(place.endpoint, STRANGER, greet=index % 2 == 0) for index in range(HALF_OPEN)]
+    peers = [RawPeer(place.endpoint, STRANGER, greet=index % 2 == 0) for index in range(HALF_OPEN)]
     for index, peer in enumerate(peers[1::2]):
         peer.send(GREETING[:index])
     began_s, left = time.monotonic(), peers
@@ -61,7 +61,7 @@ def _half_open(place: Place) -> tuple[str, str]:
 def _few_descriptors(place: Place) -> tuple[str, str]:
     idle = idle_connections("127.0.0.1", place.port, 1500)
     time.sleep(2.0)
-    newcomer = Peer(place.endpoint, STRANGER)
+    newcomer = RawPeer(place.endpoint, STRANGER)
     newcomer.send(HEALTH)
     served = isinstance(codec.decode(newcomer.receive()), m.HealthReport)
     for one in idle:
@@ -76,7 +76,7 @@ def _hit_and_run(place: Place) -> tuple[str, str]:
     began_s, made = time.monotonic(), 0
     for index in range(HIT_AND_RUN):
         with contextlib.suppress(OSError):
-            peer = Peer(place.endpoint, f"127.0.6.{1 + index % 250}", timeout_s=2.0)
+            peer = RawPeer(place.endpoint, f"127.0.6.{1 + index % 250}", timeout_s=2.0)
             peer.send(garbage)
             peer.close()
             made += 1
@@ -86,9 +86,9 @@ def _hit_and_run(place: Place) -> tuple[str, str]:
 def _greedy(place: Place) -> tuple[str, str]:
     """Welcomed robots, each from another address, that say hello as fast as they may and read the answers."""
     said = [message(codec.encode(hello_of(f"greedy{index}"))) for index in range(GREEDY)]
-    peers: list[Peer] = []
+    peers: list[RawPeer] = []
     for index, hello in enumerate(said):
-        peers.append(Peer(place.endpoint, f"127.0.8.{1 + index}"))
+        peers.append(RawPeer(place.endpoint, f"127.0.8.{1 + index}"))
         peers[-1].send(hello)
         peers[-1].receive()
     left, made, end_s = dict(enumerate(peers)), 0, time.monotonic() + WATCHED_S

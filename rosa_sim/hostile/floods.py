@@ -15,7 +15,7 @@ import msgpack
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
-from rosa_sim.fuzz.wire import MORE, Peer, frame, message
+from rosa_sim.fuzz.wire import MORE, RawPeer, frame, message
 from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of
 
@@ -32,7 +32,7 @@ def flooding(place: Place, data: bytes, seconds: float, source: str = STRANGER) 
     timer.start()
     while not stop.is_set():
         try:
-            peer = Peer(place.endpoint, source, timeout_s=1.0)
+            peer = RawPeer(place.endpoint, source, timeout_s=1.0)
         except OSError:
             stop.wait(0.02)
             continue
@@ -85,7 +85,7 @@ def hellos() -> bytes:
 
 def _unasked_camera(place: Place) -> tuple[str, str]:
     number = next(ROBOTS)
-    peer = Peer(place.endpoint, f"127.0.9.{1 + number % 250}")
+    peer = RawPeer(place.endpoint, f"127.0.9.{1 + number % 250}")
     peer.send(message(codec.encode(hello_of(f"camera{number}"))))
     peer.receive()
     extra = EncodedImage("rgb8", 3000, 3000, bytes(27_000_000))

@@ -19,7 +19,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.keyfile import load_robot_keys
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_sim.fuzz.wire import COMMAND, GREETING, MORE, Peer, frame, message, ready
+from rosa_sim.fuzz.wire import COMMAND, GREETING, MORE, RawPeer, frame, message, ready
 from rosa_sim.hostile.attempt import STRANGER, THIEF, VICTIM, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of
 
@@ -50,10 +50,10 @@ def _guessed(place: Place) -> tuple[str, str]:
     peers = []
     for name in guesses(first=8):
         with contextlib.suppress(OSError):
-            peers.append(Peer(place.endpoint, STRANGER, name=name, timeout_s=2.0))
+            peers.append(RawPeer(place.endpoint, STRANGER, name=name, timeout_s=2.0))
     for _ in range(ORDINARY):
         with contextlib.suppress(OSError):
-            peers.append(Peer(place.endpoint, STRANGER, timeout_s=2.0))
+            peers.append(RawPeer(place.endpoint, STRANGER, timeout_s=2.0))
     for peer in peers:
         with contextlib.suppress(OSError):
             peer.send(message(codec.encode(m.HealthQuery())))
@@ -66,13 +66,13 @@ def _guessed(place: Place) -> tuple[str, str]:
 def _swept(place: Place) -> tuple[str, str]:
     """As many names as may stand, spread over all numbers, while connections make libzmq count on."""
     standing = [
-        Peer(place.endpoint, STRANGER, name=b"\0" + struct.pack(">I", index * (NUMBERS // NAMED)))
+        RawPeer(place.endpoint, STRANGER, name=b"\0" + struct.pack(">I", index * (NUMBERS // NAMED)))
         for index in range(NAMED)
     ]
     began_s, made = time.monotonic(), 0
     for _ in range(QUICK):
         with contextlib.suppress(OSError):
-            Peer(place.endpoint, "127.0.0.3", timeout_s=2.0).close()
+            RawPeer(place.endpoint, "127.0.0.3", timeout_s=2.0).close()
             made += 1
     rate = made / (time.monotonic() - began_s)
     for peer in standing:
@@ -140,7 +140,7 @@ def _without_hello(place: Place) -> tuple[str, str]:
 
 def _taken_over(place: Place) -> tuple[str, str]:
     """A robot's link drops; somebody without its token says hello as that robot, under each likely name."""
-    robot = Peer(place.endpoint)
+    robot = RawPeer(place.endpoint)
     robot.send(message(codec.encode(hello_of("r1"))))
     codec.decode(robot.receive())
     robot.close()
@@ -148,7 +148,7 @@ def _taken_over(place: Place) -> tuple[str, str]:
     welcomed = refused = 0
     for name in guesses(first=0):
         with contextlib.suppress(OSError):
-            thief = Peer(place.endpoint, STRANGER, name=name, timeout_s=2.0)
+            thief = RawPeer(place.endpoint, STRANGER, name=name, timeout_s=2.0)
             thief.send(message(codec.encode(hello_of("r1"))))
             answer = codec.decode(thief.receive())
             welcomed += isinstance(answer, m.Welcome)

@@ -14,7 +14,7 @@ import numpy as np
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
-from rosa_sim.fuzz.wire import Peer, message
+from rosa_sim.fuzz.wire import RawPeer, message
 from rosa_sim.hostile.attempt import Attempt, Place
 from rosa_sim.hostile.robots import STATE, hello_of
 
@@ -72,7 +72,7 @@ def _send(encoding: str, make: Callable[[], bytes], cause: str) -> Callable[[Pla
         picture = EncodedImage(encoding, SIDE_PX, SIDE_PX, make())
         robots = []
         for index in range(ROBOTS):
-            robots.append(Peer(place.endpoint, f"127.0.7.{index + 1}"))
+            robots.append(RawPeer(place.endpoint, f"127.0.7.{index + 1}"))
             robots[-1].send(message(codec.encode(hello_of(f"bomber{next(NAMES)}"))))
             if not isinstance(welcome := codec.decode(robots[-1].receive()), m.Welcome):
                 raise RuntimeError(f"a robot with pictures was not welcomed: {welcome}")

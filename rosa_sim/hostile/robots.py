@@ -35,7 +35,7 @@ def name_of(index: int) -> str:
     return f"honest{index}"
 
 
-class Robot:
+class HonestRobot:
     """Asks at its own phase; one request at a time."""
 
     def __init__(self, endpoint: str, name: str, keys: str, first_s: float) -> None:
@@ -64,7 +64,7 @@ class Robot:
 
 
 @dataclass
-class Served:
+class ServedRequests:
     """What became of their requests."""
 
     asked: int = 0
@@ -80,7 +80,9 @@ def serve_well(
 ) -> None:
     """Until `stop`; then sends (asked, answered in time) of every robot through `pipe`."""
     began_s = time.monotonic()
-    robots = [Robot(endpoint, name_of(first + i), keys, began_s + PERIOD_S * i / count) for i in range(count)]
+    robots = [
+        HonestRobot(endpoint, name_of(first + i), keys, began_s + PERIOD_S * i / count) for i in range(count)
+    ]
     poller = zmq.Poller()
     for robot in robots:
         poller.register(robot.link.socket, zmq.POLLIN)
@@ -98,7 +100,7 @@ def serve_well(
 
 
 @contextlib.contextmanager
-def serving_well(endpoint: str, count: int, keys: str = "", first: int = 0) -> Iterator[Served]:
+def serving_well(endpoint: str, count: int, keys: str = "", first: int = 0) -> Iterator[ServedRequests]:
     """`count` of them work while this runs, named from number `first` on; what is yielded is filled in on leaving."""
     context = multiprocessing.get_context("spawn")
     ready, stop = context.Event(), context.Event()
@@ -108,7 +110,7 @@ def serving_well(endpoint: str, count: int, keys: str = "", first: int = 0) -> I
         target=serve_well, args=(endpoint, count, keys, first, ready, stop, theirs), daemon=True
     )
     process.start()
-    served = Served()
+    served = ServedRequests()
     try:
         if not ready.wait(START_S):
             raise RuntimeError("the well-behaved robots were not welcomed")

@@ -53,7 +53,7 @@ HABITS = Habits(operator_s=1.0)  # somebody resumes a robot that called for help
 
 
 @dataclass
-class Sample:
+class SoakSample:
     """How the server is, and what the robots got since the sample before."""
 
     at_s: float
@@ -78,7 +78,7 @@ class Soak:
     workers_killed: int = 0
     server_ended: bool = False
     tracebacks: int = 0
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[SoakSample] = field(default_factory=list)
 
 
 @dataclass
@@ -252,12 +252,12 @@ def _kill_a_worker(watched: psutil.Process, chance: random.Random) -> int:
     return 1
 
 
-def _sample(watched: psutil.Process, at_s: float, robots: int, calls: list[tuple[bool, float]]) -> Sample:
+def _sample(watched: psutil.Process, at_s: float, robots: int, calls: list[tuple[bool, float]]) -> SoakSample:
     times = [ms for missed, ms in calls if not missed]
     p50, p99 = (float(np.percentile(times, share)) if times else None for share in (50, 99))
     resident_mb = watched.memory_info().rss / 1e6
     missed = sum(one for one, _ in calls)
-    return Sample(
+    return SoakSample(
         round(at_s, 1),
         watched.num_fds(),
         resident_mb,
@@ -271,7 +271,7 @@ def _sample(watched: psutil.Process, at_s: float, robots: int, calls: list[tuple
     )
 
 
-def flatness(samples: list[Sample], name: str) -> tuple[float, float]:
+def flatness(samples: list[SoakSample], name: str) -> tuple[float, float]:
     """The medians of a figure in the second and in the last quarter of the samples: the first one warms up."""
     quarter = len(samples) // 4
     values = [getattr(sample, name) for sample in samples]

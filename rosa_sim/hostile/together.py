@@ -22,7 +22,7 @@ from rosa_sim.hostile.attempt import (
     undisturbed,
 )
 from rosa_sim.hostile.attempts import ATTEMPTS
-from rosa_sim.hostile.robots import Served, serving_well
+from rosa_sim.hostile.robots import ServedRequests, serving_well
 
 ROBOTS = 16
 AT_ONCE = 3  # attackers; each takes another attempt when one has ended
@@ -36,8 +36,8 @@ class Together:
     """What happened."""
 
     seconds: float
-    served: Served = field(default_factory=Served)
-    undisturbed: Served = field(default_factory=Served)
+    served: ServedRequests = field(default_factory=ServedRequests)
+    undisturbed: ServedRequests = field(default_factory=ServedRequests)
     made: dict[str, int] = field(default_factory=dict)  # attempt -> how often
     before_mb: float = 0.0
     peak_mb: float = 0.0

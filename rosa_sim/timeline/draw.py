@@ -15,8 +15,8 @@ from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 
 from rosa_contract.config.tasks import GOAL_COUPLED
-from rosa_sim.timeline.lanes import SILENT, CallBar, Robot, Span
-from rosa_sim.timeline.rows import Label, Row, labels, levels, rows, title
+from rosa_sim.timeline.lanes import SILENT, CallBar, RobotLanes, Span
+from rosa_sim.timeline.rows import Label, TimelineRow, labels, levels, rows, title
 
 WIDTH, MARGIN, LEFT = 960.0, 16.0, 108.0
 LANE, GAP, LEVEL, AXIS, TITLE = 15.0, 3.0, 14.0, 20.0, 22.0
@@ -87,7 +87,7 @@ LEGEND = (
 )
 
 
-def draw(robots: Sequence[Robot], picture: Path, name: str) -> None:
+def draw(robots: Sequence[RobotLanes], picture: Path, name: str) -> None:
     """Write the picture of `robots`, which share one clock; `name` is the run's."""
     shown = rows(robots)
     scale = (WIDTH - LEFT - MARGIN) / max([8.0, *(row.end_s - row.start_s for row in shown)])
@@ -110,7 +110,7 @@ def draw(robots: Sequence[Robot], picture: Path, name: str) -> None:
     figure.savefig(picture)
 
 
-def _heading(axes: Axes, robots: Sequence[Robot], run: str) -> None:
+def _heading(axes: Axes, robots: Sequence[RobotLanes], run: str) -> None:
     names = ", ".join(robot.name for robot in robots)
     _text(axes, MARGIN, MARGIN + 8, f"{names}: what happened and why", HEADING, weight="bold")
     ends = [episode.outcome or "not ended" for robot in robots for episode in robot.episodes]
@@ -119,7 +119,7 @@ def _heading(axes: Axes, robots: Sequence[Robot], run: str) -> None:
     _text(axes, MARGIN, MARGIN + 26, text, TEXT, colour=FAINT)
 
 
-def _row(axes: Axes, row: Row, groups: Sequence[_Group], top: float, scale: float) -> None:
+def _row(axes: Axes, row: TimelineRow, groups: Sequence[_Group], top: float, scale: float) -> None:
     right = LEFT + (row.end_s - row.start_s) * scale
     _axis(axes, row, top + TITLE, top + sum(group.height for group in groups), scale)
     at = top
@@ -128,7 +128,7 @@ def _row(axes: Axes, row: Row, groups: Sequence[_Group], top: float, scale: floa
         at += group.height
 
 
-def _axis(axes: Axes, row: Row, top: float, bottom: float, scale: float) -> None:
+def _axis(axes: Axes, row: TimelineRow, top: float, bottom: float, scale: float) -> None:
     step_s = next(step for step in (1, 2, 5, 10) if step * scale >= 30 or step == 10)
     count = int((row.end_s - row.zero_s) / step_s) + 1
     for tick in range(-1, count):
@@ -141,7 +141,7 @@ def _axis(axes: Axes, row: Row, top: float, bottom: float, scale: float) -> None
 class _Group:
     """One robot in one row: its events, then its lanes."""
 
-    def __init__(self, robot: Robot, row: Row, scale: float) -> None:
+    def __init__(self, robot: RobotLanes, row: TimelineRow, scale: float) -> None:
         self.robot, self.row, self.scale = robot, row, scale
         marks = [mark for mark in robot.marks if row.start_s <= mark.time_s <= row.end_s]
         self.marks = marks

@@ -94,7 +94,7 @@ class TaskSpan:
 
 
 @dataclass
-class Robot:
+class RobotLanes:
     """Everything about one robot, in order of time."""
 
     name: str
@@ -109,7 +109,7 @@ class Robot:
     episodes: list[TaskSpan] = field(default_factory=list)
 
 
-def robots(recorded: Iterable[Recorded]) -> list[Robot]:
+def robots(recorded: Iterable[Recorded]) -> list[RobotLanes]:
     """The robots that published their status, by name. Messages may come in any order."""
     by_robot: dict[str, dict[str, list[Recorded]]] = {}
     for entry in sorted(recorded, key=lambda entry: entry.time_s):
@@ -118,10 +118,10 @@ def robots(recorded: Iterable[Recorded]) -> list[Robot]:
     return [_robot(name, topics) for name, topics in sorted(by_robot.items()) if "robot_status" in topics]
 
 
-def _robot(name: str, topics: dict[str, list[Recorded]]) -> Robot:
+def _robot(name: str, topics: dict[str, list[Recorded]]) -> RobotLanes:
     end_s = max(entries[-1].time_s for entries in topics.values())
     status, arm, faults = (topics.get(topic, []) for topic in ("robot_status", "arm_status", "fault"))
-    robot = Robot(
+    robot = RobotLanes(
         name,
         states=_spans(((e.time_s, e.message.state) for e in status), end_s, SILENT_S),
         server=_spans(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rosa_sim.timeline.lanes import Mark, Robot, Span, TaskSpan
+from rosa_sim.timeline.lanes import Mark, RobotLanes, Span, TaskSpan
 
 ROW_S = 24.0  # s, the longest row
 LONGER = 0.15  # the last row of an episode may be longer by this share
@@ -16,7 +16,7 @@ MAX_LEVELS = 7
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """One row of the picture. Its time axis counts from `zero_s`, the start of what it shows a part of."""
 
     start_s: float
@@ -34,9 +34,9 @@ class Label:
     text: str
 
 
-def rows(robots: Sequence[Robot], row_s: float = ROW_S) -> list[Row]:
+def rows(robots: Sequence[RobotLanes], row_s: float = ROW_S) -> list[TimelineRow]:
     """A row per episode (of several robots: per time in which one works); a long one goes on in the next row."""
-    found: list[Row] = []
+    found: list[TimelineRow] = []
     for start_s, end_s in _windows(robots):
         zero_s = min((e.start_s for r in robots for e in r.episodes if e.start_s >= start_s), default=start_s)
         count = max(1, math.ceil((end_s - start_s) / row_s - LONGER))
@@ -49,12 +49,12 @@ def rows(robots: Sequence[Robot], row_s: float = ROW_S) -> list[Row]:
                 continue
             left_out = f", after {quiet_s:.0f} s without an event" if quiet_s else ""
             note = f"continued{left_out}" if index else ""
-            found.append(Row(from_s, to_s, zero_s, note))
+            found.append(TimelineRow(from_s, to_s, zero_s, note))
             quiet_s = 0.0
     return found
 
 
-def _windows(robots: Sequence[Robot]) -> list[tuple[float, float]]:
+def _windows(robots: Sequence[RobotLanes]) -> list[tuple[float, float]]:
     """The times in which a robot has a task, with a margin; the whole recording when none ever has."""
     spans = [span for robot in robots for span in robot.states]
     first_s, last_s = min((s.start_s for s in spans), default=0.0), max((s.end_s for s in spans), default=0.0)
@@ -77,7 +77,7 @@ def _windows(robots: Sequence[Robot]) -> list[tuple[float, float]]:
     return windows
 
 
-def title(robot: Robot, row: Row, named: bool) -> str:
+def title(robot: RobotLanes, row: TimelineRow, named: bool) -> str:
     """What the robot does in a row: its episodes there, with its name where there are several robots."""
     inside = [
         e for e in robot.episodes if e.start_s < row.end_s - PAD_S / 2 and e.end_s > row.start_s + PAD_S / 2
@@ -94,7 +94,7 @@ def _episode(episode: TaskSpan) -> str:
     return f"episode {episode.number}: {episode.task.replace('_', ' ')}, {ending}"
 
 
-def _quiet(robots: Sequence[Robot], start_s: float, end_s: float) -> bool:
+def _quiet(robots: Sequence[RobotLanes], start_s: float, end_s: float) -> bool:
     """Nothing begins or ends in this time."""
 
     def inside(time_s: float) -> bool:

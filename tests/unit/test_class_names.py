@@ -14,12 +14,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
 # Names that several classes still have. The list only gets shorter.
 STILL_SHARED = """
-    ActionPart Answer Arm Ask Asked Asker Block Body Call Calls Cancel Cell Chain Choice Chunk
-    ClockWatch Counts Decided Decoder Disturbance Episode Estimate Event Events Executed Fault Found
-    Frame Gateway Greeting Guard Hand Hold Limits Line Look Memory Meter MoveTo Network Options Order
-    Outcome Output Part Peer Permit Piece Play Progress Question Recorder Refusal Refused Robot
-    RobotState Row Run Running Sample Scale Scene Seat Seen Served ServerError Sizes State StatePart
-    Step Story Tally Task Trial Turns Watch World
+    ActionPart Answer Arm Asked Block Body Call Cancel Choice Chunk Counts Episode Estimate Event
+    Executed Fault Gateway Greeting Hold Look Meter MoveTo Order Outcome Output Permit Play Progress
+    Refusal Robot Row Run Running Sample Scene Seen ServerError StatePart Task
 """
 
 

@@ -25,8 +25,8 @@ from rosa_contract.config.tasks import Task
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.simulator.network import Network
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.closed_loop.cells import Cell
-from rosa_sim.closed_loop.fleet import Tally
+from rosa_sim.closed_loop.cells import PieceCell
+from rosa_sim.closed_loop.fleet import FleetTally
 from rosa_sim.closed_loop.physics import PhysicalCell
 from rosa_sim.closed_loop.table import Table
 from rosa_sim.fleet.scenario import Body, load_scenario
@@ -75,7 +75,7 @@ def _compared(
         policy.load()
         spec, first = load_robot(ROOT / "configs" / "robots" / "panda.yaml"), count(FIRST_SEED, PER_ROBOT)
 
-        def cell_of(_: str, task: Task) -> Cell:
+        def cell_of(_: str, task: Task) -> PieceCell:
             return PhysicalCell(renderer, _seeds(next(first)), steps_of(task))
 
         tally, outcome = run(scenario, factory, system, 0, cell_of, policy=policy, spec=spec)
@@ -123,7 +123,7 @@ def _compared(
     return row
 
 
-def _plain(tally: Tally, actions_hz: float, robots: int) -> dict[str, list[float]]:
+def _plain(tally: FleetTally, actions_hz: float, robots: int) -> dict[str, list[float]]:
     ended = tally.failed + len(tally.took_s)
     return {
         "took_s": tally.took_s,

@@ -13,8 +13,8 @@ from rosa_contract.config.tasks import Task
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.simulator.network import Network
 from rosa_sim.cell.rollout import STEP_S
-from rosa_sim.closed_loop.cells import Cell, DrawnCell
-from rosa_sim.closed_loop.fleet import ClosedLoop, Tally
+from rosa_sim.closed_loop.cells import DrawnCell, PieceCell
+from rosa_sim.closed_loop.fleet import ClosedLoop, FleetTally
 from rosa_sim.closed_loop.table import Table
 from rosa_sim.fleet.compare import Estimate
 from rosa_sim.fleet.execute import execute
@@ -66,7 +66,7 @@ def steps_of(task: Task) -> int:
     return round(task.pipeline.action_period_ms / 1000 / STEP_S)
 
 
-def drawn(table: Table, seed: int, name: str, task: Task) -> Cell:
+def drawn(table: Table, seed: int, name: str, task: Task) -> PieceCell:
     """A robot's cell whose pieces are drawn."""
     return DrawnCell(table, steps_of(task), STEP_S, Random(f"pieces {seed} {name}"))
 
@@ -76,11 +76,11 @@ def run(
     factory: Factory,
     system: System,
     seed: int,
-    cell_of: Callable[[str, Task], Cell],
+    cell_of: Callable[[str, Task], PieceCell],
     **physics: Any,
-) -> tuple[Tally, Any]:
+) -> tuple[FleetTally, Any]:
     """One run: what was finished, and what the fleet simulator measures."""
-    tally = Tally(scenario.warm_up_s, scenario.warm_up_s + scenario.seconds)
+    tally = FleetTally(scenario.warm_up_s, scenario.warm_up_s + scenario.seconds)
     make = partial(ClosedLoop, cell_of=cell_of, tally=tally, **physics)
     return tally, execute(scenario, factory, system, "random", seed, make=make)
 

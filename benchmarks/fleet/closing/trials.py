@@ -16,7 +16,7 @@ from benchmarks import RESULTS, ROOT
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.physics import trials
-from rosa_sim.closed_loop.table import Trial, summary
+from rosa_sim.closed_loop.table import PieceTrial, summary
 from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
 
 TRIALS = RESULTS / "closed_loop_trials.json"
@@ -60,7 +60,7 @@ def measure() -> None:
                 name = f"trials-{steps}-{latency_ms:g}-{first}" + (f"-rest-{rest_ms:g}" if rest_ms else "")
                 found += kept(name, partial(run, steps, rest_ms, latency_ms, first))
             cells.append({"steps": steps, "rest_ms": rest_ms, "latency_ms": latency_ms, "trials": found})
-            rows.append(summary(steps, rest_ms, latency_ms, [Trial(*one) for one in found]))
+            rows.append(summary(steps, rest_ms, latency_ms, [PieceTrial(*one) for one in found]))
     renderer.close()
     result = {
         "name": "closed_loop_trials",

@@ -46,14 +46,14 @@ def gateway_fact(
     """Takes up to `CONNECT_S`, then `PAUSE_S` and a round trip per question, until `MAX_LOST` in a row are lost."""
     if problem := endpoint_problem(endpoint, binds=False):
         return GatewayFact(endpoint, "bad_endpoint", problem)
-    asker = Asker(endpoint, keys)
+    asker = GatewayAsker(endpoint, keys)
     try:
         return asker.ask(robot, questions)
     finally:
         asker.close()
 
 
-class Asker:
+class GatewayAsker:
     """One connection to a gateway."""
 
     def __init__(self, endpoint: str, keys: RobotKeys | None) -> None:

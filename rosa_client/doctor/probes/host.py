@@ -15,7 +15,7 @@ REALTIME = Path("/sys/kernel/realtime")
 GOVERNORS = "cpu[0-9]*/cpufreq/scaling_governor"
 
 
-class ClockWatch:
+class HostClockWatch:
     """Follows the wall clock against the monotonic one from its making on."""
 
     def __init__(self) -> None:
@@ -27,7 +27,9 @@ class ClockWatch:
         return wall_s - monotonic_s, monotonic_s
 
 
-def host_fact(recordings: str, watch: ClockWatch, cpus: Path = Path("/sys/devices/system/cpu")) -> HostFact:
+def host_fact(
+    recordings: str, watch: HostClockWatch, cpus: Path = Path("/sys/devices/system/cpu")
+) -> HostFact:
     """The facts of this machine; `recordings` is the folder whose disk counts."""
     step_s, watched_s = watch.moved_s()
     try:

@@ -16,7 +16,7 @@ import time
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array
 from rosa_client.drivers.arms.franka_hand import HandWorker
-from rosa_client.drivers.arms.franka_ports import REAL_TIME, Fci, FciError, FrankaRs, FrankaRsHand, Hand
+from rosa_client.drivers.arms.franka_ports import REAL_TIME, Fci, FciError, FciHand, FrankaRs, FrankaRsHand
 from rosa_client.drivers.arms.franka_rules import (
     CLEAR_ERROR,
     CONNECT,
@@ -38,7 +38,9 @@ END_WITHIN_S = 3.0
 class FrankaArm:
     """An arm driver; see `rosa_client.drivers.arms`. `connect` waits for the arm's first state."""
 
-    def __init__(self, spec: RobotSpec, seed: int, fci: Fci | None = None, hand: Hand | None = None) -> None:
+    def __init__(
+        self, spec: RobotSpec, seed: int, fci: Fci | None = None, hand: FciHand | None = None
+    ) -> None:
         """`fci` and `hand` stand for the library. Raises `ConfigError` for wrong settings, `DriverError` without it."""
         self._settings: FrankaSettings = arm_settings(spec.name, "franka", spec.arm)
         if self._settings.limit_share < spec.velocity_scale:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from rosa_client.drivers.arms.franka_ports import FciError, Hand
+from rosa_client.drivers.arms.franka_ports import FciError, FciHand
 from rosa_client.drivers.arms.franka_rules import hand_fault
 from rosa_client.drivers.arms.gripper_goals import Goal, GripperGoals, Result
 from rosa_contract.config.arms import FrankaHand
@@ -19,7 +19,7 @@ END_WITHIN_S = 1.0
 class HandWorker:
     """One hand, or none: an arm without one is always where it was told to be."""
 
-    def __init__(self, hand: Hand | None, settings: FrankaHand, open_m: float) -> None:
+    def __init__(self, hand: FciHand | None, settings: FrankaHand, open_m: float) -> None:
         """`open_m`: the width of the open gripper."""
         self._hand = hand
         self._goals = GripperGoals(open_m, settings.timeout_s)

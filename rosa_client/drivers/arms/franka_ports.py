@@ -72,7 +72,7 @@ class Fci(Protocol):
         """Automatic error recovery."""
 
 
-class Hand(Protocol):
+class FciHand(Protocol):
     """The hand of an arm. Each call waits until the fingers have stopped, and raises `FciError`."""
 
     def connect(self) -> None:
@@ -195,7 +195,7 @@ class FrankaRs:
 
 
 class FrankaRsHand:
-    """`Hand` by franka-rs."""
+    """`FciHand` by franka-rs."""
 
     def __init__(self, settings: FrankaSettings, widest_m: float) -> None:
         """`widest_m`: no finger ever ends further than this from a width that was asked for."""

@@ -51,7 +51,7 @@ class NoGripper:
         self._ended(Result(goal.number, reached=True, stalled=False))
 
 
-class Served:
+class ServedAction:
     """The action servers that a gripper needs, looked for in the graph: a client alone does not see their types."""
 
     def __init__(self, node: Node, wanted: Mapping[str, str]) -> None:
@@ -77,7 +77,7 @@ class GripperCommandGripper:
         self._scale = goal_scale(spec.gripper, settings)
         self._kind = found["control_msgs.action"].GripperCommand
         self._goals = Goals(ActionClient(node, self._kind, resolve(base, settings.action)), ended)
-        self.missing = Served(node, actions_of(base, settings)).missing
+        self.missing = ServedAction(node, actions_of(base, settings)).missing
 
     def send(self, goal: Goal) -> None:
         message = self._kind.Goal()
@@ -105,7 +105,7 @@ class ParallelGripper:
         self._joint = finger_joints(spec, settings)[0]
         self._kind = found["control_msgs.action"].ParallelGripperCommand
         self._goals = Goals(ActionClient(node, self._kind, resolve(base, gripper.action)), ended)
-        self.missing = Served(node, actions_of(base, gripper)).missing
+        self.missing = ServedAction(node, actions_of(base, gripper)).missing
 
     def send(self, goal: Goal) -> None:
         message = self._kind.Goal()
@@ -131,7 +131,7 @@ class FrankaGripper:
         name = resolve(base, settings.action)
         self._grasp = Goals(ActionClient(node, self._actions.Grasp, f"{name}/grasp"), ended)
         self._move = Goals(ActionClient(node, self._actions.Move, f"{name}/move"), ended)
-        self.missing = Served(node, actions_of(base, settings)).missing
+        self.missing = ServedAction(node, actions_of(base, settings)).missing
 
     def send(self, goal: Goal) -> None:
         if not goal.closing:

@@ -13,7 +13,7 @@ from rosa_contract.config.robot import GripperSpec
 
 
 @dataclass(frozen=True)
-class Scale:
+class GripperScale:
     """The straight line through (`closed_m`, `closed`) and (`open_m`, `open`); widths in m, positions in m or rad."""
 
     closed_m: float
@@ -32,13 +32,13 @@ class Scale:
         return self.closed_m + share * (self.open_m - self.closed_m)
 
 
-def goal_scale(gripper: GripperSpec, settings: GripperActions) -> Scale:
+def goal_scale(gripper: GripperSpec, settings: GripperActions) -> GripperScale:
     """For the goals of a `control_msgs` action."""
     ends = settings.closed_position, settings.open_position
     return _scale(gripper, ends, (gripper.min_m, gripper.max_m))
 
 
-def joint_scale(gripper: GripperSpec, settings: GripperActions, count: int) -> Scale:
+def joint_scale(gripper: GripperSpec, settings: GripperActions, count: int) -> GripperScale:
     """For the mean position of the `count` finger joints."""
     ends = settings.joint_closed_position, settings.joint_open_position
     if ends == (None, None) and settings.kind != FRANKA:
@@ -48,9 +48,9 @@ def joint_scale(gripper: GripperSpec, settings: GripperActions, count: int) -> S
 
 def _scale(
     gripper: GripperSpec, given: tuple[float | None, float | None], default: tuple[float, float]
-) -> Scale:
+) -> GripperScale:
     """`given` and `default`: the positions when closed and when open."""
     closed, opened = given
     if closed is None or opened is None:
         closed, opened = default
-    return Scale(gripper.min_m, gripper.max_m, closed, opened)
+    return GripperScale(gripper.min_m, gripper.max_m, closed, opened)

@@ -29,7 +29,7 @@ from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array
 from rosa_client.drivers.arms.gripper_actions import LOOK_FOR_GRIPPER_S, gripper_of
 from rosa_client.drivers.arms.gripper_goals import GripperGoals, Result
-from rosa_client.drivers.arms.ros2_control_ports import Manager, RobotState, packages
+from rosa_client.drivers.arms.ros2_control_ports import Manager, VendorState, packages
 from rosa_client.drivers.arms.ros2_control_rules import (
     CLEAR_ERROR,
     Ros2ControlLink,
@@ -195,9 +195,9 @@ class Ros2ControlArm:
         self._manager: Manager | None = None
         if settings.controller_manager:
             self._manager = Manager(node, base, settings, self._packages, self._on_controllers)
-        self._robot: RobotState | None = None
+        self._robot: VendorState | None = None
         if settings.robot_state or settings.error_recovery:
-            self._robot = RobotState(node, base, settings, self._packages, self._on_robot)
+            self._robot = VendorState(node, base, settings, self._packages, self._on_robot)
 
     def _send(self, command: Command) -> None:
         if self._settings.command == FORWARD_POSITION:

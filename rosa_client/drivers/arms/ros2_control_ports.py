@@ -124,7 +124,7 @@ class Manager:
         self.answered = True
 
 
-class RobotState:
+class VendorState:
     """What only a Franka says: its mode and errors; and its error recovery."""
 
     def __init__(

@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
-from rosa_client.operator.robot_view import Chain, RobotView, natural
+from rosa_client.operator.robot_view import ForwardKinematics, RobotView, natural
 from rosa_client.operator.shape import TOPIC, Zone, read_shape
 from rosa_contract.errors import ConfigError
 
@@ -56,7 +56,7 @@ class RobotFeed:
         """`drawn`: also listen to what is drawn: the robot's own shape, and the path of the chunk that plays."""
         self.view = RobotView(namespace, time.monotonic())
         self._node = node
-        self._chain: Chain | None = None
+        self._chain: ForwardKinematics | None = None
         self.zone: Zone | None = None  # corners of its workspace
         self._waiting: list[tuple[float, Any, Answered]] = []
         view = self.view

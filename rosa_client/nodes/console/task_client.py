@@ -13,7 +13,7 @@ from rosa_interfaces.action import RunTask
 from rosa_interfaces.msg import Parameter
 
 from rosa_client.nodes.console.operator_client import OperatorClient
-from rosa_client.operator.progress import Step
+from rosa_client.operator.progress import ShownStep
 from rosa_client.operator.robot_view import OperatorError, RobotView
 from rosa_contract.config.prompts import NOTHING, Instruction
 
@@ -52,7 +52,7 @@ class TaskClient:
         self._client = client
         self._feed = client.feed(robot)
         self._action = ActionClient(client.node, RunTask, f"{self._feed.view.namespace}/run_task")
-        self.step: Step | None = None  # the newest feedback
+        self.step: ShownStep | None = None  # the newest feedback
         self._goal: Any = None
         self._result: Any = None
 
@@ -123,7 +123,7 @@ class TaskClient:
 
     def _on_feedback(self, message: Any) -> None:
         said = message.feedback
-        self.step = Step(str(said.state), int(said.round), int(said.attempt))
+        self.step = ShownStep(str(said.state), int(said.round), int(said.attempt))
 
     def _rejection(self, task: str) -> str:
         # The answer says no reason, and can be here before the first status.

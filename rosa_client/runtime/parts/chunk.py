@@ -24,7 +24,7 @@ class Playing:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedAhead:
     """A call that was sent while a chunk played: when its chunk begins, how many of its steps are frozen, and what it
     was told of the chunk that plays."""
 
@@ -34,7 +34,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChunkPart:
     """What is played of a chunk, in the chunk's own time."""
 
     skip_s: float
@@ -48,13 +48,15 @@ class Chunk:
         self.ends_s = 0.0
         self.playing: Playing | None = None  # the newest one
         self.ask_next_s = inf  # when the next one is asked for while this one plays
-        self.asked: Asked | None = None  # how the newest System 1 call continues a chunk; None: it does not
+        self.asked: AskedAhead | None = (
+            None  # how the newest System 1 call continues a chunk; None: it does not
+        )
 
     def begins(self, playing: Playing, ends_s: float, ask_next_s: float) -> None:
         """`playing` plays until `ends_s`; the next one is asked for at `ask_next_s`, inf for when it has ended."""
         self.playing, self.ends_s, self.ask_next_s = playing, ends_s, ask_next_s
 
-    def asks(self, asked: Asked | None) -> None:
+    def asks(self, asked: AskedAhead | None) -> None:
         """System 1 is called, for what continues the chunk that plays, or None."""
         self.asked = asked
 

@@ -10,21 +10,21 @@ import torch
 
 from rosa_server.engines.kv_sharing import passes
 from rosa_server.engines.kv_sharing.cache import Cache
-from rosa_server.engines.kv_sharing.manager import KvManager, State
-from rosa_server.engines.kv_sharing.memory import Memory
-from rosa_server.engines.kv_sharing.network import Network
-from rosa_server.engines.kv_sharing.passes import Call, Flow, Words
+from rosa_server.engines.kv_sharing.manager import KvManager, PrefixState
+from rosa_server.engines.kv_sharing.memory import PrefixMemory
+from rosa_server.engines.kv_sharing.network import PrefixNetwork
+from rosa_server.engines.kv_sharing.passes import Flow, PassCall, Words
 from rosa_server.engines.kv_sharing.turns import (
     Act,
-    Ask,
     Cause,
     Costs,
-    Counts,
-    Limits,
+    PassTurns,
     Prefill,
     Speak,
     Turn,
-    Turns,
+    TurnAsk,
+    TurnCounts,
+    TurnLimits,
 )
 from rosa_server.engines.looped import LoopedEngine, smoothed
 
@@ -45,7 +45,7 @@ class CallLeft(TimeoutError):
 
 @dataclass(slots=True)
 class _Open:
-    call: Call
+    call: PassCall
     answer: Future[object]
     state: int | None = None  # its number in the manager, once it has said a word
 
@@ -54,9 +54,9 @@ class _Open:
 class _Given:
     """What a turn reads of one call."""
 
-    call: Call
+    call: PassCall
     prefix: Cache | None
-    state: State | None
+    state: PrefixState | None
 
 
 class KvSharingEngine(LoopedEngine[Turn, _Open]):
@@ -64,10 +64,10 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
 
     def __init__(
         self,
-        network: Network,
+        network: PrefixNetwork,
         stop: int,
         memory_mb: float = 256.0,
-        limits: Limits | None = None,
+        limits: TurnLimits | None = None,
         longest_prompt: int = 128,
         longest_answer: int = 32,
         flow: Flow = passes.acted,
@@ -91,12 +91,12 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             words = f"at least {least / 1e6:.3g}, for two calls at a time"
             raise ValueError(f"memory_mb: expected {words}; got {memory_mb}")
         self.manager = KvManager()
-        self._turns = Turns(Memory(budget, prefix), limits or Limits(), prompted)
+        self._turns = PassTurns(PrefixMemory(budget, prefix), limits or TurnLimits(), prompted)
         self._costs = Costs()
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def submit(self, call: Call) -> tuple[int, Future[object]]:
+    def submit(self, call: PassCall) -> tuple[int, Future[object]]:
         """A call's number, and its answer when it is there: `Words`, or what the flow makes of an action.
 
         Its future raises `CallLeft` where it ends without one. Raises `ValueError` for a call that never fits.
@@ -111,7 +111,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         with self._changed:
             number = self._next
             name = call.observation or f"alone {number}"
-            self._turns.offer(Ask(number, name, call.kind, call.deadline_s, own, not call.observation))
+            self._turns.offer(TurnAsk(number, name, call.kind, call.deadline_s, own, not call.observation))
             self._add(_Open(call, answer))
         return number, answer
 
@@ -140,7 +140,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
     def restart_counts(self) -> None:
         """Count from here on, so that a warm-up is left out."""
         with self._changed:
-            self._turns.counts = Counts()
+            self._turns.counts = TurnCounts()
             self._turns.memory.evictions = self._turns.memory.peak = 0
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             token_s = smoothed(token_s, took_s / turn.tokens)
         self._costs = Costs(prefill_s, act_s, token_s)
 
-    def _given(self, ask: Ask) -> _Given:
+    def _given(self, ask: TurnAsk) -> _Given:
         one = self._open[ask.number]
         state = self.manager.retrieve(one.state) if one.state is not None else None
         ready = self._turns.is_ready(ask.observation)
@@ -190,7 +190,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         _, cache = passes.prompted(self.network, _prefixes(given), [call.prompt for call in calls])
         return self._flow(self.network, cache, calls)
 
-    def _speak(self, tokens: int, given: Sequence[_Given]) -> list[State]:
+    def _speak(self, tokens: int, given: Sequence[_Given]) -> list[PrefixState]:
         """Lines 6 to 9 of Algorithm 1; sequences that have just begun read their prompts first."""
         states = {row: one.state for row, one in enumerate(given) if one.state is not None}
         fresh = [row for row in range(len(given)) if row not in states]
@@ -231,7 +231,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
             answer.set_result(chunk)
         _tell(left)
 
-    def _spoken(self, turn: Speak, states: Sequence[State]) -> None:
+    def _spoken(self, turn: Speak, states: Sequence[PrefixState]) -> None:
         """Lines 10 to 13 of Algorithm 1."""
         with self._changed:
             ended = {ask.number for ask, state in zip(turn.asks, states, strict=True) if state.done}
@@ -271,7 +271,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         return one.answer
 
 
-def run_all(engine: KvSharingEngine, calls: Sequence[Call]) -> list[object]:
+def run_all(engine: KvSharingEngine, calls: Sequence[PassCall]) -> list[object]:
     """Answers of an engine without a thread, all calls there at once."""
     answers = [engine.submit(call)[1] for call in calls]
     while engine.step(0.0) is not None:

@@ -14,7 +14,7 @@ from rosa_server.engines.kv_sharing.cache import Cache
 
 
 @dataclass(frozen=True)
-class State:
+class PrefixState:
     """The generation state of one sequence, equation (7): all that resuming it needs.
 
     `words`: the tokens said so far (y). `done`: the termination flag (delta).
@@ -33,7 +33,7 @@ class Batched:
     """The batched state of equation (8): one cache with a row for each state, in their order."""
 
     cache: Cache
-    states: list[State]  # their own caches are as they were before
+    states: list[PrefixState]  # their own caches are as they were before
 
 
 class KvManager:
@@ -41,7 +41,7 @@ class KvManager:
 
     def __init__(self) -> None:
         self._prefixes: dict[str, Cache] = {}
-        self._states: dict[int, State] = {}
+        self._states: dict[int, PrefixState] = {}
         self._next = 0
 
     @property
@@ -62,18 +62,18 @@ class KvManager:
         """Free the prefix of an observation, if it is here."""
         self._prefixes.pop(observation, None)
 
-    def store(self, state: State) -> int:
+    def store(self, state: PrefixState) -> int:
         """Hold a state; returns its number, the count of states stored before (3.2)."""
         number = self._next
         self._next += 1
         self._states[number] = state
         return number
 
-    def retrieve(self, number: int) -> State:
+    def retrieve(self, number: int) -> PrefixState:
         """The state of this number."""
         return self._states[number]
 
-    def update(self, number: int, state: State) -> None:
+    def update(self, number: int, state: PrefixState) -> None:
         """Replace a state by one that has got further."""
         if number not in self._states:
             raise KeyError(number)
@@ -84,12 +84,12 @@ class KvManager:
         self._states.pop(number, None)
 
     @staticmethod
-    def batch(states: Sequence[State], room: int = 0) -> Batched:
+    def batch(states: Sequence[PrefixState], room: int = 0) -> Batched:
         """Stack states into one, with `room` more slots than the longest row has."""
         return Batched(Cache.batch([state.cache for state in states], room), list(states))
 
     @staticmethod
-    def unbatch(batched: Batched) -> list[State]:
+    def unbatch(batched: Batched) -> list[PrefixState]:
         """One state for each row, as far as it has got, each with as many slots as it came with."""
         apart = []
         for row, state in enumerate(batched.states):

@@ -8,7 +8,7 @@ needed: then the least recently used goes first, and it is computed again should
 from __future__ import annotations
 
 
-class Memory:
+class PrefixMemory:
     """The bytes of all prefixes and of all sequences under one budget."""
 
     def __init__(self, budget: int, prefix_bytes: int) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from rosa_server.engines.kv_sharing.cache import Cache
 
 
-class Sizes(Protocol):
+class PrefixSizes(Protocol):
     """Lengths in tokens, and of an action chunk."""
 
     @property
@@ -32,11 +32,11 @@ class Sizes(Protocol):
         ...
 
 
-class Network(Protocol):
+class PrefixNetwork(Protocol):
     """A mixture of transformers whose backbone is read by a language expert and an action expert."""
 
     @property
-    def config(self) -> Sizes:
+    def config(self) -> PrefixSizes:
         """Its sizes."""
         ...
 

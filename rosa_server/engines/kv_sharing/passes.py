@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rosa_server.engines.kv_sharing.cache import Cache
-from rosa_server.engines.kv_sharing.manager import Batched, KvManager, State
-from rosa_server.engines.kv_sharing.network import Network
+from rosa_server.engines.kv_sharing.manager import Batched, KvManager, PrefixState
+from rosa_server.engines.kv_sharing.network import PrefixNetwork
 from rosa_server.engines.kv_sharing.turns import Kind
 
 # Words so far -> the tokens that may follow; none after the end.
@@ -22,7 +22,7 @@ Grammar = Callable[[Sequence[int]], Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Call:
+class PassCall:
     """One question about one observation, as tensors.
 
     An action has `noise`, from which its flow begins. An answer in language has at most `longest` tokens, and only such
@@ -58,17 +58,17 @@ class Words:
     first: tuple[float, ...] = ()
 
     @staticmethod
-    def of(state: State, stop: int) -> Words:
+    def of(state: PrefixState, stop: int) -> Words:
         """What a sequence that is done has said."""
         said = state.words[:-1] if state.words[-1] == stop else state.words
         return Words(said, state.sureness[: len(said)], state.first)
 
 
 # Caches of calls with their prompts, one row each -> an answer for each call; what an answer is, is its caller's.
-Flow = Callable[[Network, Cache, Sequence[Call]], Sequence[object]]
+Flow = Callable[[PrefixNetwork, Cache, Sequence[PassCall]], Sequence[object]]
 
 
-def prefill(network: Network, calls: Sequence[Call]) -> list[Cache]:
+def prefill(network: PrefixNetwork, calls: Sequence[PassCall]) -> list[Cache]:
     """The prefix of each call's observation, equation (1)."""
     cameras = zip(*(call.pictures for call in calls), strict=True)
     pictures = [torch.cat(of_camera) for of_camera in cameras]
@@ -77,7 +77,7 @@ def prefill(network: Network, calls: Sequence[Call]) -> list[Cache]:
 
 
 def prompted(
-    network: Network, prefixes: Sequence[Cache], prompts: Sequence[tuple[int, ...]], room: int = 0
+    network: PrefixNetwork, prefixes: Sequence[Cache], prompts: Sequence[tuple[int, ...]], room: int = 0
 ) -> tuple[Tensor, Cache]:
     """Prefixes and prompts -> the last states `(m, width)`, and the caches side by side, `room` free slots in each."""
     longest = max(map(len, prompts))
@@ -88,7 +88,7 @@ def prompted(
     return states[torch.arange(len(prompts), device=device), count - 1], cache
 
 
-def acted(network: Network, cache: Cache, calls: Sequence[Call]) -> list[Tensor]:
+def acted(network: PrefixNetwork, cache: Cache, calls: Sequence[PassCall]) -> list[Tensor]:
     """The flow from noise to chunks `(H, A)`, equation (4); calls with different steps run apart."""
     chunks: dict[int, Tensor] = {}
     for steps in sorted({call.steps for call in calls}):
@@ -99,7 +99,9 @@ def acted(network: Network, cache: Cache, calls: Sequence[Call]) -> list[Tensor]
     return [chunks[row] for row in range(len(calls))]
 
 
-def first_words(network: Network, prefixes: Sequence[Cache], calls: Sequence[Call], stop: int) -> list[State]:
+def first_words(
+    network: PrefixNetwork, prefixes: Sequence[Cache], calls: Sequence[PassCall], stop: int
+) -> list[PrefixState]:
     """States of new sequences: prompts read, first words said. Each has room for its own longest answer."""
     room = max(call.longest for call in calls)
     last, cache = prompted(network, prefixes, [call.prompt for call in calls], room)
@@ -111,11 +113,13 @@ def first_words(network: Network, prefixes: Sequence[Cache], calls: Sequence[Cal
             one[:, row : row + 1, :, : length + call.longest].clone() for one in (cache.keys, cache.values)
         )
         own = Cache(keys, values, cache.length[row : row + 1].clone())
-        states.append(_said(State(own), call, logits[row], likeliest[row], stop))
+        states.append(_said(PrefixState(own), call, logits[row], likeliest[row], stop))
     return states
 
 
-def speak(network: Network, batched: Batched, calls: Sequence[Call], passes: int, stop: int) -> Batched:
+def speak(
+    network: PrefixNetwork, batched: Batched, calls: Sequence[PassCall], passes: int, stop: int
+) -> Batched:
     """BATCHEDLANGUAGEDECODE of Algorithm 1: at most `passes` passes, each of which adds a word to every row.
 
     A row that has ended stays where it is until the slice does, and adds nothing.
@@ -137,7 +141,7 @@ def speak(network: Network, batched: Batched, calls: Sequence[Call], passes: int
     return batched
 
 
-def slice_room(calls: Sequence[Call]) -> int:
+def slice_room(calls: Sequence[PassCall]) -> int:
     """Slots beyond the longest row that a slice may pad: the longest run of words that a grammar leaves no choice."""
     return max((call.longest for call in calls if call.grammar is not None), default=1) - 1
 
@@ -149,7 +153,9 @@ def _likeliest(logits: Tensor) -> list[tuple[int, float]]:
     return list(zip(words.tolist(), probabilities.tolist(), strict=True))
 
 
-def _said(state: State, call: Call, logits: Tensor, likeliest: tuple[int, float], stop: int) -> State:
+def _said(
+    state: PrefixState, call: PassCall, logits: Tensor, likeliest: tuple[int, float], stop: int
+) -> PrefixState:
     """The state after one more word, the likeliest that is allowed, and those that must follow it.
 
     `logits` `(vocabulary,)`; `likeliest`: by them, of all words.
@@ -167,7 +173,7 @@ def _said(state: State, call: Call, logits: Tensor, likeliest: tuple[int, float]
             sureness.append(1.0)
     said = (*state.words, *words)[: call.longest]
     new = len(said) - len(state.words)
-    return State(
+    return PrefixState(
         state.cache,
         said,
         new,
@@ -179,7 +185,7 @@ def _said(state: State, call: Call, logits: Tensor, likeliest: tuple[int, float]
     )
 
 
-def isolated(network: Network, call: Call, stop: int, flow: Flow = acted) -> object:
+def isolated(network: PrefixNetwork, call: PassCall, stop: int, flow: Flow = acted) -> object:
     """One call by itself, as systems without sharing run it: its own prefill, and its answer to the end."""
     prefix = prefill(network, [call])
     if call.kind == "action":

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
-from rosa_server.engines.kv_sharing.memory import Memory
+from rosa_server.engines.kv_sharing.memory import PrefixMemory
 
 Kind = Literal["action", "language"]
 Cause = Literal["expired", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TurnAsk:
     """One call. `number` is its name and grows with every call; asks with one `observation` share its prefix."""
 
     number: int
@@ -47,21 +47,21 @@ class Costs:
 class Prefill:
     """Compute the prefixes of these observations; each of `asks` is the one whose pictures are used."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[TurnAsk, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
     """The flow of these action chunks, from noise to the end."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[TurnAsk, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Speak:
     """At most `tokens` more of each of these sequences, in one batch."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[TurnAsk, ...]
     tokens: int
 
 
@@ -69,7 +69,7 @@ Turn = Prefill | Act | Speak
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TurnLimits:
     """How much runs together. `slice_tokens` is the paper's k, the decoding steps per frame."""
 
     slice_tokens: int = 5
@@ -79,7 +79,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Counts:
+class TurnCounts:
     """What sharing did."""
 
     prefills: int = 0
@@ -89,17 +89,17 @@ class Counts:
 
 
 @dataclass
-class Turns:
+class PassTurns:
     """The asks that wait and those that have begun. Every offered ask ends once: in `finished`, or in `left`."""
 
-    memory: Memory
-    limits: Limits = field(default_factory=Limits)
+    memory: PrefixMemory
+    limits: TurnLimits = field(default_factory=TurnLimits)
     action_own: int = 0  # bytes that language leaves free beside a prefix: those of an action
-    counts: Counts = field(default_factory=Counts)
-    _waiting: dict[int, Ask] = field(default_factory=dict)
-    _begun: dict[int, Ask] = field(default_factory=dict)
+    counts: TurnCounts = field(default_factory=TurnCounts)
+    _waiting: dict[int, TurnAsk] = field(default_factory=dict)
+    _begun: dict[int, TurnAsk] = field(default_factory=dict)
     _ready: set[str] = field(default_factory=set)  # observations whose prefix has been computed
-    _left: list[tuple[Ask, Cause]] = field(default_factory=list)
+    _left: list[tuple[TurnAsk, Cause]] = field(default_factory=list)
     _evicted: list[str] = field(default_factory=list)
     _acted: bool = False  # the last turn was one of actions
 
@@ -107,7 +107,7 @@ class Turns:
         """Asks that have not ended."""
         return len(self._waiting) + len(self._begun)
 
-    def offer(self, ask: Ask) -> None:
+    def offer(self, ask: TurnAsk) -> None:
         """An ask waits from now on. Raises `ValueError` for a number in use, or for more than the budget ever holds."""
         if ask.number in self._waiting or ask.number in self._begun:
             raise ValueError(f"ask {ask.number} is here already")
@@ -162,10 +162,10 @@ class Turns:
             self._evicted += evicted
             self._begun[ask.number] = self._waiting.pop(ask.number)
 
-    def _spare(self, ask: Ask) -> int:
+    def _spare(self, ask: TurnAsk) -> int:
         return self.memory.prefix_bytes + self.action_own if ask.kind == "language" else 0
 
-    def _of(self, kind: Kind) -> list[Ask]:
+    def _of(self, kind: Kind) -> list[TurnAsk]:
         return sorted((ask for ask in self._begun.values() if ask.kind == kind), key=_first_due)
 
     def _affordable(self, now_s: float, costs: Costs) -> int:
@@ -183,7 +183,7 @@ class Turns:
         most = self.limits.slice_tokens
         return most if slack_s >= most * costs.token_s else int(slack_s / costs.token_s)
 
-    def _towards(self, asks: list[Ask], turn: Callable[[list[Ask]], Turn]) -> Turn:
+    def _towards(self, asks: list[TurnAsk], turn: Callable[[list[TurnAsk]], Turn]) -> Turn:
         """The prefixes that these need and that are not there, or else the turn itself."""
         missing = {ask.observation: ask for ask in reversed(asks) if ask.observation not in self._ready}
         first = [ask for ask in asks if missing.get(ask.observation) is ask]
@@ -191,10 +191,10 @@ class Turns:
             return Prefill(tuple(first[: self.limits.prefills]))
         return turn(asks)
 
-    def _act(self, asks: list[Ask]) -> Act:
+    def _act(self, asks: list[TurnAsk]) -> Act:
         return Act(tuple(asks))
 
-    def _speak(self, asks: list[Ask], tokens: int) -> Speak:
+    def _speak(self, asks: list[TurnAsk], tokens: int) -> Speak:
         self.counts.slices += 1
         self.counts.slots += len(asks)
         return Speak(tuple(asks), tokens)
@@ -205,7 +205,7 @@ class Turns:
         """Whether this observation's prefix has been computed and is still there."""
         return observation in self._ready
 
-    def passed(self, done: Turn, ended: Collection[int] = ()) -> list[Ask]:
+    def passed(self, done: Turn, ended: Collection[int] = ()) -> list[TurnAsk]:
         """A turn has run. `ended`: the sequences of a slice that have said all. Returns the asks that are finished.
 
         Those that were cancelled meanwhile are no longer here, and are not returned.
@@ -224,7 +224,7 @@ class Turns:
             self._drop(ask)
         return finished
 
-    def left(self) -> list[tuple[Ask, Cause]]:
+    def left(self) -> list[tuple[TurnAsk, Cause]]:
         """The asks that ended without an answer since the last call, and why."""
         left, self._left = self._left, []
         return left
@@ -244,7 +244,7 @@ class Turns:
         self._left.append((ask, cause))
         return True
 
-    def _drop(self, ask: Ask) -> None:
+    def _drop(self, ask: TurnAsk) -> None:
         del self._begun[ask.number]
         keep = ask.observation in self._ready and not ask.alone
         self.memory.give_back(ask.observation, ask.own, keep)
@@ -253,5 +253,5 @@ class Turns:
             self._evicted.append(ask.observation)
 
 
-def _first_due(ask: Ask) -> tuple[float, int]:
+def _first_due(ask: TurnAsk) -> tuple[float, int]:
     return ask.deadline_s, ask.number

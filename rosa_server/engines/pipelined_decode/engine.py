@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rosa_server.engines.looped import LoopedEngine, smoothed
-from rosa_server.engines.pipelined_decode.pipe import Cause, Frame, Pass, Pipe, Seat
+from rosa_server.engines.pipelined_decode.pipe import Cause, Pass, Pipe, PipeFrame, PipeSeat
 
 Observation = TypeVar("Observation")
 Tokens = NDArray[np.int64]  # (K,)
@@ -67,7 +67,7 @@ class Engine(LoopedEngine[Pass, _Open[Observation]], Generic[Observation]):
         answer: Future[Tokens] = Future()
         with self._changed:
             number = self._next
-            self._pipe.offer(Frame(number, robot, deadline_s))
+            self._pipe.offer(PipeFrame(number, robot, deadline_s))
             self._add(_Open(observation, answer))
         return number, answer
 
@@ -128,7 +128,7 @@ class Engine(LoopedEngine[Pass, _Open[Observation]], Generic[Observation]):
         """Forget the frames that have left. Whom to tell, outside the lock."""
         return [(self._open.pop(one.frame.number).answer, one.cause) for one in self._pipe.left()]
 
-    def _fail(self, seats: Sequence[Seat], error: Exception) -> None:
+    def _fail(self, seats: Sequence[PipeSeat], error: Exception) -> None:
         """These frames cannot go on. Their slots are free, and each caller gets the error."""
         with self._changed:
             for seat in seats:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rosa_server.engines.pipelined_decode.engine import Runner
-from rosa_server.engines.pipelined_decode.network import Decoder, Sizes
+from rosa_server.engines.pipelined_decode.network import Sizes, StagedDecoder
 from rosa_server.engines.pipelined_decode.packed import Layout, PackedForward
 from rosa_server.engines.pipelined_decode.pipe import Pass
 from rosa_server.engines.pipelined_decode.varlen import gpu_varlen
@@ -20,7 +20,7 @@ from rosa_server.engines.pipelined_decode.varlen import gpu_varlen
 log = logging.getLogger(__name__)
 
 
-def runner_for(decoder: Decoder, config: Sizes, slots: int, graphs: bool = True) -> Runner:
+def runner_for(decoder: StagedDecoder, config: Sizes, slots: int, graphs: bool = True) -> Runner:
     """The fastest way that the decoder's device has: flash attention in 16 bits, graphs on CUDA, else neither."""
     weight = decoder.head.weight
     if weight.device.type != "cuda":

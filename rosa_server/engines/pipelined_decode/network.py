@@ -57,7 +57,7 @@ class Sizes(Protocol):
         ...
 
 
-class Decoder(Protocol):
+class StagedDecoder(Protocol):
     """A transformer that treats each token by itself, but for its attention."""
 
     @property

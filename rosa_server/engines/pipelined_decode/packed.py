@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rosa_server.engines.pipelined_decode.network import Attend, Decoder, Sizes
+from rosa_server.engines.pipelined_decode.network import Attend, Sizes, StagedDecoder
 from rosa_server.engines.pipelined_decode.pipe import Pass
 from rosa_server.engines.pipelined_decode.ring import KvRing
 from rosa_server.engines.pipelined_decode.varlen import VarlenAttention
@@ -44,7 +44,7 @@ class PackedForward:
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: StagedDecoder,
         config: Sizes,
         slots: int,
         varlen: VarlenAttention | None = None,

@@ -16,7 +16,7 @@ Cause = Literal["expired", "too_late", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PipeFrame:
     """One observation that waits for an action. `number` is its name and grows with every frame."""
 
     number: int
@@ -25,10 +25,10 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PipeSeat:
     """A frame in its slot. `step`: how many tokens it has; 0: this pass is its prefill."""
 
-    frame: Frame
+    frame: PipeFrame
     slot: int
     step: int
 
@@ -37,15 +37,15 @@ class Seat:
 class Pass:
     """One pass over the weights."""
 
-    enter: tuple[Seat, ...]
-    decode: tuple[Seat, ...]  # in the order of their slots
+    enter: tuple[PipeSeat, ...]
+    decode: tuple[PipeSeat, ...]  # in the order of their slots
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
     """A frame that ends without an action, and why."""
 
-    frame: Frame
+    frame: PipeFrame
     cause: Cause
 
 
@@ -61,8 +61,8 @@ class Pipe:
             )
         self.action_tokens, self.slots, self.enter_at_once = action_tokens, slots, enter_at_once
         self._packed = packed
-        self._waiting: dict[int, Frame] = {}
-        self._inside: dict[int, Seat] = {}  # by slot
+        self._waiting: dict[int, PipeFrame] = {}
+        self._inside: dict[int, PipeSeat] = {}  # by slot
         self._left: list[Left] = []
         self.finished = self.passes = 0  # frames and passes so far
         self.gone: Counter[Cause] = Counter()  # frames without an action so far
@@ -71,7 +71,7 @@ class Pipe:
         """Frames that have not ended."""
         return len(self._waiting) + len(self._inside)
 
-    def offer(self, frame: Frame) -> None:
+    def offer(self, frame: PipeFrame) -> None:
         """A frame waits from now on. Raises `ValueError` for a number that is in use."""
         if frame.number in self._waiting or any(
             seat.frame.number == frame.number for seat in self._inside.values()
@@ -102,7 +102,7 @@ class Pipe:
             decode = []
         return Pass(tuple(enter), tuple(decode)) if enter or decode else None
 
-    def passed(self, done: Pass) -> list[Seat]:
+    def passed(self, done: Pass) -> list[PipeSeat]:
         """The pass has run: each of its frames has one token more. Returns those that have all, now out of the pipe.
 
         A frame that was cancelled meanwhile is no longer here, and is not returned.
@@ -115,7 +115,7 @@ class Pipe:
             if seat.step + 1 == self.action_tokens:
                 finished.append(self._inside.pop(seat.slot))
             else:
-                self._inside[seat.slot] = Seat(seat.frame, seat.slot, seat.step + 1)
+                self._inside[seat.slot] = PipeSeat(seat.frame, seat.slot, seat.step + 1)
         self.finished += len(finished)
         return finished
 
@@ -137,9 +137,9 @@ class Pipe:
                 cause: Cause = "expired" if frame.deadline_s <= now_s else "too_late"
                 self._left.append(Left(frame, cause))
 
-    def _enter(self) -> list[Seat]:
+    def _enter(self) -> list[PipeSeat]:
         """Robots with fewer frames inside first, then the earliest deadline, then the oldest."""
-        entered: list[Seat] = []
+        entered: list[PipeSeat] = []
         inside = Counter(seat.frame.robot for seat in self._inside.values())
         free = [slot for slot in range(self.slots) if slot not in self._inside]
         while self._waiting and free and len(entered) < self.enter_at_once:
@@ -148,7 +148,7 @@ class Pipe:
             )
             del self._waiting[frame.number]
             inside[frame.robot] += 1
-            seat = Seat(frame, free.pop(0), 0)
+            seat = PipeSeat(frame, free.pop(0), 0)
             self._inside[seat.slot] = seat
             entered.append(seat)
         return entered

@@ -5,13 +5,12 @@ It answers where the tool goes from where it was seen (`tool_delta`), and leaves
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-
-from rosa_server.models.panda.kinematics import DH_A_M, DH_ALPHA_RAD, DH_D_M, TOOL_OFFSET_M, TOOL_TURN_RAD
 
 Array = jax.Array
 Parameters = Mapping[str, Array]
@@ -21,6 +20,11 @@ CHUNK = HORIZON * 4
 MAX_WIDTH_M, DISPLACEMENT_M, NORM_EPSILON = 0.08, 0.15, 1e-5
 CENTRE_M = (0.5, 0.03, 0.2)
 REACH_LOW_M, REACH_HIGH_M = (0.28, -0.45, 0.008), (0.72, 0.50, 0.60)
+# The chain of `configs/robots/panda.yaml`, which a worker in an environment of its own does not have.
+A_M = (0.0, 0.0, 0.0, 0.0825, -0.0825, 0.0, 0.088, 0.0)
+D_M = (0.333, 0.0, 0.316, 0.0, 0.384, 0.0, 0.0, 0.107)
+ALPHA_RAD = tuple(turns * math.pi / 2 for turns in (0, -1, 1, 1, -1, 1, 1, 0))
+TOOL_TURN_RAD, TOOL_OFFSET_M = -math.pi / 4, 0.1034
 NOISE = "noise"  # a parameter of this name, (64,), is where the flow begins; without it, what `key` gives
 
 
@@ -58,8 +62,8 @@ def tool_position(joints: Array) -> Array:
     """`(batch, 7)` rad -> `(batch, 3)` m, in the base frame."""
     pose = jnp.broadcast_to(jnp.eye(4), (len(joints), 4, 4))
     angles = jnp.concatenate([joints, jnp.zeros((len(joints), 1))], axis=-1)
-    for index, (a, d, alpha) in enumerate(zip(DH_A_M, DH_D_M, DH_ALPHA_RAD, strict=True)):
-        pose = pose @ _link(angles[:, index], float(a), float(d), float(alpha))
+    for index, (a, d, alpha) in enumerate(zip(A_M, D_M, ALPHA_RAD, strict=True)):
+        pose = pose @ _link(angles[:, index], a, d, alpha)
     return (pose @ _link(jnp.full(len(joints), TOOL_TURN_RAD), 0.0, TOOL_OFFSET_M, 0.0))[:, :3, 3]
 
 

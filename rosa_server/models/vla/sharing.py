@@ -13,9 +13,9 @@ from torch import Tensor
 
 from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
-from rosa_server.engines.kv_sharing.network import Network
-from rosa_server.engines.kv_sharing.passes import Call, Grammar
-from rosa_server.engines.kv_sharing.turns import Limits
+from rosa_server.engines.kv_sharing.network import PrefixNetwork
+from rosa_server.engines.kv_sharing.passes import Grammar, PassCall
+from rosa_server.engines.kv_sharing.turns import TurnLimits
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.common import Look
 from rosa_server.models.vla.network import VlaNetwork
@@ -52,7 +52,7 @@ class Chunk:
     updates: Tensor  # (flow steps, H, A): by how much each step of the flow changed each action
 
 
-def refined(network: Network, cache: Cache, calls: Sequence[Call]) -> list[Chunk]:
+def refined(network: PrefixNetwork, cache: Cache, calls: Sequence[PassCall]) -> list[Chunk]:
     """The flow of calls that all have as many steps."""
     noise = torch.cat([call.noise for call in calls if call.noise is not None])
     chunks, updates = network.refine(cache, noise, calls[0].steps)
@@ -68,7 +68,7 @@ class Questions:
         """Raises `ValueError` where `memory_mb` does not hold two calls at a time."""
         self._network, self._speech, self._steps = network, speech, flow_steps
         self._longest = max(len(speech.answer(plan)) for plan in speech.plans)
-        limits = Limits(slice_tokens, PREFILLS, ACTIONS)
+        limits = TurnLimits(slice_tokens, PREFILLS, ACTIONS)
         lengths = {"longest_prompt": LONGEST_PROMPT, "longest_answer": self._longest}
         self._engine = KvSharingEngine(network, END, memory_mb, limits, flow=refined, **lengths)
         self._grammars: dict[str, Grammar] = {role: self._verdicts(role) for role in VERDICTS}
@@ -90,7 +90,7 @@ class Questions:
         try:
             for row, (one, role, question) in enumerate(zip(batch, roles, questions, strict=True)):
                 acts, at = role == "system1", slice(row, row + 1)
-                call = Call(
+                call = PassCall(
                     "action" if acts else "language",
                     [picture[at] for picture in look.pictures],
                     look.told[at],

@@ -23,7 +23,7 @@ ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
 
 
-class Question(NamedTuple):
+class OpenQuestion(NamedTuple):
     """A decision that is with its robot."""
 
     asked: Asked
@@ -39,7 +39,7 @@ class WatchPost:
         self.hub = hub
         self.pictures = Pictures()
         self._watchers = Watchers(context, endpoint) if endpoint else None
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, OpenQuestion] = {}
         self._number = 0
         self.orders: list[Order] = []  # for whoever runs the server
         self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
@@ -139,7 +139,7 @@ class WatchPost:
             self._answer(asked, Decided(0, False, cause, words))
             return None
         self._number += 1
-        self._questions[self._number] = Question(asked, session.connection, now_s + ANSWER_WITHIN_S)
+        self._questions[self._number] = OpenQuestion(asked, session.connection, now_s + ANSWER_WITHIN_S)
         decide = Decide(self._number, asked.alert_id, asked.choice, asked.decided_by, asked.why)
         return session.connection, decide
 

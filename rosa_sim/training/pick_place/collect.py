@@ -35,7 +35,7 @@ MAX_ROUNDS = 26
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class PickDisturbance:
     """What is disturbed in one episode."""
 
     random_start: bool  # the arm starts anywhere above the table
@@ -45,11 +45,11 @@ class Disturbance:
     push: bool  # the cube is struck
 
     @staticmethod
-    def draw(rng: np.random.Generator, monitor: bool) -> Disturbance:
+    def draw(rng: np.random.Generator, monitor: bool) -> PickDisturbance:
         """Mostly the task itself for the policy; as many failures as successes for the monitor."""
         trouble = rng.random() < (0.55 if monitor else 0.25)
         kind = rng.choice(["drop", "off_mat", "off_table", "in_bin", "on_mat", "push"]) if trouble else ""
-        return Disturbance(
+        return PickDisturbance(
             random_start=bool(rng.random() < 0.4),
             noise=float(rng.choice([0.0, 0.2, 0.5])),
             drop=bool(kind == "drop"),
@@ -58,7 +58,7 @@ class Disturbance:
         )
 
 
-class Recorder:
+class DemonstrationRecorder:
     """Renders and labels the current state."""
 
     def __init__(self, world: World, renderer: SceneRenderer, rng: np.random.Generator) -> None:
@@ -105,7 +105,7 @@ def through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 
 
 def play_episode(
-    world: World, recorder: Recorder, rng: np.random.Generator, disturbance: Disturbance
+    world: World, recorder: DemonstrationRecorder, rng: np.random.Generator, disturbance: PickDisturbance
 ) -> None:
     """One episode from the world's fresh state to a little after its end."""
     if disturbance.random_start:
@@ -137,7 +137,7 @@ def play_episode(
             break
 
 
-def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> None:
+def single_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Generator) -> None:
     """One labelled look at a cell of its own: many more cells than episodes could show, and most at the hard moment,
     before the arm has come near."""
     if rng.random() < 0.6:
@@ -148,7 +148,7 @@ def single_look(world: World, recorder: Recorder, rng: np.random.Generator) -> N
     recorder.record(expert_chunk(world), settled=True)
 
 
-def done_look(world: World, recorder: Recorder, rng: np.random.Generator) -> None:
+def done_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Generator) -> None:
     """One look at a cube in the bin, the arm anywhere."""
     if rng.random() < 0.6:
         _start_anywhere(world, rng)
@@ -164,14 +164,14 @@ def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
         return path
     world, renderer = World(first_seed), SceneRenderer(POLICY_CAMERAS)
     rng = np.random.default_rng([7, first_seed])
-    recorder = Recorder(world, renderer, rng)
+    recorder = DemonstrationRecorder(world, renderer, rng)
     try:
         for seed in range(first_seed, first_seed + EPISODES_PER_SHARD):
             for number in range(LOOKS_PER_EPISODE):
                 world.reset(LOOK_SEED + seed * LOOKS_PER_EPISODE + number)
                 single_look(world, recorder, rng)
             world.reset(seed)
-            play_episode(world, recorder, rng, Disturbance.draw(rng, monitor))
+            play_episode(world, recorder, rng, PickDisturbance.draw(rng, monitor))
     finally:
         renderer.close()
     rows = recorder.rows
@@ -226,7 +226,7 @@ def _start_anywhere(world: World, rng: np.random.Generator) -> None:
     world.set_state(world.seed, qpos)
 
 
-def _disturb_cube(world: World, rng: np.random.Generator, disturbance: Disturbance) -> None:
+def _disturb_cube(world: World, rng: np.random.Generator, disturbance: PickDisturbance) -> None:
     speed_at = world.model.joint("cube").dofadr[0]
     if disturbance.push:
         direction = rng.uniform(-np.pi, np.pi)

@@ -30,7 +30,7 @@ IN_RANGE_CELLS = 2  # times as many cells without a change, to see what the chec
 
 
 @dataclass
-class Tally:
+class LimitsTally:
     """Sums over the cells of one change; a round is one look."""
 
     cells: int = 0
@@ -42,7 +42,7 @@ class Tally:
     right_done: Counter[str] = field(default_factory=Counter)
     why: Counter[str] = field(default_factory=Counter)  # why a picture was out of range
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: LimitsTally) -> None:
         """Add another tally to this one."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
@@ -58,12 +58,12 @@ def play_changed(
     renderer: SceneRenderer,
     policy: FlowPolicyBackend,
     monitors: dict[str, TaskMonitorBackend],
-) -> Tally:
+) -> LimitsTally:
     """One cell as `evaluate.play` plays it; each of `monitors` judges every look."""
     world.reset(seed)
     arm = SynchronousArm(world)
     arm.wait()
-    tally, left = Tally(cells=1), ROUNDS_AFTER_DONE
+    tally, left = LimitsTally(cells=1), ROUNDS_AFTER_DONE
     for _ in range(MAX_ROUNDS):
         seen, truth = look(world, renderer), world.outcome()
         tally.rounds += 1
@@ -85,14 +85,14 @@ def play_changed(
     return tally
 
 
-def _play_job(job: tuple[str, list[int]]) -> tuple[str, Tally]:
+def _play_job(job: tuple[str, list[int]]) -> tuple[str, LimitsTally]:
     change, seeds = job
     policy = FlowPolicyBackend()
     monitors = {"shipped": TaskMonitorBackend(), "network": TaskMonitorBackend(range_check=False)}
     for backend in (policy, *monitors.values()):
         backend.load()
     world, renderer = World(seeds[0]), SceneRenderer(POLICY_CAMERAS, CHANGES[change])
-    total = Tally()
+    total = LimitsTally()
     try:
         for seed in seeds:
             total.add(play_changed(seed, world, renderer, policy, monitors))
@@ -101,7 +101,7 @@ def _play_job(job: tuple[str, list[int]]) -> tuple[str, Tally]:
     return change, total
 
 
-def row_of(change: str, tally: Tally) -> dict[str, Any]:
+def row_of(change: str, tally: LimitsTally) -> dict[str, Any]:
     """One line of the table; counts are rounds."""
     return {
         "change of the scene": change,
@@ -133,7 +133,7 @@ def measure_limits(cells: int, workers: int, results: Path = RESULTS) -> bool:
         for count in [cells * (IN_RANGE_CELLS if change == "none" else 1)]
         for first in range(0, count, CELLS_PER_JOB)
     ]
-    tallies = {change: Tally() for change in CHANGES}
+    tallies = {change: LimitsTally() for change in CHANGES}
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         parts = pool.imap_unordered(_play_job, jobs)
         for change, part in tqdm(parts, total=len(jobs), desc="limits", unit=f"x{CELLS_PER_JOB}"):

@@ -23,7 +23,7 @@ from rosa_sim.cell.layout.hardware import cell
 from rosa_sim.cell.layout.mjcf import look_at
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, Recorder, done_look, single_look
+from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, DemonstrationRecorder, done_look, single_look
 from rosa_sim.training.pick_place.fit import MONITOR_FILE
 
 RANGE_SEED = 300_000_000  # cells that nothing was trained or evaluated on
@@ -64,7 +64,7 @@ def fit_range(looks: int) -> Path:
     monitor.load()
     world, renderer = World(RANGE_SEED), SceneRenderer(POLICY_CAMERAS)
     rng = np.random.default_rng([8, RANGE_SEED])
-    recorder = Recorder(world, renderer, rng)
+    recorder = DemonstrationRecorder(world, renderer, rng)
     try:
         for number in tqdm(range(looks), desc="range", unit="look"):
             world.reset(RANGE_SEED + number)

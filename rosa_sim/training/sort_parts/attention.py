@@ -14,7 +14,7 @@ from torch import Tensor
 from rosa_server.models.vla.speech import Speech
 from rosa_server.models.vla.tokenizer import PLAN
 from rosa_sim.cell.layout.sort_names import BINS, COLOURS
-from rosa_sim.training.sort_parts.prompts import NO_POINT, Asked
+from rosa_sim.training.sort_parts.prompts import NO_POINT, AskedLook
 
 NAMING, DECIDING = (0, 1), (2, 3)  # layers
 NAMING_HEAD, ABOUT_HEAD, RULE_HEAD = 0, 0, 1
@@ -34,7 +34,7 @@ class Attention:
                 if len(tokens) == 1:
                     self._point_of[tokens[0]] = point
 
-    def loss(self, watched: Sequence[tuple[Tensor, Tensor]], asked: Sequence[Asked]) -> Tensor:
+    def loss(self, watched: Sequence[tuple[Tensor, Tensor]], asked: Sequence[AskedLook]) -> Tensor:
         """`watched`: each layer's queries and keys of `VlaNetwork.extend` on the questions with their answers."""
         naming, about, deciding = self.looks(asked)
         parts = [
@@ -49,7 +49,7 @@ class Attention:
         ]
         return torch.stack(parts).mean() if parts else watched[0][0].new_zeros(())
 
-    def looks(self, asked: Sequence[Asked]) -> tuple[list[Look], list[Look], list[Look]]:
+    def looks(self, asked: Sequence[AskedLook]) -> tuple[list[Look], list[Look], list[Look]]:
         """Words at their points; marks at the point that a question is about; a plan's bin at its colour in the rule.
 
         Where the rule does not name that colour, the mark says so.

@@ -27,7 +27,13 @@ from rosa_sim.cell.sort_parts.expert import free_place, subtask_chunk
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.pick_place.collect import HELD_OUT_SEED, LOOK_SEED, TRAIN_SEED, displaced
 from rosa_sim.training.sort_parts.dataset import EVALUATION_SEED
-from rosa_sim.training.sort_parts.looks import HAND_SHARE, Recorder, draw_rule, draw_subtask, make_renderer
+from rosa_sim.training.sort_parts.looks import (
+    HAND_SHARE,
+    LookRecorder,
+    draw_rule,
+    draw_subtask,
+    make_renderer,
+)
 from rosa_sim.training.sort_parts.words import Subtask, next_subtask
 
 LOOKS_PER_EPISODE = 40
@@ -38,7 +44,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class SortDisturbance:
     """What is disturbed in one episode."""
 
     noise: float  # how often a chunk is displaced
@@ -46,14 +52,14 @@ class Disturbance:
     event_round: int
 
     @staticmethod
-    def draw(rng: np.random.Generator) -> Disturbance:
+    def draw(rng: np.random.Generator) -> SortDisturbance:
         """A third of the episodes has an event."""
         event = str(rng.choice(["drop", "move", "lose", "push"])) if rng.random() < 0.35 else ""
-        return Disturbance(float(rng.choice([0.0, 0.2, 0.5])), event, int(rng.integers(0, 8)))
+        return SortDisturbance(float(rng.choice([0.0, 0.2, 0.5])), event, int(rng.integers(0, 8)))
 
 
 def single_look(
-    world: SortWorld, recorder: Recorder, rng: np.random.Generator, hand_share: float = HAND_SHARE
+    world: SortWorld, recorder: LookRecorder, rng: np.random.Generator, hand_share: float = HAND_SHARE
 ) -> None:
     """One labelled look at a cell of its own: blocks anywhere in a sort, the arm where it is while it sorts."""
     rule = draw_rule(rng, world.variation.block_colour)
@@ -134,7 +140,7 @@ def near(tool: Vector) -> Vector:
     return np.asarray(joints[np.argmin(np.square(tools - tool).sum(axis=1))])
 
 
-def play_episode(world: SortWorld, recorder: Recorder, rng: np.random.Generator) -> None:
+def play_episode(world: SortWorld, recorder: LookRecorder, rng: np.random.Generator) -> None:
     """The expert sorts by a rule from a state halfway through; every state that occurs is a look."""
     rule = draw_rule(rng, world.variation.block_colour)
     scatter(world, rng, rule)
@@ -142,7 +148,7 @@ def play_episode(world: SortWorld, recorder: Recorder, rng: np.random.Generator)
     if rng.random() < 0.2:
         subtask = draw_subtask(rng, world, rule)
     pose_arm(world, rng, subtask)
-    disturbance = Disturbance.draw(rng)
+    disturbance = SortDisturbance.draw(rng)
     arm = SynchronousArm(world)
     arm.wait()
     rounds_after_end = int(rng.integers(1, 4))
@@ -172,7 +178,12 @@ def play_episode(world: SortWorld, recorder: Recorder, rng: np.random.Generator)
 
 
 def look(
-    world: SortWorld, recorder: Recorder, rng: np.random.Generator, subtask: Subtask, rule: int, settled: bool
+    world: SortWorld,
+    recorder: LookRecorder,
+    rng: np.random.Generator,
+    subtask: Subtask,
+    rule: int,
+    settled: bool,
 ) -> None:
     """A look with the subtask and the rule of the episode, or with others that fit the picture as well."""
     if rng.random() < 0.5:
@@ -182,7 +193,7 @@ def look(
     recorder.record(subtask, rule, settled)
 
 
-def disturb(world: SortWorld, rng: np.random.Generator, disturbance: Disturbance, colour: int) -> None:
+def disturb(world: SortWorld, rng: np.random.Generator, disturbance: SortDisturbance, colour: int) -> None:
     """What happens to the block of `colour`."""
     number = [block.colour for block in world.blocks].index(colour)
     if disturbance.event == "push":
@@ -242,7 +253,7 @@ def collect_shard(folder: Path, first_seed: int) -> Path:
         return path
     world, renderer = SortWorld(first_seed), make_renderer()
     rng = np.random.default_rng([8, first_seed])
-    recorder = Recorder(world, renderer, rng)
+    recorder = LookRecorder(world, renderer, rng)
     try:
         hands = HAND_LOOKS_PER_SHARD if HAND_SEED <= first_seed < HELD_OUT_SEED else 0
         for number in range(hands):

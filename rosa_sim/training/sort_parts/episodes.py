@@ -62,7 +62,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Episode:
+class SortEpisode:
     """How one went."""
 
     seed: int
@@ -99,7 +99,7 @@ class Player:
             seed += 1
         return [fitting[number] for number in numbers]
 
-    def one_block(self, seed: int) -> Episode:
+    def one_block(self, seed: int) -> SortEpisode:
         """The block and the bin are drawn from the seed."""
         world, rng = self.world, np.random.default_rng([31, seed])
         world.reset(seed)
@@ -127,7 +127,7 @@ class Player:
             outcome = world.outcome(colour, side)
         last = self._model.infer([replace(self.look(), component="monitor", prompt=question)])[0]
         right += last.verdict == outcome
-        return Episode(
+        return SortEpisode(
             seed,
             prompt,
             "timeout" if outcome == "ongoing" else outcome,
@@ -138,7 +138,7 @@ class Player:
             self._why(colour, outcome),
         )
 
-    def whole_sort(self, seed: int, with_system2: bool) -> Episode:
+    def whole_sort(self, seed: int, with_system2: bool) -> SortEpisode:
         """Three blocks by a rule drawn from the seed; without System 2, System 1 is told the rule itself."""
         world, rng = self.world, np.random.default_rng([32, seed])
         world.reset(seed)
@@ -159,7 +159,7 @@ class Player:
         done = world.sorted_by(rule)
         outcome = "done" if done else "failed" if not self._left(rule) else "timeout"
         places = ", ".join(f"{COLOURS[one.colour]} {one.place}" for one in world.blocks)
-        return Episode(seed, told, outcome, rounds, 0, plans_right, plans, "" if done else places)
+        return SortEpisode(seed, told, outcome, rounds, 0, plans_right, plans, "" if done else places)
 
     def _left(self, rule: int) -> bool:
         """Whether the sort can still succeed: no block in the wrong bin or lost."""

@@ -27,7 +27,7 @@ from rosa_sim.closed_loop.table import wilson
 from rosa_sim.training.base.results import RESULTS, conclude
 from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule
-from rosa_sim.training.sort_parts.episodes import KINDS, Episode, Player
+from rosa_sim.training.sort_parts.episodes import KINDS, Player, SortEpisode
 from rosa_sim.training.sort_parts.fit_eyes import report
 from rosa_sim.training.sort_parts.looks import HAND
 from rosa_sim.training.sort_parts.prompts import monitor_text
@@ -61,7 +61,7 @@ def evaluate(folder: Path, seeds: int, looks: int, workers: int, results: Path =
         for name in names
         for first in range(0, seeds, SEEDS_PER_JOB)
     ]
-    episodes: dict[str, list[Episode]] = {name: [] for name in names}
+    episodes: dict[str, list[SortEpisode]] = {name: [] for name in names}
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         asked = pool.apply_async(ask_about_looks, (folder, looks))
         parts = pool.imap_unordered(_play, jobs)
@@ -89,7 +89,7 @@ def share_row(what: str, good: int, count: int) -> dict[str, Any]:
     }
 
 
-def episode_row(name: str, episodes: Sequence[Episode]) -> dict[str, Any]:
+def episode_row(name: str, episodes: Sequence[SortEpisode]) -> dict[str, Any]:
     """Success, rounds of a success, what the monitor and System 2 said, and the episodes that did not succeed."""
     done = [one for one in episodes if one.outcome == "done"]
     asked = sum(one.rounds + 1 for one in episodes)
@@ -226,7 +226,7 @@ def loaded() -> VlaBackend:
     return model
 
 
-def _play(job: Job) -> tuple[str, list[Episode]]:
+def _play(job: Job) -> tuple[str, list[SortEpisode]]:
     name, seeds = job
     kind = next((one for one in KINDS if one.name == name), KINDS[0])
     player = Player(loaded(), kind)

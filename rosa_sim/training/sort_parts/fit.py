@@ -32,7 +32,7 @@ from rosa_sim.training.base.learn import draw_curve, train
 from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.dataset import Data, load, outcome_of_rule, points_in_world, target_of
 from rosa_sim.training.sort_parts.fit_eyes import eyes_of, features, fit_camera, in_eyes
-from rosa_sim.training.sort_parts.prompts import Asked, Asker, class_weights, make_speech
+from rosa_sim.training.sort_parts.prompts import AskedLook, PromptAsker, class_weights, make_speech
 
 FIELDS_PER_LOOK = 3  # (noise, time) pairs: the action expert is cheap next to the backbone
 SPEAKERS = ("system2", "safety", "monitor")
@@ -186,7 +186,7 @@ class Losses:
         self._stay = torch.from_numpy(to_network(stay, tool)).reshape(n, HORIZON, 4)
         self._places = torch.from_numpy(_scaled(points_in_world(data)))
         self._targets = torch.from_numpy(_scaled_target(target_of(data)))
-        self._asker, self._attention = Asker(data, speech), Attention(speech, SHIPPED.observation)
+        self._asker, self._attention = PromptAsker(data, speech), Attention(speech, SHIPPED.observation)
         self._ended = torch.from_numpy((data["outcome"] != 0).astype(np.float32))
         self._step_weight = torch.ones(HORIZON, 1)
         self._step_weight[HORIZON // 2 :] = 0.4  # only the first half is executed
@@ -265,7 +265,7 @@ class Losses:
         }
 
 
-def _answers(asked: list[Asked]) -> tuple[Tensor, Tensor]:
+def _answers(asked: list[AskedLook]) -> tuple[Tensor, Tensor]:
     """Which states (row, place) are to say which token."""
     at, right = [], []
     for row, one in enumerate(asked):

@@ -28,7 +28,7 @@ HAND_PARTS_M = (0.0, 0.05, 0.10, 0.16, 0.24, 0.34)
 _DRAWN_GROUPS = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)
 
 
-class Recorder:
+class LookRecorder:
     """Renders and labels states of a world. `rows`: what was recorded so far."""
 
     def __init__(self, world: SortWorld, renderer: SceneRenderer, rng: np.random.Generator) -> None:

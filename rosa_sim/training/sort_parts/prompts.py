@@ -42,7 +42,7 @@ NO_POINT = -1
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedLook:
     """One role's question about one look, its answer, and for System 1 what its chunk is for."""
 
     question: list[int]  # with the mark of the role
@@ -75,7 +75,7 @@ def monitor_text(task: str, question: str) -> str:
     return f"{task}: {question}"
 
 
-class Asker:
+class PromptAsker:
     """Draws questions about the looks of a data set."""
 
     def __init__(self, data: Data, speech: Speech) -> None:
@@ -89,21 +89,21 @@ class Asker:
             for token in speech.tokenizer.encode(spaced)
         }
 
-    def act(self, row: int, rng: np.random.Generator) -> Asked:
+    def act(self, row: int, rng: np.random.Generator) -> AskedLook:
         """System 1's prompt: a subtask, the rule, or that all is done."""
         data = self._data
         subtask = (int(data["colour"][row]), int(data["bin"][row]))
         planned = tuple(int(one) for one in data["plan"][row])
         if planned[0] < 0 and rng.random() < DONE_SHARE:
-            return Asked(self._question("system1", words.ALL_DONE, rng), [], stays=True)
+            return AskedLook(self._question("system1", words.ALL_DONE, rng), [], stays=True)
         if planned == subtask and rng.random() < RULE_SHARE:
-            return Asked(
+            return AskedLook(
                 self._question("system1", self._rule(row, rng), rng), [], target=True, about=subtask[0]
             )
         question = self._question("system1", self._subtask(row, rng), rng)
-        return Asked(question, [], target=True, about=subtask[0])
+        return AskedLook(question, [], target=True, about=subtask[0])
 
-    def speak(self, role: str, row: int, rng: np.random.Generator) -> Asked:
+    def speak(self, role: str, row: int, rng: np.random.Generator) -> AskedLook:
         """A question of System 2, safety or monitor, with the true answer."""
         data, about = self._data, NO_POINT
         if role == "system2":
@@ -119,7 +119,7 @@ class Asker:
             task = self._rule(row, rng) if whole else self._subtask(row, rng)
             about = NO_POINT if whole else int(data["colour"][row])
             text = monitor_text(task, str(rng.choice(words.MONITOR_QUESTIONS)))
-        return Asked(self._question(role, text, rng), self._speech.answer(answer), about=about)
+        return AskedLook(self._question(role, text, rng), self._speech.answer(answer), about=about)
 
     def _subtask(self, row: int, rng: np.random.Generator) -> str:
         phrasing = int(rng.integers(len(words.SUBTASKS))) if rng.random() < 0.7 else 0

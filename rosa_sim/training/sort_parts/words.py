@@ -115,7 +115,7 @@ def listed(colours: list[int]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-class Seen(Protocol):
+class SeenTable(Protocol):
     """A block as a plan needs it."""
 
     @property
@@ -131,7 +131,7 @@ class Seen(Protocol):
         """`(3,)`, m, the robot's base at the origin."""
 
 
-def next_subtask(rule: int, blocks: Iterable[Seen]) -> Subtask | None:
+def next_subtask(rule: int, blocks: Iterable[SeenTable]) -> Subtask | None:
     """What to do next by `rule`: the block in the hand first, then those on the mat, nearest to the base first.
 
     None when no block is left that can be moved: a block in the wrong bin or off the mat is out of reach.

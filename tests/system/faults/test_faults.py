@@ -10,7 +10,7 @@ import pytest
 
 from rosa_client.bringup.graph import Robot
 from rosa_sim.demo.episodes import EpisodeRunner, episodes
-from rosa_sim.demo.fault_story import Story
+from rosa_sim.demo.fault_story import FaultStory
 from rosa_sim.faults.cell import SERVER, CellError, FaultyCell, set_up
 from rosa_sim.faults.inject import WORKER_MODULE, Injector, processes, worker_pid
 from rosa_sim.faults.judge import Happened, wrong
@@ -28,7 +28,7 @@ class Cell:
 
     def __init__(self, faulty: FaultyCell, runner: EpisodeRunner, injector: Injector) -> None:
         self.faulty, self.runner, self.injector = faulty, runner, injector
-        self._story = Story(runner, injector, resume_after_s=0.3)
+        self._story = FaultStory(runner, injector, resume_after_s=0.3)
 
     def tell(self, name: str, seed: int) -> Happened:
         """What happened in an episode with the fault `name`: all that is promised of it, and the task was completed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rosa_sim.fuzz.wire import Peer
+from rosa_sim.fuzz.wire import RawPeer
 
 STRANGER = "127.0.0.2"  # the whole of 127/8 is this machine: hostile peers have addresses of their own
 
@@ -28,7 +28,7 @@ def flooding(endpoint: str, data: bytes, source: str = STRANGER, max_bytes: int 
     def run() -> None:
         while not stop.is_set() and flood.sent_bytes < max_bytes:
             try:
-                peer = Peer(endpoint, source, timeout_s=1.0)
+                peer = RawPeer(endpoint, source, timeout_s=1.0)
             except OSError:
                 stop.wait(0.02)
                 continue

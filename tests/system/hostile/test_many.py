@@ -11,7 +11,7 @@ import zmq
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.serving.base.descriptors import more_descriptors
-from rosa_sim.fuzz.wire import Peer, idle_connections
+from rosa_sim.fuzz.wire import RawPeer, idle_connections
 from tests.system.hostile.flood import STRANGER
 from tests.system.server_harness import FRONT, JOINTS, PATIENCE_S, Server, robot, serving
 
@@ -52,8 +52,8 @@ def test_idle_connections_and_a_killed_worker_do_not_end_the_server(tmp_path: Pa
 def test_half_open_connections_end(tmp_path: Path) -> None:
     with serving(tmp_path) as server, robot(server) as panda:
         panda.join()
-        mute = [Peer(server.endpoint, STRANGER, greet=False) for _ in range(20)]
-        shy = [Peer(server.endpoint, STRANGER) for _ in range(20)]
+        mute = [RawPeer(server.endpoint, STRANGER, greet=False) for _ in range(20)]
+        shy = [RawPeer(server.endpoint, STRANGER) for _ in range(20)]
         for index, peer in enumerate(mute):
             peer.send(b"\xff" + bytes(index))
         end_s = time.monotonic() + PATIENCE_S

@@ -14,7 +14,7 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
 from rosa_sim.fuzz.run import MAX_GROWTH_MB
-from rosa_sim.fuzz.wire import MORE, Peer, frame, message
+from rosa_sim.fuzz.wire import MORE, RawPeer, frame, message
 from rosa_sim.hostile.floods import empty_frames, huge_header, nested_lists, noise
 from tests.system.hostile.flood import STRANGER, flooding
 from tests.system.server_harness import FRONT, JOINTS, Robot, Server, robot, serving
@@ -123,7 +123,7 @@ def test_who_does_not_read_the_answers_loses_them_and_nobody_else_does(tmp_path:
         panda.join()
         before_mb = resident_mb(server)
         query = message(codec.encode(m.HealthQuery()))
-        slow = Peer(server.endpoint, STRANGER, receive_bytes=4096)
+        slow = RawPeer(server.endpoint, STRANGER, receive_bytes=4096)
         try:
             for _ in range(2000):
                 slow.send(query)

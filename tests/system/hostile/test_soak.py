@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rosa_sim.hostile import soak as module
-from rosa_sim.hostile.soak import GROUPS, ROBOTS, Sample, flatness, soak
+from rosa_sim.hostile.soak import GROUPS, ROBOTS, SoakSample, flatness, soak
 
 
 @pytest.mark.slow
@@ -27,6 +27,6 @@ def test_robots_that_come_and_crash_are_served_and_leave_nothing_behind(
 
 
 def test_flatness_compares_the_second_quarter_with_the_last() -> None:
-    samples = [Sample(at, 10 + at // 25, 1.0, 1, 1, 1, 0, None, 1.0) for at in range(100)]
+    samples = [SoakSample(at, 10 + at // 25, 1.0, 1, 1, 1, 0, None, 1.0) for at in range(100)]
     assert flatness(samples, "descriptors") == (11, 13)
     assert flatness(samples, "p50_ms") == (float("inf"), float("inf"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from rosa_client.calibration.board import BoardSpec
 from rosa_client.calibration.detection import View, find_board
-from rosa_client.calibration.hand_eye import Sample
+from rosa_client.calibration.hand_eye import HandEyeSample
 from rosa_client.calibration.poses import poses_around
 from rosa_contract.config.robot import load_robot
 from rosa_contract.kinematics.chain import Chain
@@ -35,10 +35,10 @@ class Scene:
     pictures: list[Rgb]
     truth: np.ndarray  # (4, 4): where the camera is, in the hand's or the base's frame
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[HandEyeSample]:
         found = [find_board(str(i), picture, self.board) for i, picture in enumerate(self.pictures)]
         return [
-            Sample(CHAIN.hand(q), view)
+            HandEyeSample(CHAIN.hand(q), view)
             for q, view in zip(self.joints_rad, found, strict=True)
             if isinstance(view, View)
         ]

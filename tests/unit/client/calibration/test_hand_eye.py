@@ -11,7 +11,7 @@ import pytest
 from rosa_client.calibration.board import BoardSpec
 from rosa_client.calibration.detection import find_board
 from rosa_client.calibration.errors import CalibrationError
-from rosa_client.calibration.hand_eye import HandEyeResult, Sample, solve_hand_eye
+from rosa_client.calibration.hand_eye import HandEyeResult, HandEyeSample, solve_hand_eye
 from rosa_client.calibration.lens import solve_lens
 from rosa_contract.config.cameras import Intrinsics
 from tests.unit.client.calibration.rendered import LENS
@@ -75,7 +75,7 @@ def test_one_picture_with_the_wrong_pose_is_left_out(wrist_scene: Scene) -> None
     check_place(result, wrist_scene.truth)
 
 
-def refusal(samples: list[Sample], board: BoardSpec, lens: Intrinsics = LENS) -> CalibrationError:
+def refusal(samples: list[HandEyeSample], board: BoardSpec, lens: Intrinsics = LENS) -> CalibrationError:
     with pytest.raises(CalibrationError) as refused:
         solve_hand_eye(samples, lens, board, on_hand=True)
     return refused.value

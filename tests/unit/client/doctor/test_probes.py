@@ -23,8 +23,8 @@ from rosa_client.doctor.probes import address
 from rosa_client.doctor.probes.address import address_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES, controllers_of, gripper_actions_of
 from rosa_client.doctor.probes.driver import driver_problem
-from rosa_client.doctor.probes.gateway import MAX_LOST, NO_TASK, Asker, gateway_fact, keys_fact
-from rosa_client.doctor.probes.host import ClockWatch, host_fact
+from rosa_client.doctor.probes.gateway import MAX_LOST, NO_TASK, GatewayAsker, gateway_fact, keys_fact
+from rosa_client.doctor.probes.host import HostClockWatch, host_fact
 from rosa_client.doctor.probes.needs import needs_fact
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire import codec
@@ -40,7 +40,7 @@ def test_this_machine_has_facts(tmp_path: Path) -> None:
         folder = tmp_path / f"cpu{number}" / "cpufreq"
         folder.mkdir(parents=True)
         (folder / "scaling_governor").write_text(name + "\n")
-    fact = host_fact(str(tmp_path), ClockWatch(), cpus=tmp_path)
+    fact = host_fact(str(tmp_path), HostClockWatch(), cpus=tmp_path)
     assert fact.governors == ["performance", "powersave"]
     assert fact.free_bytes is not None and fact.free_bytes > 0
     assert fact.release
@@ -48,7 +48,7 @@ def test_this_machine_has_facts(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_free_space(tmp_path: Path) -> None:
-    assert host_fact(str(tmp_path / "missing"), ClockWatch()).free_bytes is None
+    assert host_fact(str(tmp_path / "missing"), HostClockWatch()).free_bytes is None
 
 
 def test_an_open_port_connects_and_a_closed_one_does_not() -> None:
@@ -155,7 +155,7 @@ def test_a_server_that_demanded_keys_before_the_question_was_asked_is_said(tmp_p
     router.linger, router.curve_server = 0, True
     router.curve_publickey, router.curve_secretkey = public, secret
     endpoint = f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}"
-    asker = Asker(endpoint, None)
+    asker = GatewayAsker(endpoint, None)
     facts: list[GatewayFact] = []
     try:
         end_s = time.monotonic() + 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_client.robot.calls import Call, Calls
+from rosa_client.robot.calls import PendingCall, PendingCalls
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
 from rosa_contract.wire.messages import Output, Request, Response
@@ -45,13 +45,13 @@ class Line:
         return True
 
 
-def begun(calls: Calls, now_s: float = 0.0, deadline_ms: float = 500) -> Call:
+def begun(calls: PendingCalls, now_s: float = 0.0, deadline_ms: float = 500) -> PendingCall:
     call = calls.begin(now_s, "system1", SEEN, "pick", deadline_ms)
     calls.step(call, now_s)
     return call
 
 
-def cause_of(call: Call) -> str:
+def cause_of(call: PendingCall) -> str:
     with pytest.raises(RobotError) as error:
         call.result()
     return error.value.cause
@@ -59,7 +59,7 @@ def cause_of(call: Call) -> str:
 
 def test_a_call_ends_with_the_answer_to_its_own_request() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     (request,) = line.sent
     assert (request.component, request.prompt, request.budget_ms) == ("system1", "pick", 500)
@@ -72,7 +72,7 @@ def test_a_call_ends_with_the_answer_to_its_own_request() -> None:
 
 def test_what_the_robot_plays_meanwhile_goes_with_the_request_also_when_it_leaves_again() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     plays = Overlap(np.zeros((4, 8), np.float32), 2, 0.05)
     call = calls.begin(0.0, "system1", SEEN, "pick", 500, plays)
     calls.step(call, 0.0)
@@ -88,7 +88,7 @@ def test_what_the_robot_plays_meanwhile_goes_with_the_request_also_when_it_leave
 
 def test_a_late_answer_is_never_taken_for_that_of_the_next_call() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     missed = begun(calls)
     calls.step(missed, 0.501)
     with pytest.raises(DeadlineMissed):
@@ -103,7 +103,7 @@ def test_a_late_answer_is_never_taken_for_that_of_the_next_call() -> None:
 
 def test_an_answer_that_comes_after_the_deadline_and_before_anybody_looked_is_late() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     calls.take(Response(line.sent[0].request_id, "ok", output=ACTIONS), 0.6)
     assert cause_of(call) == "deadline_missed"
@@ -111,7 +111,7 @@ def test_an_answer_that_comes_after_the_deadline_and_before_anybody_looked_is_la
 
 def test_a_refusal_keeps_the_cause_of_the_server() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     calls.take(Response(line.sent[0].request_id, "overloaded", "queue_full", "1024 wait"), 0.1)
     assert cause_of(call) == "queue_full"
@@ -119,7 +119,7 @@ def test_a_refusal_keeps_the_cause_of_the_server() -> None:
 
 def test_the_first_call_waits_for_a_welcome_and_its_deadline_counts_from_sending() -> None:
     line = Line(ready=False)
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     calls.step(call, 20.0)
     assert not call.ended and not line.sent
@@ -133,7 +133,7 @@ def test_the_first_call_waits_for_a_welcome_and_its_deadline_counts_from_sending
 
 
 def test_nobody_waits_for_ever_for_a_welcome() -> None:
-    calls = Calls(Line(ready=False), 30)
+    calls = PendingCalls(Line(ready=False), 30)
     call = begun(calls)
     calls.step(call, 29.9)
     assert not call.ended
@@ -146,7 +146,7 @@ def test_nobody_waits_for_ever_for_a_welcome() -> None:
 )
 def test_a_refusal_ends_a_call_at_once_unless_a_welcome_may_follow_by_itself(cause: str, ends: bool) -> None:
     line = Line(ready=False)
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     line.refusals, line.cause = 1, cause  # of an earlier hello
     call = begun(calls)
     assert not call.ended
@@ -157,7 +157,7 @@ def test_a_refusal_ends_a_call_at_once_unless_a_welcome_may_follow_by_itself(cau
 
 def test_a_robot_that_was_welcomed_waits_for_a_lost_server_no_longer_than_its_deadline() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     begun(calls)
     calls.take(Response(1, "ok", output=ACTIONS), 0.1)
     line.ready, line.cause = False, "silent"
@@ -168,7 +168,7 @@ def test_a_robot_that_was_welcomed_waits_for_a_lost_server_no_longer_than_its_de
 
 def test_what_left_on_a_session_that_is_over_leaves_again_with_what_remains_of_its_deadline() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     line.ready = False
     calls.step(call, 0.1)
@@ -184,7 +184,7 @@ def test_what_left_on_a_session_that_is_over_leaves_again_with_what_remains_of_i
 
 def test_what_cannot_leave_misses_its_deadline() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     begun(calls)
     calls.take(Response(1, "ok", output=ACTIONS), 0.1)
     line.carries = False
@@ -197,7 +197,7 @@ def test_what_cannot_leave_misses_its_deadline() -> None:
 def test_a_rate_of_the_schedule_spaces_the_calls() -> None:
     line = Line()
     line.rates_hz = {"system1": 2.0}
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     begun(calls)
     calls.take(Response(1, "ok", output=ACTIONS), 0.1)
     call = begun(calls, 0.1)
@@ -211,7 +211,7 @@ def test_a_rate_of_the_schedule_spaces_the_calls() -> None:
 def test_a_permit_lets_a_call_leave_before_its_turn() -> None:
     line = Line()
     line.rates_hz, line.permits = {"system1": 1.0}, ("system1",)
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     begun(calls)
     calls.take(Response(1, "ok", output=ACTIONS), 0.1)
     call = begun(calls, 0.2)
@@ -224,7 +224,7 @@ def test_a_permit_lets_a_call_leave_before_its_turn() -> None:
 def test_the_first_call_keeps_the_phase_that_the_server_gave() -> None:
     line = Line()
     line.first_call_s = {"system1": 0.3}
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     assert not line.sent
     calls.step(call, 0.3)
@@ -232,7 +232,7 @@ def test_the_first_call_keeps_the_phase_that_the_server_gave() -> None:
 
 
 def test_a_component_is_called_once_at_a_time() -> None:
-    calls = Calls(Line(), 30)
+    calls = PendingCalls(Line(), 30)
     begun(calls)
     with pytest.raises(RobotError) as error:
         begun(calls)
@@ -241,7 +241,7 @@ def test_a_component_is_called_once_at_a_time() -> None:
 
 def test_a_cancelled_call_is_cancelled_at_the_server_and_makes_room_for_the_next() -> None:
     line = Line()
-    calls = Calls(line, 30)
+    calls = PendingCalls(line, 30)
     call = begun(calls)
     calls.cancel(call, 0.1)
     assert line.cancelled == [line.sent[0].request_id] and cause_of(call) == "cancelled"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rosa_server.dashboard.guard import Guard, Refused
+from rosa_server.dashboard.guard import PageGuard, PageRefusal
 from rosa_server.dashboard.people import People, PeopleError, add_person, load_people
-from rosa_server.dashboard.serve import DashboardError, Options, check_reach, find_gateway
+from rosa_server.dashboard.serve import DashboardError, DashboardOptions, check_reach, find_gateway
 
 PEOPLE, TOKEN = People({}).with_person("anna")
-GUARD = Guard(["127.0.0.1", "localhost"], 8570, PEOPLE, secure=False)
+GUARD = PageGuard(["127.0.0.1", "localhost"], 8570, PEOPLE, secure=False)
 HERE = {"host": "127.0.0.1:8570"}
 
 
@@ -42,17 +42,17 @@ def test_requests_of_its_own_page_are_not(more: dict[str, str]) -> None:
 
 
 def test_a_token_says_who_asks_and_guesses_lock_nobody_out() -> None:
-    guard = Guard(["localhost"], 1, PEOPLE, secure=False)
+    guard = PageGuard(["localhost"], 1, PEOPLE, secure=False)
     causes = []
     for _ in range(100):
         refused = guard.person({"authorization": "Bearer guess"}, 0.0)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, PageRefusal)
         causes.append(refused.cause)
     assert (causes[0], causes[-1]) == ("wrong_token", "too_many_attempts")
     assert guard.person({"authorization": f"Bearer {TOKEN}"}, 0.0) == "anna"
     for value in ("", TOKEN, f"Basic {TOKEN}", "Bearer "):
         refused = guard.person({"authorization": value}, 0.0)
-        assert isinstance(refused, Refused) and refused.cause == "no_token"
+        assert isinstance(refused, PageRefusal) and refused.cause == "no_token"
 
 
 def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
 )
 def test_beyond_loopback_it_needs_tokens_and_tls(bind: str, given: dict[str, str]) -> None:
     with pytest.raises(DashboardError) as error:
-        check_reach(Options(bind=bind, **given))
+        check_reach(DashboardOptions(bind=bind, **given))
     assert error.value.cause == "needs_keys_and_tls"
 
 
 def test_with_both_or_on_loopback_it_starts() -> None:
-    check_reach(Options(bind="0.0.0.0", people="people", tls_cert="cert.pem"))
+    check_reach(DashboardOptions(bind="0.0.0.0", people="people", tls_cert="cert.pem"))
     for bind in ("127.0.0.1", "::1", "localhost"):
-        check_reach(Options(bind=bind))
+        check_reach(DashboardOptions(bind=bind))
 
 
 def test_without_a_server_it_says_so(tmp_path: Path) -> None:

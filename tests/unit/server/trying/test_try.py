@@ -16,20 +16,20 @@ import yaml
 from rosa_server.cli import main
 from rosa_server.models.backend import Backend, ModelOutput
 from rosa_server.trying.judges import judge
-from rosa_server.trying.steps import Answered, Step, Trial
-from rosa_server.trying.trial import Asker, Robot, try_model
+from rosa_server.trying.steps import Answered, ModelTrial, TrialStep
+from rosa_server.trying.trial import TrialAsker, TriedRobot, try_model
 from tests.unit.server.trying.toy import OPEN_M, SIZE, STEP_S, ToyPolicy, world, write_bag
 
-BODY = Robot((np.full(2, -3.0), np.full(2, 3.0)), (0.0, OPEN_M))
+BODY = TriedRobot((np.full(2, -3.0), np.full(2, 3.0)), (0.0, OPEN_M))
 PERIOD_S = STEP_S * 16
 TOY = "tests.unit.server.trying.toy:ToyPolicy"
 
 
-def causes(backend: Backend, steps: list[Step], period_s: float | None = PERIOD_S) -> list[str]:
-    return [one.cause for one in judge(try_model(Asker(backend, "system1", period_s), steps, BODY))]
+def causes(backend: Backend, steps: list[TrialStep], period_s: float | None = PERIOD_S) -> list[str]:
+    return [one.cause for one in judge(try_model(TrialAsker(backend, "system1", period_s), steps, BODY))]
 
 
-def turned(change: Callable[[Step], Step]) -> list[Step]:
+def turned(change: Callable[[TrialStep], TrialStep]) -> list[TrialStep]:
     return [change(step) for step in world()]
 
 
@@ -38,15 +38,15 @@ def test_the_right_set_up_names_nothing() -> None:
     assert causes(ToyPolicy(), [replace(step, recorded=None) for step in world()]) == []
 
 
-def _twice(step: Step) -> Step:
+def _twice(step: TrialStep) -> TrialStep:
     return replace(step, images=dict.fromkeys(step.images, step.images["front"]))
 
 
-def _colours(step: Step) -> Step:
+def _colours(step: TrialStep) -> TrialStep:
     return replace(step, images={name: one[..., ::-1].copy() for name, one in step.images.items()})
 
 
-def _exchanged(step: Step) -> Step:
+def _exchanged(step: TrialStep) -> TrialStep:
     return replace(step, images={"front": step.images["wrist"], "wrist": step.images["front"]})
 
 
@@ -94,7 +94,7 @@ def test_a_state_in_degrees_is_named() -> None:
             ]
             return super().infer(told)
 
-    found = judge(try_model(Asker(Degrees(), "system1", PERIOD_S), world(), BODY))
+    found = judge(try_model(TrialAsker(Degrees(), "system1", PERIOD_S), world(), BODY))
     assert [one.cause for one in found] == ["degrees_for_radians"]
     assert "`state`" in found[0].do
 
@@ -105,13 +105,13 @@ def test_a_gripper_upside_down_is_named() -> None:
 
 @pytest.mark.parametrize("factor", [3.0, 0.4])
 def test_an_action_rate_that_does_not_match_is_named_with_the_one_that_would(factor: float) -> None:
-    found = judge(try_model(Asker(ToyPolicy(), "system1", PERIOD_S * factor), world(), BODY))
+    found = judge(try_model(TrialAsker(ToyPolicy(), "system1", PERIOD_S * factor), world(), BODY))
     assert [one.cause for one in found] == ["action_rate"]
     assert "50 ms would fit" in found[0].found
 
 
 def test_a_rate_that_nobody_says_is_not_judged() -> None:
-    trial = try_model(Asker(ToyPolicy(), "system1", None), world(), BODY)
+    trial = try_model(TrialAsker(ToyPolicy(), "system1", None), world(), BODY)
     assert not trial.step_known
     assert judge(trial) == []
 
@@ -129,7 +129,7 @@ def test_a_camera_that_the_model_does_not_look_at_is_named() -> None:
             return super().infer(front)
 
     steps = [replace(step, recorded=None) for step in world()]
-    found = judge(try_model(Asker(Blind(), "system1", PERIOD_S), steps, BODY))
+    found = judge(try_model(TrialAsker(Blind(), "system1", PERIOD_S), steps, BODY))
     assert [one.cause for one in found] == ["camera_ignored"]
     assert "wrist" in found[0].found
 
@@ -144,10 +144,10 @@ def test_a_camera_that_the_model_does_not_look_at_is_named() -> None:
 )
 def test_answers_of_another_form_are_named(actions: Any, cause: str) -> None:
     step = replace(world(1)[0], recorded=None)
-    asker = Asker(ToyPolicy(), "system1", PERIOD_S)
+    asker = TrialAsker(ToyPolicy(), "system1", PERIOD_S)
     output = ModelOutput({} if actions is None else {"actions": actions})
     path = asker._path(step, output)
-    found = judge(Trial("system1", [Answered(step, output, 1.0, path)]))
+    found = judge(ModelTrial("system1", [Answered(step, output, 1.0, path)]))
     assert [one.cause for one in found] == [cause]
 
 

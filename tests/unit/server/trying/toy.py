@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
-from rosa_server.trying.steps import Path, Step
+from rosa_server.trying.steps import Path, TrialStep
 
 SIZE, HORIZON, STEP_S, OPEN_M = 32, 16, 0.05, 0.08
 
@@ -64,10 +64,10 @@ def shown(red: float, blue: float) -> np.ndarray[Any, Any]:
     return picture
 
 
-def world(count: int = 8, seed: int = 3, joined: bool = False) -> list[Step]:
+def world(count: int = 8, seed: int = 3, joined: bool = False) -> list[TrialStep]:
     """What a robot saw, and what it did: the policy's own chunks, not quite. `joined`: each begins where one ended."""
     random = np.random.default_rng(seed)
-    steps: list[Step] = []
+    steps: list[TrialStep] = []
     for number in range(count):
         reds, blues = random.uniform(-0.9, 0.9, 2), random.uniform(-0.9, 0.9, 2)
         here = random.uniform(-0.9, 0.9, 2).astype(np.float32)
@@ -82,12 +82,12 @@ def world(count: int = 8, seed: int = 3, joined: bool = False) -> list[Step]:
         rows += random.normal(0, 0.005, rows.shape)
         width = np.full((HORIZON, 1), OPEN_M if target[0] < 0 else 0.0)
         recorded = Path(np.concatenate([rows, width], axis=1), STEP_S)
-        steps.append(Step(float(number), images, state, "go to red", recorded))
+        steps.append(TrialStep(float(number), images, state, "go to red", recorded))
     return steps
 
 
 def write_bag(
-    steps: Sequence[Step], path: File, chunks: bool = True, joints: Sequence[str] = ("j1", "j2")
+    steps: Sequence[TrialStep], path: File, chunks: bool = True, joints: Sequence[str] = ("j1", "j2")
 ) -> None:
     """The steps as a recording of robot `arm`, as ROSA's recorder writes it; without chunks as any robot's."""
     import cv2

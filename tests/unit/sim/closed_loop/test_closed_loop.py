@@ -17,10 +17,10 @@ from rosa_contract.config.tasks import Task
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.cell.render import SceneRenderer
-from rosa_sim.closed_loop.cells import DONE, FAILED, ONGOING, Cell, DrawnCell
-from rosa_sim.closed_loop.fleet import ClosedLoop, Tally
+from rosa_sim.closed_loop.cells import DONE, FAILED, ONGOING, DrawnCell, PieceCell
+from rosa_sim.closed_loop.fleet import ClosedLoop, FleetTally
 from rosa_sim.closed_loop.physics import PERIOD_S, PhysicalCell, trials
-from rosa_sim.closed_loop.table import Table, Trial, summary
+from rosa_sim.closed_loop.table import PieceTrial, Table, summary
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Body, load_scenario
@@ -29,10 +29,15 @@ from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
 
 ROOT = Path(__file__).parents[4]
 STEPS = 4  # of 50 ms
-GOOD, SLOW, EASY, BAD = Trial(True, 20.0), Trial(True, 40.0), Trial(True, 10.0), Trial(False, 10.0)
+GOOD, SLOW, EASY, BAD = (
+    PieceTrial(True, 20.0),
+    PieceTrial(True, 40.0),
+    PieceTrial(True, 10.0),
+    PieceTrial(False, 10.0),
+)
 
 
-def table(*found: Trial) -> Table:
+def table(*found: PieceTrial) -> Table:
     return Table({(STEPS, 0.0, 100.0): found, (STEPS, 0.0, 200.0): found, (STEPS, 250.0, 100.0): found})
 
 
@@ -77,7 +82,7 @@ def test_a_cell_that_has_held_still_before_the_look_goes_by_its_rest() -> None:
 
 
 def test_what_is_held_back_makes_no_progress() -> None:
-    cell = DrawnCell(table(Trial(True, 1.0)), STEPS, 0.05, Random(0))
+    cell = DrawnCell(table(PieceTrial(True, 1.0)), STEPS, 0.05, Random(0))
     cell.begin(0.0)
     cell.play(1.0, 0.05, None)
     cell.hold(1.1)  # half of the chunk
@@ -117,16 +122,16 @@ def test_a_row_says_how_sure_it_is() -> None:
     assert row["rounds_95"] == pytest.approx(1.96 * 10.06 / 90**0.5, abs=0.02)
 
 
-def fleet(found: Table, robots: int, seconds: float = 40.0, seed: int = 0) -> tuple[Tally, Outcome]:
+def fleet(found: Table, robots: int, seconds: float = 40.0, seed: int = 0) -> tuple[FleetTally, Outcome]:
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
     factory = without_limits(fleet_of(load_scenario("p4").factory, robots))
     system = system_of("rosa", factory, ProfileLibrary(), 0.03)
     scenario = replace(
         load_scenario("p4").scenario, seconds=seconds, warm_up_s=10.0, body=Body(operator_s=5.0)
     )
-    tally = Tally(10.0, 10.0 + seconds)
+    tally = FleetTally(10.0, 10.0 + seconds)
 
-    def cell_of(name: str, task: Task) -> Cell:
+    def cell_of(name: str, task: Task) -> PieceCell:
         return DrawnCell(found, STEPS, 0.05, Random(f"{seed} {name}"))
 
     def make(*args: object, **kwargs: object) -> ClosedLoop:
@@ -167,10 +172,10 @@ def test_physics_finishes_a_piece_within_the_fleet_and_alone() -> None:
     factory = without_limits(fleet_of(load_scenario("p4").factory, 1))
     system = system_of("rosa", factory, ProfileLibrary(), 0.0)
     scenario = replace(load_scenario("p4").scenario, seconds=20.0, warm_up_s=0.0)
-    tally = Tally(0.0, 20.0)
+    tally = FleetTally(0.0, 20.0)
     cells: list[PhysicalCell] = []
 
-    def cell_of(name: str, task: Task) -> Cell:
+    def cell_of(name: str, task: Task) -> PieceCell:
         cells.append(PhysicalCell(renderer, count(2_000_000), STEPS))
         return cells[-1]
 

@@ -16,12 +16,12 @@ from rosa_client.recording.bag import BagWriter, read
 from rosa_sim.demo.arguments import parse
 from rosa_sim.demo.demo import main
 from rosa_sim.demo.episodes import EpisodeRunner
-from rosa_sim.demo.progress import Progress
+from rosa_sim.demo.progress import DemoProgress
 from rosa_sim.demo.records import Records
 
 
 def _bag(path: Path) -> str:
-    return Records(path.parent, Progress()).bag_line()
+    return Records(path.parent, DemoProgress()).bag_line()
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_cannot_be_written_is_told_once_and_nothing_ends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "runs").touch()
-    records = Records(tmp_path / "runs", Progress())
+    records = Records(tmp_path / "runs", DemoProgress())
     for _ in range(3):
         records.summary([], {})
     said = capsys.readouterr().out

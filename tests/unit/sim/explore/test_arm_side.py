@@ -18,7 +18,7 @@ from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.following import Event, Follow, Following
 from rosa_client.motion.refusal import Refusal
 from rosa_sim.explore.arm_side import ARM_CELLS, _lie, _then, key, possible, search_arm
-from rosa_sim.explore.arm_world import Guard, World
+from rosa_sim.explore.arm_world import ArmWorld, ExploredGuard
 
 LED, NOT_LED = ARM_CELLS
 
@@ -35,8 +35,8 @@ def test_the_first_things_that_can_happen_to_an_arm_break_no_promise(cell: str) 
 
 def test_a_copy_goes_on_as_the_original_and_leaves_it_alone() -> None:
     """For every event; two worlds that shared something would not."""
-    for name, happen in possible(World.begin(leads=True)):
-        world, again = World.begin(leads=True), World.begin(leads=True)
+    for name, happen in possible(ArmWorld.begin(leads=True)):
+        world, again = ArmWorld.begin(leads=True), ArmWorld.begin(leads=True)
         before, copied = key(world), world.copy()
         happen(copied)
         assert key(world) == before, name
@@ -58,7 +58,7 @@ def resets_at_a_fault(player: ChunkPlayer, now_s: float, q_rad: Any, fault: Refu
     player._fault = fault
 
 
-def lets_all_pass(guard: Guard, setpoint: Setpoint) -> Command:
+def lets_all_pass(guard: ExploredGuard, setpoint: Setpoint) -> Command:
     """Checks nothing."""
     still = np.zeros_like(setpoint.q_rad)
     guard.passed = Command(setpoint.q_rad, still, setpoint.q_rad, 0.0, 0.04, setpoint.within_s or 0.01)
@@ -102,7 +102,7 @@ def never_near(follow: Following, *_: Any) -> None:
 real_command = ControlLoop._command
 
 RESETS = (ChunkPlayer, "sense", resets_at_a_fault)
-UNGUARDED = (Guard, "check", lets_all_pass)
+UNGUARDED = (ExploredGuard, "check", lets_all_pass)
 RECOVERED = ("a move is ordered", "something holds it", "a while passes", "a person recovers it")
 # What is broken, and what happens before the search, so that it is short: nothing in most cases.
 BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
@@ -146,9 +146,9 @@ STORY = (
 )
 
 
-def lies_during_a_recovery(leads: bool) -> World:
+def lies_during_a_recovery(leads: bool) -> ArmWorld:
     """What becomes of an arm whose measurement begins to lie while a recovery counts."""
-    world = World.begin(leads)
+    world = ArmWorld.begin(leads)
     for event in STORY:
         assert not world.problems
         happen = dict(possible(world)).get(event)

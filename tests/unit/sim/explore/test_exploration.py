@@ -29,7 +29,7 @@ from rosa_contract.fallbacks import FallbackAction
 from rosa_sim.explore.__main__ import ROWS
 from rosa_sim.explore.cells import CELLS, core_of
 from rosa_sim.explore.keys import Key, coarse, fine
-from rosa_sim.explore.search import Found, search
+from rosa_sim.explore.search import SearchResult, search
 
 SMALL = (
     "pick and place, safe",
@@ -48,7 +48,7 @@ FIRST_STATES = {
 
 
 @cache
-def completely(cell: str) -> Found:
+def completely(cell: str) -> SearchResult:
     return search(core_of(cell), max_states=2_800)
 
 

@@ -11,7 +11,7 @@ from rosa_sim.faults.judge import Happened, broken, happened, late_commands, slo
 from rosa_sim.faults.relay import SensorFilter
 from rosa_sim.faults.summary import FaultRun, table
 from rosa_sim.faults.table import FAULTS, UnknownFault, fault, listing
-from rosa_sim.faults.watch import Alerted, ArmSeen, Called, Decided, Events, Played
+from rosa_sim.faults.watch import Alerted, ArmSeen, Called, Played, WatchedDecision, WatchedEvents
 
 HOLDING, PLAYING = 0, 1
 SLO = "max_consecutive_slo_violation"
@@ -25,14 +25,14 @@ def play(stamp_s: float, number: int) -> Played:
     return Played(stamp_s, stamp_s, (1, number))
 
 
-def good_story() -> Events:
+def good_story() -> WatchedEvents:
     """A partition from 10 s to 14 s: noticed at 10.9 s, called at 12.5 s, resumed at 14.4 s."""
-    return Events(
+    return WatchedEvents(
         decisions=[
-            Decided(9.5, "execute", "actions_in_time"),
-            Decided(10.9, "stop_and_resend", "slo_missed", "system1"),
-            Decided(12.5, "stop_and_call_human", SLO, "system1"),
-            Decided(14.4, "resume", "operator"),
+            WatchedDecision(9.5, "execute", "actions_in_time"),
+            WatchedDecision(10.9, "stop_and_resend", "slo_missed", "system1"),
+            WatchedDecision(12.5, "stop_and_call_human", SLO, "system1"),
+            WatchedDecision(14.4, "resume", "operator"),
         ],
         alerts=[Alerted(12.5, 1, SLO, True), Alerted(14.4, 1, SLO, False)],
         arm=[ArmSeen(9.5, PLAYING), ArmSeen(10.3, HOLDING), ArmSeen(14.7, PLAYING)],
@@ -42,7 +42,7 @@ def good_story() -> Events:
     )
 
 
-def told(events: Events, name: str = "link_partition_up", outcome: str = "done") -> Happened:
+def told(events: WatchedEvents, name: str = "link_partition_up", outcome: str = "done") -> Happened:
     return happened(fault(name), events, 10.0, 14.0, 20.0, outcome, "done")
 
 
@@ -87,14 +87,14 @@ def test_an_arm_that_never_holds_is_found() -> None:
 
 def test_another_fallback_than_the_promised_one() -> None:
     events = good_story()
-    events.decisions[1] = Decided(10.9, "use_last_plan", "slo_missed", "system1")
+    events.decisions[1] = WatchedDecision(10.9, "use_last_plan", "slo_missed", "system1")
     problems = broken(fault("link_partition_up"), told(events))
     assert problems == ["it did use_last_plan, promised stop_and_resend"]
 
 
 def test_a_fault_that_nobody_noticed() -> None:
     events = good_story()
-    events.decisions = [Decided(11.0, "execute", "actions_in_time")]
+    events.decisions = [WatchedDecision(11.0, "execute", "actions_in_time")]
     assert any(text.startswith("not noticed") for text in broken(fault("link_partition_up"), told(events)))
 
 
@@ -120,16 +120,18 @@ def test_motion_and_orders_while_a_human_is_waited_for() -> None:
 
 
 def test_a_chunk_without_an_answer_in_time_is_a_late_command() -> None:
-    assert late_commands(Events(plays=[play(1.0, 1)], calls=[call(1.0)])) == 0
-    assert late_commands(Events(plays=[play(1.0, 1)], calls=[])) == 1
-    assert late_commands(Events(plays=[play(1.0, 1)], calls=[call(1.0, "missed")])) == 1
-    assert late_commands(Events(plays=[play(1.0, 1)], calls=[call(1.0, duration_ms=501.0)])) == 1
-    assert late_commands(Events(plays=[play(1.0, 1), play(1.05, 2)], calls=[call(1.0)])) == 1, (
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1)], calls=[call(1.0)])) == 0
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1)], calls=[])) == 1
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1)], calls=[call(1.0, "missed")])) == 1
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1)], calls=[call(1.0, duration_ms=501.0)])) == 1
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1), play(1.05, 2)], calls=[call(1.0)])) == 1, (
         "one answer, one chunk"
     )
-    assert late_commands(Events(plays=[play(1.5, 1)], calls=[call(1.0)])) == 1, "played long after its answer"
+    assert late_commands(WatchedEvents(plays=[play(1.5, 1)], calls=[call(1.0)])) == 1, (
+        "played long after its answer"
+    )
     monitor = Called(1.0, 1.0, "monitor", 1, "in_time", 80.0, 1000.0)
-    assert late_commands(Events(plays=[play(1.0, 1)], calls=[monitor])) == 1
+    assert late_commands(WatchedEvents(plays=[play(1.0, 1)], calls=[monitor])) == 1
 
 
 def test_a_task_that_was_not_completed_and_a_runtime_that_reports_no_calls() -> None:
@@ -142,7 +144,7 @@ def test_a_task_that_was_not_completed_and_a_runtime_that_reports_no_calls() -> 
 
 def test_harmless_faults_must_cost_no_call() -> None:
     entry = fault("link_duplicate")
-    quiet = Events(calls=[call(9.5), call(11.0), call(15.0, "missed", 500.0)])
+    quiet = WatchedEvents(calls=[call(9.5), call(11.0), call(15.0, "missed", 500.0)])
     assert told(quiet, "link_duplicate").misses == 0, "what failed before or after is not the fault's"
     assert broken(entry, told(quiet, "link_duplicate")) == []
     slow = replace(told(quiet, "link_duplicate"), misses=1, causes_seen=("slo_missed", "late_result"))
@@ -153,13 +155,13 @@ def test_harmless_faults_must_cost_no_call() -> None:
 
 
 def test_the_arms_own_word_counts_as_noticed() -> None:
-    events = Events(
+    events = WatchedEvents(
         arm=[
             ArmSeen(9.9, PLAYING),
             ArmSeen(10.12, HOLDING, cut_short="no sign of life"),
             ArmSeen(11.0, PLAYING),
         ],
-        decisions=[Decided(11.02, "stop_and_resend", "arm_cut_short")],
+        decisions=[WatchedDecision(11.02, "stop_and_resend", "arm_cut_short")],
         calls=[call(9.8)],
     )
     seen = happened(fault("runtime_stopped"), events, 10.0, 11.0, 15.0, "done", "done")

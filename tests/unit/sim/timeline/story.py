@@ -12,7 +12,7 @@ from rosa_interfaces.msg import (
 )
 
 from rosa_client.recording.bag import Recorded
-from rosa_sim.timeline.lanes import CallBar, Robot, Span, robots
+from rosa_sim.timeline.lanes import CallBar, RobotLanes, Span, robots
 
 T0 = 1_700_000_000.0
 Said = tuple[float, str, Any]  # s after T0, topic, message
@@ -22,7 +22,7 @@ def said(*messages: Said) -> list[Recorded]:
     return [Recorded(topic, T0 + at_s, message) for at_s, topic, message in messages]
 
 
-def only(messages: Iterable[Said]) -> Robot:
+def only(messages: Iterable[Said]) -> RobotLanes:
     (robot,) = robots(said(*messages))
     return robot
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rosa_sim.timeline.lanes import Mark, robots
-from rosa_sim.timeline.rows import MAX_LEVELS, Row, labels, levels, rows, title
+from rosa_sim.timeline.rows import MAX_LEVELS, TimelineRow, labels, levels, rows, title
 from tests.unit.sim.timeline.story import T0, call, only, said, status
 
 
@@ -50,7 +50,7 @@ def test_two_robots_at_the_same_time_share_a_row() -> None:
 
 def test_a_recording_without_a_task_is_one_row() -> None:
     (row,) = rows([only(status((0, "idle"), until_s=3))])
-    assert isinstance(row, Row)
+    assert isinstance(row, TimelineRow)
 
 
 def test_equal_events_in_a_row_share_one_label() -> None:

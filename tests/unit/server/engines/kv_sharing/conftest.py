@@ -7,7 +7,7 @@ from math import inf
 import pytest
 import torch
 
-from rosa_server.engines.kv_sharing.passes import Call, Grammar
+from rosa_server.engines.kv_sharing.passes import Grammar, PassCall
 from rosa_server.engines.kv_sharing.turns import Kind
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
@@ -44,7 +44,7 @@ def network() -> VlaNetwork:
 
 
 @pytest.fixture(scope="session")
-def call() -> Callable[..., Call]:
+def call() -> Callable[..., PassCall]:
     """Calls by (observation seed, own seed); equal seeds give equal tensors."""
 
     def make(
@@ -55,12 +55,14 @@ def call() -> Callable[..., Call]:
         observation: str = "",
         deadline_s: float = inf,
         grammar: Grammar | None = None,
-    ) -> Call:
+    ) -> PassCall:
         eyes, mind = torch.Generator().manual_seed(seen), torch.Generator().manual_seed(1000 + own)
         pictures = [torch.rand(1, 3, 24, 24, generator=eyes) * 2 - 1 for _ in range(SMALL.cameras)]
         told = torch.randn(1, SMALL.proprioception, generator=eyes)
         prompt = tuple(torch.randint(1, SMALL.vocabulary, (1 + own % 5,), generator=mind).tolist())
         noise = torch.randn(1, SMALL.horizon, SMALL.action_dim, generator=mind) if kind == "action" else None
-        return Call(kind, pictures, told, prompt, longest, noise, 3, observation, deadline_s, grammar=grammar)
+        return PassCall(
+            kind, pictures, told, prompt, longest, noise, 3, observation, deadline_s, grammar=grammar
+        )
 
     return make

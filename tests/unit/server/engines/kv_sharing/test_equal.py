@@ -18,26 +18,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rosa_server.engines.kv_sharing.engine import CallLeft, KvSharingEngine, run_all
-from rosa_server.engines.kv_sharing.passes import Call, Words, isolated
-from rosa_server.engines.kv_sharing.turns import Kind, Limits
+from rosa_server.engines.kv_sharing.passes import PassCall, Words, isolated
+from rosa_server.engines.kv_sharing.turns import Kind, TurnLimits
 from rosa_server.models.vla.network import VlaNetwork
 from tests.unit.server.engines.kv_sharing.conftest import SMALL, STOP
 
 CLOSE = 1e-5
-ONE = Limits(slice_tokens=2, prefills=1, actions=1, sequences=1)
-MANY = Limits(slice_tokens=2, prefills=3, actions=3, sequences=4)
-Make = Callable[..., Call]
+ONE = TurnLimits(slice_tokens=2, prefills=1, actions=1, sequences=1)
+MANY = TurnLimits(slice_tokens=2, prefills=3, actions=3, sequences=4)
+Make = Callable[..., PassCall]
 
 
-def engine_of(network: VlaNetwork, limits: Limits, memory_mb: float = 16.0) -> KvSharingEngine:
+def engine_of(network: VlaNetwork, limits: TurnLimits, memory_mb: float = 16.0) -> KvSharingEngine:
     return KvSharingEngine(network, STOP, memory_mb, limits, longest_prompt=5, longest_answer=9)
 
 
 @pytest.fixture(scope="module")
-def alone(network: VlaNetwork) -> Callable[[Call], object]:
+def alone(network: VlaNetwork) -> Callable[[PassCall], object]:
     """The isolated answer."""
 
-    def answer(call: Call) -> object:
+    def answer(call: PassCall) -> object:
         with torch.inference_mode():
             return isolated(network, call, STOP)
 
@@ -53,7 +53,7 @@ def same(got: object, expected: object, exactly: bool) -> bool:
     return torch.equal(got, expected) if exactly else torch.allclose(got, expected, atol=CLOSE)
 
 
-def components(make: Make, seen: int, name: str) -> list[Call]:
+def components(make: Make, seen: int, name: str) -> list[PassCall]:
     """The four components of a robot ask about the same observation."""
     return [
         make(seen, "action", 1, observation=name),
@@ -65,7 +65,7 @@ def components(make: Make, seen: int, name: str) -> list[Call]:
 
 @pytest.mark.parametrize("limits", [ONE, MANY])
 def test_four_components_share_one_prefill_and_answer_as_if_alone(
-    network: VlaNetwork, call: Make, alone: Callable[[Call], object], limits: Limits
+    network: VlaNetwork, call: Make, alone: Callable[[PassCall], object], limits: TurnLimits
 ) -> None:
     engine = engine_of(network, limits)
     calls = components(call, 7, "r1/7")
@@ -76,7 +76,7 @@ def test_four_components_share_one_prefill_and_answer_as_if_alone(
 
 
 def test_the_answers_depend_on_the_observation_and_end_at_the_stop_token(
-    network: VlaNetwork, call: Make, alone: Callable[[Call], object]
+    network: VlaNetwork, call: Make, alone: Callable[[PassCall], object]
 ) -> None:
     """What the comparisons above compare is not always the same."""
     said = [alone(call(seen, "language", own, longest=9)) for seen in range(4) for own in range(4)]
@@ -102,7 +102,7 @@ def next_tokens(said: Sequence[int]) -> list[int]:
 
 
 def test_a_grammar_allows_its_answers_only_and_its_words_without_a_choice_cost_no_pass(
-    network: VlaNetwork, call: Make, alone: Callable[[Call], object]
+    network: VlaNetwork, call: Make, alone: Callable[[PassCall], object]
 ) -> None:
     engine = engine_of(network, MANY)
     calls = [call(seen, "language", seen, longest=9, grammar=next_tokens) for seen in range(6)]
@@ -139,7 +139,7 @@ def test_language_of_several_frames_shares_slices(network: VlaNetwork, call: Mak
 
 
 def test_the_same_name_of_another_robot_is_another_observation(
-    network: VlaNetwork, call: Make, alone: Callable[[Call], object]
+    network: VlaNetwork, call: Make, alone: Callable[[PassCall], object]
 ) -> None:
     engine = engine_of(network, ONE)
     calls = [call(1, "action", observation="s1:5"), call(2, "action", observation="s2:5")]
@@ -174,7 +174,7 @@ def test_an_ended_engine_cancels_what_waits(network: VlaNetwork, call: Make) -> 
 
 
 def test_in_a_thread_of_its_own_it_answers_many_callers(
-    network: VlaNetwork, call: Make, alone: Callable[[Call], object]
+    network: VlaNetwork, call: Make, alone: Callable[[PassCall], object]
 ) -> None:
     engine = engine_of(network, MANY)
     engine.start()
@@ -241,7 +241,7 @@ arrivals = st.lists(
 def test_random_arrivals_cancellations_budgets_and_evictions(
     network: VlaNetwork,
     call: Make,
-    limits: Limits,
+    limits: TurnLimits,
     story: list[Asks | Cancels | Runs],
     prefixes: int,
 ) -> None:

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rosa_server.engines.kv_sharing.memory import Memory
-from rosa_server.engines.kv_sharing.turns import Act, Ask, Costs, Limits, Prefill, Speak, Turns
+from rosa_server.engines.kv_sharing.memory import PrefixMemory
+from rosa_server.engines.kv_sharing.turns import Act, Costs, PassTurns, Prefill, Speak, TurnAsk, TurnLimits
 
 PREFIX, OWN = 100, 10
 
 
-def turns(budget: int = 1000, **limits: int) -> Turns:
-    return Turns(Memory(budget, PREFIX), Limits(**limits), action_own=OWN)
+def turns(budget: int = 1000, **limits: int) -> PassTurns:
+    return PassTurns(PrefixMemory(budget, PREFIX), TurnLimits(**limits), action_own=OWN)
 
 
-def action(number: int, observation: str, deadline_s: float = inf) -> Ask:
-    return Ask(number, observation, "action", deadline_s, OWN)
+def action(number: int, observation: str, deadline_s: float = inf) -> TurnAsk:
+    return TurnAsk(number, observation, "action", deadline_s, OWN)
 
 
-def language(number: int, observation: str, deadline_s: float = inf) -> Ask:
-    return Ask(number, observation, "language", deadline_s, OWN)
+def language(number: int, observation: str, deadline_s: float = inf) -> TurnAsk:
+    return TurnAsk(number, observation, "language", deadline_s, OWN)
 
 
-def run(queue: Turns, now_s: float = 0.0, costs: Costs | None = None) -> Prefill | Act | Speak:
+def run(queue: PassTurns, now_s: float = 0.0, costs: Costs | None = None) -> Prefill | Act | Speak:
     """The next turn, which has then run. No sequence ends."""
     turn = queue.next_turn(now_s, costs)
     assert turn is not None
@@ -56,7 +56,7 @@ def test_a_prefix_stays_for_whoever_asks_later() -> None:
 
 def test_the_prefix_of_an_observation_that_nobody_else_can_name_goes_with_its_ask() -> None:
     queue = turns()
-    queue.offer(Ask(0, "a", "action", inf, OWN, alone=True))
+    queue.offer(TurnAsk(0, "a", "action", inf, OWN, alone=True))
     run(queue), run(queue)
     assert queue.memory.held == 0
     assert queue.evicted() == ["a"]
@@ -192,7 +192,7 @@ def test_every_ask_ends_once_and_the_budget_holds(
     story: list[tuple[object, ...]], budget: int, prefills: int, actions: int, sequences: int, words: int
 ) -> None:
     queue = turns(budget, prefills=prefills, actions=actions, sequences=sequences)
-    asks: dict[int, Ask] = {}
+    asks: dict[int, TurnAsk] = {}
     ends: list[int] = []
     said: dict[int, int] = {}
     there: set[str] = set()
@@ -237,7 +237,7 @@ def test_every_ask_ends_once_and_the_budget_holds(
             name = f"alone {number}" if alone else str(observation)
             kind = "action" if acts else "language"
             assert isinstance(wait_s, int) and isinstance(alone, bool)
-            asks[number] = Ask(number, name, kind, now_s + wait_s if wait_s < 50 else inf, OWN, alone)
+            asks[number] = TurnAsk(number, name, kind, now_s + wait_s if wait_s < 50 else inf, OWN, alone)
             queue.offer(asks[number])
         elif event[0] == "cancel":
             assert isinstance(event[1], int)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.engines.pipelined_decode.pipe import Frame, Pipe
+from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 
 K = 4
 
@@ -22,7 +22,7 @@ def test_one_stream_fills_the_pipe_and_then_one_action_leaves_with_each_pass():
     pipe = Pipe(K, slots=K)
     finished = []
     for moment in range(10):
-        pipe.offer(Frame(moment))
+        pipe.offer(PipeFrame(moment))
         do = pipe.next_pass(0.0)
         assert do is not None
         assert numbers(do.enter) == [moment]
@@ -33,7 +33,7 @@ def test_one_stream_fills_the_pipe_and_then_one_action_leaves_with_each_pass():
 
 def test_a_pipe_without_new_frames_runs_empty():
     pipe = Pipe(K, slots=K)
-    pipe.offer(Frame(0))
+    pipe.offer(PipeFrame(0))
     passes = 0
     while (do := pipe.next_pass(0.0)) is not None:
         passes += 1
@@ -43,8 +43,8 @@ def test_a_pipe_without_new_frames_runs_empty():
 
 def test_a_cancelled_frame_leaves_its_slot_at_once():
     pipe = Pipe(K, slots=1)
-    pipe.offer(Frame(0))
-    pipe.offer(Frame(1))
+    pipe.offer(PipeFrame(0))
+    pipe.offer(PipeFrame(1))
     pipe.passed(pipe.next_pass(0.0))
     assert pipe.cancel(0)
     do = pipe.next_pass(0.0)
@@ -55,7 +55,7 @@ def test_a_cancelled_frame_leaves_its_slot_at_once():
 
 def test_a_frame_cancelled_while_its_last_pass_runs_is_not_finished():
     pipe = Pipe(1, slots=1)
-    pipe.offer(Frame(0))
+    pipe.offer(PipeFrame(0))
     do = pipe.next_pass(0.0)
     assert pipe.cancel(0)
     assert pipe.passed(do) == []
@@ -63,8 +63,8 @@ def test_a_frame_cancelled_while_its_last_pass_runs_is_not_finished():
 
 def test_a_slot_taken_over_during_a_pass_does_not_advance_with_it():
     pipe = Pipe(K, slots=1)
-    pipe.offer(Frame(0))
-    pipe.offer(Frame(1))
+    pipe.offer(PipeFrame(0))
+    pipe.offer(PipeFrame(1))
     first = pipe.next_pass(0.0)
     pipe.cancel(0)
     second = pipe.next_pass(0.0)
@@ -76,9 +76,9 @@ def test_a_slot_taken_over_during_a_pass_does_not_advance_with_it():
 
 def test_an_expired_frame_leaves_and_one_that_cannot_be_in_time_does_not_enter():
     pipe = Pipe(K, slots=2)
-    pipe.offer(Frame(0, deadline_s=1.0))
+    pipe.offer(PipeFrame(0, deadline_s=1.0))
     pipe.passed(pipe.next_pass(0.0, pass_s=0.2))
-    pipe.offer(Frame(1, deadline_s=1.7))
+    pipe.offer(PipeFrame(1, deadline_s=1.7))
     do = pipe.next_pass(1.0, pass_s=0.2)
     assert do is None
     assert {one.frame.number: one.cause for one in pipe.left()} == {0: "expired", 1: "too_late"}
@@ -86,7 +86,12 @@ def test_an_expired_frame_leaves_and_one_that_cannot_be_in_time_does_not_enter()
 
 def test_robots_with_fewer_frames_inside_go_first_then_the_earliest_deadline():
     pipe = Pipe(K, slots=K)
-    for frame in (Frame(0, "a", 9.0), Frame(1, "a", 5.0), Frame(2, "b", 8.0), Frame(3, "c", 7.0)):
+    for frame in (
+        PipeFrame(0, "a", 9.0),
+        PipeFrame(1, "a", 5.0),
+        PipeFrame(2, "b", 8.0),
+        PipeFrame(3, "c", 7.0),
+    ):
         pipe.offer(frame)
     order = []
     for _ in range(4):
@@ -98,9 +103,9 @@ def test_robots_with_fewer_frames_inside_go_first_then_the_earliest_deadline():
 
 def test_unpacked_prefill_and_decode_alternate():
     pipe = Pipe(K, slots=2, packed=False)
-    pipe.offer(Frame(0))
+    pipe.offer(PipeFrame(0))
     pipe.passed(pipe.next_pass(0.0))
-    pipe.offer(Frame(1))
+    pipe.offer(PipeFrame(1))
     do = pipe.next_pass(0.0)
     assert numbers(do.enter) == [1] and not do.decode
     pipe.passed(do)
@@ -111,12 +116,12 @@ def test_impossible_sizes_and_a_number_in_use_are_refused():
     with pytest.raises(ValueError, match="at least 1"):
         Pipe(0, 1)
     pipe = Pipe(K, 1)
-    pipe.offer(Frame(3))
+    pipe.offer(PipeFrame(3))
     with pytest.raises(ValueError, match="frame 3"):
-        pipe.offer(Frame(3))
+        pipe.offer(PipeFrame(3))
     pipe.next_pass(0.0)
     with pytest.raises(ValueError, match="frame 3"):
-        pipe.offer(Frame(3))
+        pipe.offer(PipeFrame(3))
 
 
 events = st.one_of(
@@ -158,7 +163,7 @@ def test_every_frame_ends_once_and_only_after_all_its_passes(tokens, slots, at_o
 
     for kind, *about in happened:
         if kind == "offer":
-            pipe.offer(Frame(offered, about[0], now_s + about[1]))
+            pipe.offer(PipeFrame(offered, about[0], now_s + about[1]))
             offered += 1
         elif kind == "cancel":
             pipe.cancel(about[0])

@@ -15,7 +15,7 @@ import zmq
 
 from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.edge.doorman import Doorman, follows
-from rosa_sim.fuzz.wire import Peer, message
+from rosa_sim.fuzz.wire import RawPeer, message
 
 PATIENCE_S = 20.0
 PEER = """
@@ -145,7 +145,7 @@ def test_names_are_compared_beyond_the_last_number() -> None:
 
 def test_what_is_not_read_is_counted_until_it_is(door: Door) -> None:
     doorman = door.doorman
-    reader = Peer(door.endpoint, receive_bytes=4096)
+    reader = RawPeer(door.endpoint, receive_bytes=4096)
     reader.send(message([b"x"]))
     frame = door.read()
     assert not doorman.ignores(0.0, frame)

@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from rosa_server.serving.edge.robots_socket import UNREAD_ANSWERS, RobotsSocket
-from rosa_sim.fuzz.wire import Peer, message
+from rosa_sim.fuzz.wire import RawPeer, message
 
 PATIENCE_S = 20.0
 # A peer takes the name that the next but one connection would get. In a process of its own: it may be ended.
@@ -74,7 +74,7 @@ def robots() -> Iterator[RobotsSocket]:
 
 
 def test_messages_come_in_frames_and_answers_go_as_one(robots: RobotsSocket) -> None:
-    peer = Peer(robots.endpoint)
+    peer = RawPeer(robots.endpoint)
     peer.send(message([b"header", b"", b"image"]))
     name, *frames = robots.socket.recv_multipart()
     assert frames == [b"header", b"", b"image"]
@@ -85,7 +85,7 @@ def test_messages_come_in_frames_and_answers_go_as_one(robots: RobotsSocket) -> 
 
 
 def test_a_full_queue_is_said_and_an_ended_connection_is_not(robots: RobotsSocket) -> None:
-    peer = Peer(robots.endpoint, receive_bytes=4096)
+    peer = RawPeer(robots.endpoint, receive_bytes=4096)
     peer.send(message([b"x"]))
     (name, _) = robots.socket.recv_multipart()
     answers = 0
@@ -98,7 +98,7 @@ def test_a_full_queue_is_said_and_an_ended_connection_is_not(robots: RobotsSocke
 
 
 def test_only_zmtp_3_is_spoken(robots: RobotsSocket) -> None:
-    older = Peer(robots.endpoint, greet=False)
+    older = RawPeer(robots.endpoint, greet=False)
     older.send(b"\xff" + bytes(8) + b"\x7f" + b"\x01\x05" + b"\0\0" + b"\0\1x")
     end_s = time.monotonic() + PATIENCE_S
     while older.is_open():

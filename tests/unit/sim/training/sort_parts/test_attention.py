@@ -10,7 +10,7 @@ from rosa_server.models.vla.network import VlaNetwork
 from rosa_sim.cell.layout.sort_names import BINS, COLOURS
 from rosa_sim.training.sort_parts.attention import Attention
 from rosa_sim.training.sort_parts.fit import name_points
-from rosa_sim.training.sort_parts.prompts import Asked, make_speech
+from rosa_sim.training.sort_parts.prompts import AskedLook, make_speech
 
 SPEECH = make_speech()
 ATTENTION = Attention(SPEECH, SHIPPED.observation)
@@ -18,12 +18,12 @@ BLUE, LEFT, RIGHT = COLOURS.index("blue"), 8 + BINS.index("left"), 8 + BINS.inde
 
 
 def plan(rule, answer):
-    return Asked(SPEECH.question("system2", rule), SPEECH.answer(answer))
+    return AskedLook(SPEECH.question("system2", rule), SPEECH.answer(answer))
 
 
 def test_words_look_at_what_they_name_and_a_mark_at_what_the_question_is_about():
     question = SPEECH.question("system1", "put the blue block into the left bin")
-    naming, about, deciding = ATTENTION.looks([Asked(question, [], target=True, about=BLUE)])
+    naming, about, deciding = ATTENTION.looks([AskedLook(question, [], target=True, about=BLUE)])
     assert [(question[at], point) for _, at, point in naming] == [
         (SPEECH.tokenizer.encode(" blue")[0], BLUE),
         (SPEECH.tokenizer.encode(" left")[0], LEFT),
@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_the_shares_and_training_lowers_it():
     network = VlaNetwork()
     name_points(network, SPEECH)
     question = SPEECH.question("system1", "put the blue block into the left bin")
-    asked = [Asked(question, [], target=True, about=BLUE)] * 2
+    asked = [AskedLook(question, [], target=True, about=BLUE)] * 2
     optimiser = torch.optim.AdamW(network.parameters(), lr=1e-3)
     losses = []
     for _ in range(8):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rosa_sim.training.sort_parts.episodes import KINDS, Episode
+from rosa_sim.training.sort_parts.episodes import KINDS, SortEpisode
 from rosa_sim.training.sort_parts.evaluate import LEAST, MOST, SORTS, aims, episode_row, share_row, shows_hand
 from rosa_sim.training.sort_parts.looks import HAND, KEYPOINTS
 
 
 def episode(seed, outcome):
-    return Episode(seed, "put the red block into the left bin", outcome, 9, 8, 3, 4, "")
+    return SortEpisode(seed, "put the red block into the left bin", outcome, 9, 8, 3, 4, "")
 
 
 def rows(share):

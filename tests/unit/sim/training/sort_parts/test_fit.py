@@ -13,7 +13,7 @@ from rosa_sim.training.sort_parts import words
 from rosa_sim.training.sort_parts.dataset import load, outcome_of_rule, points_in_world, target_of
 from rosa_sim.training.sort_parts.fit import SHARES, FromMarks, Losses
 from rosa_sim.training.sort_parts.fit_eyes import cells_of, eyes_loss, in_eyes, report, shifted
-from rosa_sim.training.sort_parts.prompts import Asker, class_weights, make_speech
+from rosa_sim.training.sort_parts.prompts import PromptAsker, class_weights, make_speech
 
 LEFT_BIN, RIGHT_BIN = (0.48, 0.23), (0.48, -0.23)
 RED, GREEN, BLUE = 0, 2, 3
@@ -84,7 +84,7 @@ def test_shards_are_split_by_their_seeds(tmp_path):
 def test_questions_end_with_their_role_and_answers_are_true():
     data = looks([ON_MAT, ALL_IN], RED_LEFT, [(BLUE, 1), (-1, -1)])
     speech = make_speech()
-    asker, rng = Asker(data, speech), np.random.default_rng(0)
+    asker, rng = PromptAsker(data, speech), np.random.default_rng(0)
     for row, plan in ((0, "put the blue block into the right bin"), (1, "all done")):
         asked = asker.speak("system2", row, rng)
         assert asked.question[-1] == PLAN
@@ -103,7 +103,7 @@ def test_questions_end_with_their_role_and_answers_are_true():
 def test_blurred_prompts_keep_the_words_that_matter():
     data = looks([ON_MAT], RED_LEFT, [(BLUE, 1)])
     speech = make_speech()
-    asker, rng = Asker(data, speech), np.random.default_rng(1)
+    asker, rng = PromptAsker(data, speech), np.random.default_rng(1)
     red, left = (speech.tokenizer.encode(word) for word in (" red", " left"))
     said = [asker.act(0, rng).question for _ in range(60)]
     assert len({tuple(one) for one in said}) > 15

@@ -11,7 +11,7 @@ import pytest
 from rosa_sim.cell.layout.sort_names import COLOURS
 from rosa_sim.cell.sort_parts.world import SortWorld
 from rosa_sim.training.sort_parts import collect, looks
-from rosa_sim.training.sort_parts.looks import HAND, Recorder, keypoints, make_renderer, marks, pixels
+from rosa_sim.training.sort_parts.looks import HAND, LookRecorder, keypoints, make_renderer, marks, pixels
 
 VIVID = [COLOURS.index(name) for name in ("red", "yellow", "green", "blue", "purple")]
 
@@ -148,7 +148,7 @@ def test_a_shard_of_hands_shows_cells_of_its_own_most_of_them_with_a_hand(
 
 def test_the_recorder_takes_its_hand_away_again(renderer):
     world = SortWorld(3)
-    recorder = Recorder(world, renderer, np.random.default_rng(0))
+    recorder = LookRecorder(world, renderer, np.random.default_rng(0))
     for _ in range(8):
         recorder.record((int(world.variation.block_colour[0]), 0), 0, settled=True)
         assert world.hand_position is None
