@@ -123,23 +123,10 @@ class Gateway:
         self._post = post
 
     def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
-        """Decide, send, wait for messages, read them."""
+        """Look around, wait for messages, read them, decide, send. What nobody waits for comes before the wait."""
         now_s = self._clock.now_s()
-        if now_s >= self._next_poll_s:
-            self._next_poll_s = now_s + CLUSTER_EVERY_S
-            self._watch(now_s)
-        self._doorman.step(now_s)
-        self._watch_links(now_s)
-        if self._keys is not None and now_s >= self._next_keys_s:
-            self._next_keys_s = now_s + KEYS_EVERY_S
-            self._revoke(now_s, self._keys.revoked())
-        self._send()  # answers first: a robot waits for each of them
-        if self._post is not None and now_s >= self._next_post_s:
-            self._next_post_s = now_s + POST_EVERY_S
-            for connection, message in self._post.step(now_s, self._core):
-                self._say(connection, message)
-        next_s = self._core.tick(now_s)
-        self._send()
+        self._look_around(now_s)
+        next_s = self._decide(now_s)
         if self._strangers:
             longest_s = 0.0
         elif len(self._doorman.connections):
@@ -160,6 +147,29 @@ class Gateway:
             elif socket is self._doorman.monitor:
                 self._doorman.take_events(self._clock.now_s())
         self._hear_strangers()
+        self._decide(self._clock.now_s())
+
+    def _decide(self, now_s: float) -> float:
+        """Send what follows from what was heard. Returns when something is due, in seconds, if nothing is heard."""
+        self._send()  # answers first: a robot waits for each of them
+        next_s = self._core.tick(now_s)
+        self._send()
+        return next_s
+
+    def _look_around(self, now_s: float) -> None:
+        """What is done every so often: workers, connections, keys, whoever watches."""
+        if now_s >= self._next_poll_s:
+            self._next_poll_s = now_s + CLUSTER_EVERY_S
+            self._watch(now_s)
+        self._doorman.step(now_s)
+        self._watch_links(now_s)
+        if self._keys is not None and now_s >= self._next_keys_s:
+            self._next_keys_s = now_s + KEYS_EVERY_S
+            self._revoke(now_s, self._keys.revoked())
+        if self._post is not None and now_s >= self._next_post_s:
+            self._next_post_s = now_s + POST_EVERY_S
+            for connection, message in self._post.step(now_s, self._core):
+                self._say(connection, message)
 
     def close(self) -> None:
         self._doorman.close()
@@ -330,13 +340,14 @@ class Gateway:
                 if self._absences.answered_late(worker_id):
                     self._announced(now_s, self._ready[worker_id])
                 return
+            self._core.on_executed(now_s, worker_id, message)
+            self._send()  # robots wait for these answers; what is counted can wait
             worker = self._core.pool.get(worker_id)
             if worker is not None:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
                 if self._post is not None:
                     self._post.hub.ran(worker, len(message.tickets), message.inference_ms)
                 self._metrics.engine(worker_id, message.counts)
-            self._core.on_executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._ready[worker_id] = message
             self._announced(now_s, message)

@@ -137,6 +137,7 @@ class BatchWorker:
                 done = self._execute(one)
             self._worth_it = done[1] >= MIN_RUN_MS and sum(one.decode_ms) >= MIN_DECODE_MS
             self._reply(*done)
+            self._judge(one.inputs, done[2])  # its robots do not wait for this
 
     def _prepared(self, message: Message) -> Message | Decoded:
         return self._decoded(message) if isinstance(message, m.Execute) else message
@@ -169,6 +170,10 @@ class BatchWorker:
         ]
         started_s = time.perf_counter()
         outcomes = self._infer(inputs)
+        if (
+            self._answered is None
+        ):  # a copy, made before the reply: then the gateway may overwrite the pictures
+            self._answered = next((_kept(one) for one, _ in _ran(inputs, outcomes, bytes)), None)
         return decoded.batch, (time.perf_counter() - started_s) * 1000, outcomes, decoded.decode_ms
 
     def _take(self) -> Message | None:
@@ -262,21 +267,16 @@ class BatchWorker:
             if isinstance(one, tuple) and one[0] == "bad_output" and self._seldom.due("bad_output"):
                 names = {"worker": self._spec.worker_id, "model": self._spec.model}
                 log.warning("bad_output", **names, reason=one[1])
-        self._judge(decoded, outcomes)
         return outcomes
 
     def _judge(self, decoded: Sequence[ModelInput | tuple[str, str]], outcomes: Sequence[Outcome]) -> None:
         """Notice a model that fails at everything: after a fault of its GPU it would do so for ever."""
-        ran = [(one, out) for one, out in zip(decoded, outcomes, strict=True) if isinstance(one, ModelInput)]
         faults = [
-            one for one, out in ran if isinstance(out, tuple) and out[0] in ("model_error", "bad_output")
+            one for one, out in _ran(decoded, outcomes, tuple) if out[0] in ("model_error", "bad_output")
         ]
         with self._judging:
-            good = next((one for one, out in ran if isinstance(out, bytes)), None)
-            if good is not None:
+            if any(isinstance(out, bytes) for out in outcomes):
                 self._failures.answered()
-                if self._answered is None:
-                    self._answered = _kept(good)
             elif faults and self._failures.failed(one.robot for one in faults):
                 self._test()
 
@@ -324,6 +324,17 @@ class BatchWorker:
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):
             self._socket.send_multipart(answer)
+
+
+def _ran(
+    decoded: Sequence[ModelInput | Refusal], outcomes: Sequence[Outcome], kind: type
+) -> Iterator[tuple[ModelInput, Any]]:
+    """The requests that reached the model and have an outcome of this kind, each with it."""
+    return (
+        (one, out)
+        for one, out in zip(decoded, outcomes, strict=True)
+        if isinstance(one, ModelInput) and isinstance(out, kind)
+    )
 
 
 def _kept(one: ModelInput) -> ModelInput:

@@ -77,7 +77,10 @@ class ContinuousWorker(BatchWorker):
     def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
         """In a thread of its own; the sockets belong to the main one."""
         try:
-            self._done.put(self._execute(self._decoded(batch, cancellations)))
+            decoded = self._decoded(batch, cancellations)
+            done = self._execute(decoded)
+            self._judge(decoded.inputs, done[2])
+            self._done.put(done)
         except BaseException as error:
             self._done.put(error)
         with suppress(BlockingIOError):  # as many bytes wait as a pipe holds: it will be woken

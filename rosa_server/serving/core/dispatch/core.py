@@ -65,6 +65,7 @@ class ServingCore:
             self.router.placement.replicas.values(),
             factory.gateway.queue_per_model,
             Ranking(order_of(factory.gateway, self.lengths, self.turnover), self.lengths, self.turnover),
+            self.router.placement.adaptive,
         )
         self._factory = factory
         self._out: list[Action] = []

@@ -20,7 +20,7 @@ from rosa_server.serving.core.queueing.order import EarliestDeadline
 from rosa_server.serving.core.queueing.ranking import Ranking
 from rosa_server.serving.core.rates.permits import Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
-from rosa_server.serving.core.workers.worker_state import SharedGpu, WorkerState
+from rosa_server.serving.core.workers.worker_state import Batch, SharedGpu, WorkerState
 
 SAYS_HOW_FULL = (
     "",
@@ -35,8 +35,15 @@ MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 class Dispatcher:
     """Every accepted call gets exactly one final answer."""
 
-    def __init__(self, replicas: Iterable[Replica], queue_limit: int, ranking: Ranking | None = None) -> None:
-        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline."""
+    def __init__(
+        self,
+        replicas: Iterable[Replica],
+        queue_limit: int,
+        ranking: Ranking | None = None,
+        paced: bool = True,
+    ) -> None:
+        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline.
+        `paced`: robots may become faster than planned."""
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
@@ -46,7 +53,7 @@ class Dispatcher:
         self.lanes: dict[str, Lane] = {}
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
-        self._queue_limit = queue_limit
+        self._queue_limit, self._paced = queue_limit, paced
         replicas = list(replicas)
         # Any lane may get workers of the cloud, as streams move between replicas.
         self._kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
@@ -58,6 +65,8 @@ class Dispatcher:
                 turns.lanes.append(lane)
             if replica.link_ms and isinstance(lane, CloudLane):
                 lane.cloud_profile = replica.times
+        # What came back and is not learned yet: now, worker, batch, and which of its calls were open and went well.
+        self._came_back: list[tuple[float, WorkerState, Batch, m.Executed, list[bool]]] = []
         self._out: list[Action] = []
 
     def make_lanes(self, replicas: Iterable[Replica]) -> None:
@@ -65,7 +74,13 @@ class Dispatcher:
         for replica in replicas:
             if replica.queue not in self.lanes:
                 self.lanes[replica.queue] = self._kind(
-                    replica, self._queue_limit, replica.times, self._agenda, self.pool, self.ranking
+                    replica,
+                    self._queue_limit,
+                    replica.times,
+                    self._agenda,
+                    self.pool,
+                    self.ranking,
+                    self._paced,
                 )
 
     def actions(self) -> list[Action]:
@@ -77,6 +92,7 @@ class Dispatcher:
 
     def arrive(self, now_s: float, call: Call, task: str = "", progress: Progress | None = None) -> None:
         """A robot has sent this call, which is open and belongs to a queue. `task`: the robot's, by name."""
+        self._learn()
         lane = self._lane_of(call)
         self.ranking.arrived(now_s, call, task, progress)
         self.accept(now_s, call)
@@ -108,6 +124,7 @@ class Dispatcher:
 
     def leave(self, now_s: float, connection: bytes, why: str) -> None:
         """A robot has left: all its calls end."""
+        self._learn()
         self.ranking.forget(connection)
         for each in self.lanes.values():
             each.rates.line.forget(connection)
@@ -126,6 +143,7 @@ class Dispatcher:
 
     def task_ends(self, now_s: float, connection: bytes, ends: m.TaskEnds) -> None:
         """A robot's task is over."""
+        self._learn()
         self.ranking.task_ends(now_s, connection, ends)
 
     def requeue(self, now_s: float) -> None:
@@ -138,6 +156,7 @@ class Dispatcher:
 
     def window(self, now_s: float, planned_hz: Mapping[str, float]) -> None:
         """Once a second. `planned_hz`: queue -> calls per second of the robots that are here, as planned."""
+        self._learn()
         for queue, lane in self.lanes.items():
             lane.window(now_s, planned_hz.get(queue, 0.0))
 
@@ -145,6 +164,7 @@ class Dispatcher:
 
     def feed(self, now_s: float) -> float:
         """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
+        self._learn()
         for lane in self._agenda.due(now_s):
             given, permits = lane.step(now_s, self._may_run(now_s, lane))
             for worker, batch in given:
@@ -179,17 +199,25 @@ class Dispatcher:
             return False
         self.pool.finish(worker, done.batch_id, now_s, sum(done.decode_ms) / 1000)
         worker.counts = done.counts or worker.counts
-        size = batch.size
-        if any(
-            cause not in NEVER_RAN for cause, _ in done.errors
-        ):  # else it ended early: its time says nothing
-            self.lanes[batch.queue].ran(now_s, worker, size, done.inference_ms)
         self._freed(now_s, worker.queue)
+        good = []
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
-            good = not cause and self.ledger.is_open(call.ticket)
-            self.ranking.executed(now_s, call, done.inference_ms / 1000, good, size)
-            self.end(now_s, call, cause, reason, done.inference_ms, size, None if cause else output)
+            good.append(not cause and self.ledger.is_open(call.ticket))
+            self.end(now_s, call, cause, reason, done.inference_ms, batch.size, None if cause else output)
+        self._came_back.append((now_s, worker, batch, done, good))
         return True
+
+    def _learn(self) -> None:
+        """Learn from the batches that came back: before anything else is decided, but after their answers have left."""
+        for now_s, worker, batch, done, good in self._came_back:
+            size, took_ms = batch.size, done.inference_ms
+            if any(
+                cause not in NEVER_RAN for cause, _ in done.errors
+            ):  # else it ended early: its time says nothing
+                self.lanes[batch.queue].ran(now_s, worker, size, took_ms)
+            for call, well in zip(batch.calls, good, strict=True):
+                self.ranking.executed(now_s, call, took_ms / 1000, well, size)
+        self._came_back.clear()
 
     def recover(self, now_s: float, worker: WorkerState, why: str) -> None:
         """Queue the calls of a lost worker again, where budget remains and nothing fresher waits."""
