@@ -27,7 +27,15 @@ class Message(NamedTuple):
     frames: list[zmq.Frame]  # the first ones; the very first names the connection
     frame_count: int  # of all its frames
     size: int  # bytes of all
-    spent_s: float  # on reading it
+    began_s: float  # when its reading began, in CPU time of the thread that reads and handles it
+
+    def put_off(self) -> Message:
+        """To be handled later, by `taken_up`: what was spent on it until now stays with it."""
+        return self._replace(began_s=self.began_s - time.thread_time())
+
+    def taken_up(self) -> Message:
+        """A message that was `put_off`, as if it had come just now."""
+        return self._replace(began_s=self.began_s + time.thread_time())
 
 
 class Intake:
@@ -37,7 +45,7 @@ class Intake:
         self._socket, self._doorman = socket, doorman
         self._too_many: list[zmq.Frame] = []  # the first frames of a message that is being thrown away
         self._count = self._size = 0  # of its frames
-        self._spent_s = 0.0  # on what was read last, and on what was thrown away
+        self._spent_s = 0.0  # on what was thrown away
         self._flooded = False
         self._messages = 0
 
@@ -48,19 +56,21 @@ class Intake:
 
     def read(self, now_s: float) -> Message | None:
         """The next one. None when it is still being thrown away, or its connection has ended."""
-        began_s = time.thread_time()
-        self._spent_s = 0.0 if not self._too_many else self._spent_s
+        began_s = time.thread_time() - self._spent_s
         message = self._throw_away(now_s) if self._too_many else self._take()
-        self._spent_s += time.thread_time() - began_s
-        self._messages += message is not None
-        if message is None or self._doorman.ignores(now_s, message[0][0]):
+        if message is None:
+            self._spent_s = time.thread_time() - began_s
             return None
-        return Message(*message, self._spent_s)
+        self._spent_s = 0.0
+        self._messages += 1
+        if self._doorman.ignores(now_s, message[0][0]):
+            return None
+        return Message(*message, began_s)
 
-    def handled(self, now_s: float, message: Message, spent_s: float, bad: float) -> None:
-        """A message has been handled in `spent_s`. `bad`: see `Connections.heard`."""
-        frame, spent_s = message.frames[0], message.spent_s + spent_s
-        self._doorman.heard(now_s, frame, message.size, message.frame_count, spent_s, bad)
+    def handled(self, now_s: float, message: Message, answer_s: float, bad: float) -> None:
+        """A message has been handled; its answer will take `answer_s`. `bad`: see `Connections.heard`."""
+        spent_s = time.thread_time() - message.began_s + answer_s
+        self._doorman.heard(now_s, message.frames[0], message.size, message.frame_count, spent_s, bad)
 
     def _take(self) -> tuple[list[zmq.Frame], int, int] | None:
         receive = self._socket.recv
