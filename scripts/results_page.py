@@ -37,6 +37,7 @@ SLOW = {
     "frontends": "6 minutes",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
+    "against": "2 minutes",
     "hostile": "20 minutes",
     "hostile_frontends": "4 minutes",
     "kairos": "15 minutes",

@@ -106,10 +106,10 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Event]:
     plain = BatchWorker._decode
 
     def decode(self: BatchWorker, *given: Any) -> Any:
-        known = plain(self, *given)
+        known, ms = plain(self, *given)
         if isinstance(known, ModelInput) and known.prompt in events:
             events[known.prompt].set()
-        return known
+        return known, ms
 
     monkeypatch.setattr(BatchWorker, "_decode", decode)
     return events
@@ -154,11 +154,11 @@ def test_an_answer_does_not_wait_for_the_pictures_of_the_next_batch(
     plain = BatchWorker._decode
 
     def slow(self: BatchWorker, frames: Sequence[Any], *given: Any) -> Any:
-        known = plain(self, frames, *given)
+        known, ms = plain(self, frames, *given)
         if isinstance(known, ModelInput) and known.prompt == "slow":
             begun.set()
             assert go_on.wait(LIMIT_S)
-        return known
+        return known, ms
 
     monkeypatch.setattr(BatchWorker, "_decode", slow)
     with stage(monkeypatch) as here:

@@ -14,6 +14,7 @@ import zmq
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.horizon import Horizon
+from rosa_contract.wire.images import encode_image
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
@@ -53,8 +54,9 @@ def test_a_batch_is_answered_in_order_with_encoded_outputs() -> None:
 
 
 def test_what_each_picture_took_to_decode_is_told_by_request() -> None:
-    done = run("", "", "")
+    done = run("", "", "", images={"front": encode_image(np.zeros((4, 6, 3), np.uint8))})
     assert len(done.decode_ms) == 3 and all(0 < ms < 1000 for ms in done.decode_ms)
+    assert run("").decode_ms == [0.0], "a raw one is an array already"
     assert len(run("", spoil=True).decode_ms) == 1, "also of one that cannot be read"
 
 
