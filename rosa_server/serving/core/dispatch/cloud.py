@@ -25,9 +25,8 @@ class CloudLane(Lane):
         agenda: Agenda,
         pool: WorkerPool,
         ranking: Ranking | None = None,
-        paced: bool = True,
     ) -> None:
-        super().__init__(replica, queue_limit, profile, agenda, pool, ranking, paced)
+        super().__init__(replica, queue_limit, profile, agenda, pool, ranking)
         self.cloud_profile = BatchProfile({})  # of the workers that are a link away
 
     def ran(self, now_s: float, worker: WorkerState, size: int, took_ms: float) -> None:

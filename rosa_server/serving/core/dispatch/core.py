@@ -65,7 +65,6 @@ class ServingCore:
             self.router.placement.replicas.values(),
             factory.gateway.queue_per_model,
             Ranking(order_of(factory.gateway, self.lengths, self.turnover), self.lengths, self.turnover),
-            self.router.placement.adaptive,
         )
         self._factory = factory
         self._out: list[Action] = []
@@ -183,7 +182,7 @@ class ServingCore:
             call.observation = f"{session.number}:{observation}"
         call.pace, pace = self._paces(session)
         rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
-        permit = self._dispatcher.permit_of(now_s, call)
+        permit = self._dispatcher.permit_of(now_s, call, self.router.placement.adaptive)
         if permit is not None:
             session.meter.permitted(now_s, component, rates_hz, pace)
         else:

@@ -35,15 +35,8 @@ MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 class Dispatcher:
     """Every accepted call gets exactly one final answer."""
 
-    def __init__(
-        self,
-        replicas: Iterable[Replica],
-        queue_limit: int,
-        ranking: Ranking | None = None,
-        paced: bool = True,
-    ) -> None:
-        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline.
-        `paced`: robots may become faster than planned."""
+    def __init__(self, replicas: Iterable[Replica], queue_limit: int, ranking: Ranking | None = None) -> None:
+        """One queue for each pool, and for each replica without one. `ranking`: of every queue; none: by deadline."""
         self.pool = WorkerPool()
         self.ledger = Ledger()
         self.draining = False
@@ -53,7 +46,7 @@ class Dispatcher:
         self.lanes: dict[str, Lane] = {}
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
-        self._queue_limit, self._paced = queue_limit, paced
+        self._queue_limit = queue_limit
         replicas = list(replicas)
         # Any lane may get workers of the cloud, as streams move between replicas.
         self._kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
@@ -74,13 +67,7 @@ class Dispatcher:
         for replica in replicas:
             if replica.queue not in self.lanes:
                 self.lanes[replica.queue] = self._kind(
-                    replica,
-                    self._queue_limit,
-                    replica.times,
-                    self._agenda,
-                    self.pool,
-                    self.ranking,
-                    self._paced,
+                    replica, self._queue_limit, replica.times, self._agenda, self.pool, self.ranking
                 )
 
     def actions(self) -> list[Action]:
@@ -103,9 +90,9 @@ class Dispatcher:
         """A robot waits for a permit of this queue."""
         self.lanes[queue].ask(now_s, key, rate_hz, slo_s)
 
-    def permit_of(self, now_s: float, call: Call) -> Permit | None:
-        """The permit that a call has come with, which is used up."""
-        return None if call.queue is None else self.lanes[call.queue].called(now_s, call)
+    def permit_of(self, now_s: float, call: Call, paced: bool = True) -> Permit | None:
+        """The permit that a call has come with, which is used up. `paced`: see `Lane.called`."""
+        return None if call.queue is None else self.lanes[call.queue].called(now_s, call, paced)
 
     def accept(self, now_s: float, call: Call) -> None:
         """Queue an open call where it belongs, or end it and say why."""

@@ -71,17 +71,15 @@ class Lane:
         agenda: Agenda,
         pool: WorkerPool,
         ranking: Ranking | None = None,
-        paced: bool = True,
     ) -> None:
-        """`profile`: times of its batches, as they are learned. `pool`: where its workers are, by its name. `paced`:
-        robots may become faster than planned while those who call find idle servers."""
+        """`profile`: times of its batches, as they are learned. `pool`: where its workers are, by its name."""
         self.name = replica.queue
         self.number = agenda.number()
         self.queue = RequestQueue(queue_limit, ranking)
         self.batcher = Batcher(1, profile)
         self.callers = 0  # streams that may send it calls
         self.rates = RateControl(profile)
-        self._plan, self._pool, self._paced = replica, pool, paced
+        self._plan, self._pool = replica, pool
         self._spread = False
         self._planned_batch, self._planned_hz = 1, 0.0
         # A server waits so long for calls on their way; infinite: none does.
@@ -121,11 +119,12 @@ class Lane:
         self.rates.line.ask(now_s, key, rate_hz, slo_s)
         self.wake(now_s)
 
-    def called(self, now_s: float, call: Call) -> Permit | None:
-        """The permit that a call has come with, which is used up; the call's rank follows from it."""
+    def called(self, now_s: float, call: Call, paced: bool = True) -> Permit | None:
+        """The permit that a call has come with, which is used up; the call's rank follows from it. `paced`: robots may
+        become faster than planned while those who call find idle servers."""
         permit = self.rates.line.called(now_s, (call.connection, call.component))
         call.network_s = self.rates.line.network_s(now_s, permit)
-        if permit is None and self._paced and call.component in GOAL_COUPLED:
+        if permit is None and paced and call.component in GOAL_COUPLED:
             self._asked(now_s)
         call.rank_s = self.rates.rank_s(call, permit)
         return permit
