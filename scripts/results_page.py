@@ -40,7 +40,7 @@ SLOW = {
     "against": "2 minutes",
     "hostile": "20 minutes",
     "hostile_frontends": "4 minutes",
-    "kairos": "15 minutes",
+    "kairos": "40 minutes",
     "kv_serving": "5 minutes",
     "kv_sharing": "4 minutes",
     "policy": "3 minutes",
