@@ -127,6 +127,15 @@ def test_a_factory_of_ones_own_is_planned(reader: Reader) -> None:
     assert "30 robots on 2 x NVIDIA H200" in printed
 
 
+def test_a_checkpoint_becomes_a_factory_in_five_commands(reader: Reader) -> None:
+    printed = reader.do("checkpoint_to_factory")
+    assert "camera front: 640x480 px" in printed and "made   actions: float32 (16, 8)" in printed
+    assert "lab--policy.yaml: derived" in printed
+    assert "4 robots on 1 x NVIDIA RTX 4090" in printed
+    assert "All profiles are derived for NVIDIA RTX 4090, not measured on it" in printed
+    assert "16 actions of 8 values in " in printed
+
+
 def test_keys_for_two_machines_are_made(reader: Reader) -> None:
     reader.do("two_machines")
     named = {path.name for path in (reader.folder / "keys").rglob("*") if path.is_file()}
