@@ -18,7 +18,7 @@ from tests.system.server_harness import PATIENCE_S, Server
 
 # The client opens its connection in a way that newer versions of websockets advise against.
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
-LATENCY_MS = 500.0  # of a batch: long enough that five calls arrive while one runs, also on a slow machine
+LATENCY_MS = 1000.0  # of a batch: long enough that five calls arrive while one runs, also on a slow machine
 Served = tuple[Server, dict[str, int]]
 
 
