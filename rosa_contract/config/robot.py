@@ -266,14 +266,16 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     settings = read_arm(reader, spec.arm_driver, spec.arm)
     _check_names(reader, "arm.gripper.joints", getattr(getattr(settings, "gripper", None), "joints", ()))
-    if reader.problems:
-        return settings
-    for index, (least, most) in enumerate(zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
+    # What has another length is named above; of the rest every mistake is told in the same round.
+    sized = {path for path, values in lists.items() if len(values) == count}
+    ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized
+    ends = (limits.position_min_rad, limits.position_max_rad) if ranged else ((), ())
+    for index, (least, most) in enumerate(zip(*ends, strict=True)):
         if least >= most:
             words = f"must be > position_min_rad ({least:g}), got {most:g}"
             reader.fail(f"limits.position_max_rad[{index}]", words, "conflict")
         for path in poses:
-            if path in lists and not least <= lists[path][index] <= most:
+            if path in sized and not least <= lists[path][index] <= most:
                 reader.fail(
                     f"{path}[{index}]",
                     f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",

@@ -80,6 +80,26 @@ def test_standard_denavit_hartenberg_parameters_are_the_same_arm(tmp_path: Path)
         load_robot(path)
 
 
+def test_mistakes_of_every_kind_are_told_in_one_round(tmp_path: Path) -> None:
+    document = yaml.safe_load((ROOT / "configs" / "robots" / "ur5e.yaml").read_text())
+    document |= {"safe_rad": [0.0], "gripper": {"min_m": 0.2, "max_m": 0.1}, "arm": {"controler": "x"}}
+    document["home_rad"][2] = 9.0
+    document["chain"]["a_m"] = [0.0]
+    document["workspace"]["max_m"][0] = -1.0
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError) as error:
+        load_robot(path)
+    assert {one.path for one in error.value.problems} == {
+        "safe_rad",
+        "home_rad[2]",
+        "gripper.max_m",
+        "arm.controler",
+        "chain.a_m",
+        "workspace.max_m",
+    }
+
+
 def test_spaces_of_the_tool_need_the_links(panda: RobotSpec, tmp_path: Path) -> None:
     assert {"tool_pose", "joint_velocity"} <= set(panda.spaces)
     assert hello_of("panda0", "pick", panda).actions == panda.spaces
