@@ -231,8 +231,8 @@ def aims_of(spread: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def report(rows: list[dict[str, Any]], spread: list[dict[str, Any]]) -> dict[str, Any]:
-    """The result file."""
+def report(rows: list[dict[str, Any]], spread: list[dict[str, Any]], kept: str = "") -> dict[str, Any]:
+    """The result file. `kept`: what is said of rows that were not measured this time."""
     return {
         "name": "scale",
         "command": "python -m benchmarks.fleet.scale",
@@ -242,6 +242,7 @@ def report(rows: list[dict[str, Any]], spread: list[dict[str, Any]]) -> dict[str
             "P4, one server for every eight robots. CPU time, simulated robots and links included.",
             f"The first limit is one core of the gateway's own decisions. Below: {SPREAD} robots over several gateways,"
             " a node with its own servers each; `core` counts the serving core alone, without sockets and codec.",
+            *([kept] if kept else []),
         ],
         "aims": [*plan_aims_of(rows), *aims_of(spread)],
         "rows": [*rows, *spread],
@@ -300,8 +301,11 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     spread: list[dict[str, Any]] = []
+    kept = ""
     if arguments.only_gateways or arguments.only_planned:
-        before = json.loads(arguments.out.read_text())["rows"]
+        former = json.loads(arguments.out.read_text())
+        before, part = former["rows"], "plans alone" if arguments.only_planned else "several gateways"
+        kept = f"All rows but those of {part} are of {former['date']}."
         rows = [
             row
             for row in before
@@ -323,7 +327,7 @@ def main() -> None:
             row = pool.apply(call, values)
         (spread if call is measure_gateways else rows).append(row)
         print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
-        arguments.out.write_text(json.dumps(report(rows, spread), indent=1) + "\n")
+        arguments.out.write_text(json.dumps(report(rows, spread, kept), indent=1) + "\n")
     draw(rows, spread, arguments.out.with_suffix(".png"))
     print(f"wrote {arguments.out} and {arguments.out.with_suffix('.png')}")
 
