@@ -6,7 +6,7 @@ it stand the paper's system and the best baseline.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,10 +19,13 @@ from rosa_sim.fleet.limit import limit_hz, none_serves
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
-from rosa_sim.fleet.systems import BASELINES, READINGS, ROSA, System, executable, system_of, without_limits
+from rosa_sim.fleet.systems import READINGS, ROSA, System, executable, system_of, without_limits
 
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 NOISE = 0.02  # of actions per second, between two runs
+LONGER = (
+    6  # times as long is measured again what seems worse than something else: a short window sees few rounds
+)
 LOCAL, JITTER = Network(0.2), "jitter 3 ms"
 RIVALS = ("equal_partition", "weighted_partition")
 
@@ -114,6 +117,15 @@ def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_serve
         if run.hz < least_hz
     }
     others = _others(drawn, planned, robots, seconds)
+    longer = {name: replace(each, seconds=LONGER * seconds) for name, each in scenarios.items()}
+    for name, hz in at_own_rates.items():
+        if runs[name].hz < (1 - NOISE) * hz:
+            runs[name] = _run(longer[name], factory, system, name)
+            at_own_rates[name] = _run(longer[name], planned, keeping, name).hz
+    ahead = [name for name, hz in others.items() if runs[RANDOM].qualified_hz < (1 - NOISE) * hz]
+    if ahead:
+        runs[RANDOM] = _run(longer[RANDOM], factory, system, RANDOM)
+        others |= _others(drawn, planned, robots, LONGER * seconds, ahead)
     return Judged(
         *head,
         any_arrivals=system.schedule.holds_for_any_arrivals,
@@ -126,10 +138,16 @@ def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_serve
     )
 
 
-def _others(drawn: RandomFactory, factory: Factory, robots: int, seconds: float) -> dict[str, float]:
+def _others(
+    drawn: RandomFactory,
+    factory: Factory,
+    robots: int,
+    seconds: float,
+    names: Sequence[str] = (*READINGS, *RIVALS),
+) -> dict[str, float]:
     """Qualified actions per second of the paper's system and of baselines that serve the factory."""
     found = {}
-    for name in (*READINGS, *(name for name in BASELINES if name in RIVALS)):
+    for name in names:
         system = system_of(name, factory, drawn.library, VARIATION)
         if system.serving is not None:
             found[name] = _run(_scenario(robots, seconds), factory, system, RANDOM).qualified_hz
