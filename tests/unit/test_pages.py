@@ -139,6 +139,12 @@ def test_the_numbers_of_the_arms_own_checks_are_those_of_the_code(name: str, val
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    """Of one that stopped halfway: git takes the file with them as resolved."""
+    assert not re.findall(r"^(?:<{7} .*|={7}|>{7} .*)$", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_link_leads_into_nothing(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if target.startswith(("http://", "https://", "mailto:")):
