@@ -20,7 +20,8 @@ HELD_ONLY, HELD_BOTH = "cloud only, held during round trips", "edge and cloud, h
 # Trials beside remaining_work (`kairos_trials.py`).
 GITTINS, NO_KINDS = "Gittins index", "kinds unknown"
 LIKE_RANK, HELD_BACK = "batches of like rank", "held back for a full batch"
-DRAINS, OPEN_AGE = "smaller batches while few wait", "age as in open fleets"
+DRAINS = "smaller batches while few wait"
+OPEN_AGE, HALF_AGE = "age as in open fleets", "half the age weight of closed fleets"
 LOADS = (0.5, 1.0, 2.0, 3.0, 4.0)
 PEAK = LOADS[-1]
 DEEP = (8.0, 16.0, 32.0)  # besides, where two tiers are full as well
@@ -269,9 +270,9 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
         "kairos, 10 robots, an edge slower by 8 % (chosen by this aim): average lower than both baselines by"
     )
     out.within(words, [saved(new, one) for one in old], *FLEET_CLAIMS[0][1:])
-    new = find(rows, part="trials", of="fleet", robots=100, order=OPEN_AGE, horizon="dynamic")
+    new = find(rows, part="trials", of="fleet", robots=100, order=HALF_AGE, horizon="dynamic")
     out.least(
-        f"remaining_work, lengths known, {OPEN_AGE}, 100 robots: average lower than both baselines by at least 41 %",
+        f"remaining_work, lengths known, {HALF_AGE}, 100 robots: average lower than both baselines by at least 41 %",
         [saved(new, one) for one in baselines],
         FLEET_CLAIMS[-1][1],
     )

@@ -12,6 +12,7 @@ from benchmarks.scheduling.kairos_report import (
     DRAINS,
     FCFS,
     GITTINS,
+    HALF_AGE,
     HELD_BACK,
     LIKE_RANK,
     NO_KINDS,
@@ -103,6 +104,14 @@ class OpenAge(RemainingWork):
     @property
     def age_weight(self) -> float:
         return self._min_age_weight * SURE_OF / max(1, min(SURE_OF, len(self._lengths)))
+
+
+class HalfAge(OpenAge):
+    """In a closed fleet age counts for half as much."""
+
+    @property
+    def age_weight(self) -> float:
+        return max(super().age_weight, self._turnover.age_weight / 2)
 
 
 def index_of(left: np.ndarray, weights: np.ndarray) -> float:
@@ -201,8 +210,8 @@ def _expecting(lengths: type[NoKinds], replay: Replay) -> RemainingWork:
     return RemainingWork(lengths(replay.core.lengths), replay.core.turnover, Gateway.order_age_weight)
 
 
-def _open_age(replay: Replay) -> RemainingWork:
-    return OpenAge(replay.core.lengths, replay.core.turnover, Gateway.order_age_weight)
+def _ageing(order: type[RemainingWork], replay: Replay) -> RemainingWork:
+    return order(replay.core.lengths, replay.core.turnover, Gateway.order_age_weight)
 
 
 TRIALS = {
@@ -212,7 +221,8 @@ TRIALS = {
     LIKE_RANK: Trial(batching=OfLikeRank),
     HELD_BACK: Trial(batching=HoldsBack),
     DRAINS: Trial(batching=Drains),
-    OPEN_AGE: Trial(_open_age),
+    OPEN_AGE: Trial(partial(_ageing, OpenAge)),
+    HALF_AGE: Trial(partial(_ageing, HalfAge)),
 }
 
 
@@ -240,7 +250,7 @@ def trials(bench: Bench) -> list[Row]:
             rows.append(_row("wide", {"load": load, "largest_batch": WIDE.max_batch}, name, True, found))
     said("trials, wide batches")
     many = Bench(bench.count, MANY_SEEDS)
-    for name in (GITTINS, NO_KINDS, LIKE_RANK, HELD_BACK, DRAINS, OPEN_AGE):
+    for name in (GITTINS, NO_KINDS, LIKE_RANK, HELD_BACK, DRAINS, OPEN_AGE, HALF_AGE):
         for robots in FLEETS:
             make, what = partial(TRIALS[name].replay, workload, True, True), {"robots": robots}
             found = [make().back_to_back(many.tasks(workload, True, seed), robots) for seed in many.seeds]
