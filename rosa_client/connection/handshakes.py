@@ -47,7 +47,7 @@ class Handshakes:
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, encrypted: bool) -> None:
         self._socket, self._endpoint, self._encrypted = socket, endpoint, encrypted
         self.cause = ""  # hung_up, mismatch or refused; empty while nothing failed
-        self._ended = False  # the connection that there was
+        self._began = self._ended = False  # a connection; the one that there was
         self._again_s: float | None = None
         name = f"inproc://handshakes-{next(_numbers)}"
         socket.monitor(name, SUCCEEDED | NO_DETAIL | PROTOCOL | AUTH | DISCONNECTED)
@@ -62,6 +62,12 @@ class Handshakes:
             self._connect_again(now_s)
         return f"{WORDS[self.cause][self._encrypted]} ({self._endpoint})" if self.cause else ""
 
+    def began(self) -> bool:
+        """Whether a connection has come about since this was asked last."""
+        self._read()
+        began, self._began = self._began, False
+        return began
+
     def ended(self) -> bool:
         """Whether there was a connection, and there is none now."""
         self._read()
@@ -70,7 +76,8 @@ class Handshakes:
     def moved(self, endpoint: str) -> None:
         """The socket connects to another endpoint from now on."""
         self._read()
-        self._endpoint, self.cause, self._ended, self._again_s = endpoint, "", False, None
+        self._endpoint, self.cause, self._again_s = endpoint, "", None
+        self._began = self._ended = False
 
     def _read(self) -> None:
         while True:
@@ -88,7 +95,7 @@ class Handshakes:
 
     def _take(self, event: int, value: int) -> None:
         if event in (SUCCEEDED, DISCONNECTED):
-            self._ended = event == DISCONNECTED
+            self._began, self._ended = event == SUCCEEDED, event == DISCONNECTED
             self.cause = self.cause if self._ended else ""
             return
         cause = "refused" if event == AUTH else "hung_up"

@@ -35,6 +35,7 @@ from rosa_contract.wire.messages import (
 )
 
 MAX_MESSAGE_BYTES = 64 << 20
+LOOKS_EVERY_S = 0.05
 HEARTBEAT_EVERY_MS, HEARTBEAT_MISSING_MS = 250, 1000  # where there is another gateway to go to
 
 log = logging.getLogger("rosa.link")
@@ -53,6 +54,7 @@ class GatewayLink(Greeting):
         """
         endpoints = gateways_of(endpoint)
         self._gateways = KnownGateways(endpoints)
+        self._looked_s = -1e9  # whether the connection lasts
         self._stored = {one: None if token is None else token.at(one) for one in endpoints}
         self._tokens: dict[str, str] = {}  # by endpoint: each gateway gives its own
         self._token = self._stored[endpoints[0]]
@@ -118,10 +120,16 @@ class GatewayLink(Greeting):
         return self._received(now_s)
 
     def next_due_s(self) -> float:
-        return min(super().next_due_s(), self._gateways.next_turn_s())
+        if len(self._gateways) < 2:
+            return super().next_due_s()
+        # Whoever waits for the socket alone hears nothing of a connection that has ended.
+        return min(super().next_due_s(), self._gateways.next_turn_s(), self._looked_s + LOOKS_EVERY_S)
 
     def _look_for_gateway(self, now_s: float) -> None:
         """Go to the next gateway where this one is lost."""
+        self._looked_s = now_s
+        if not self.ready and self._handshakes.began():
+            self._last_hello_s = -1e9  # what was said before that has not left
         if self.ready and self._handshakes.ended():
             self.lost("disconnected", f"the connection to the gateway at {self.endpoint} has ended")
         if not self._gateways.turns(now_s, self.ready, self.cause):

@@ -1,6 +1,6 @@
 """Virtual robots on a machine of their own, which write down every call that ends.
 
-python -m rosa_sim.machines.robots ENDPOINT FACTORY.yaml COUNT SECONDS CALLS.jsonl
+python -m rosa_sim.machines.robots ENDPOINT FACTORY.yaml COUNT SECONDS CALLS.jsonl [NAME]
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ class Writer:
 
 
 def main(argv: Sequence[str]) -> int:
-    endpoint, path, count, seconds, calls = argv
+    endpoint, path, count, seconds, calls, *named = argv
+    name = named[0] if named else "robot"
     factory, clock = load_factory(path), MonotonicClock()
     task = next(iter(factory.tasks))
-    joining = [Joining(f"robot{i:02d}", task, i * STAGGER_S) for i in range(int(count))]
+    joining = [Joining(f"{name}{i:02d}", task, i * STAGGER_S) for i in range(int(count))]
     fleet = LiveFleet(
         endpoint, factory, joining, Writer(Path(calls)), clock.now_s(), Habits(operator_s=PERSON_S)
     )

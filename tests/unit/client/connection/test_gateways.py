@@ -134,3 +134,28 @@ def test_no_answer_of_a_gateway_that_was_left_reaches_the_robot(pair: tuple[Gate
             assert link.poll(0.005, time.monotonic()) == [] and link.ready
     finally:
         link.close()
+
+
+def test_it_says_hello_as_soon_as_the_next_gateway_is_connected_and_looks_often(
+    pair: tuple[Gateway, Gateway],
+) -> None:
+    first, second = pair
+    link = GatewayLink(f"{first.endpoint},{second.endpoint}", HELLO)
+    try:
+        hello_to(link, first)
+        first.say(m.Welcome({}))
+        settle(link, True)
+        now_s = time.monotonic()
+        link.poll(0.0, now_s)
+        assert link.next_due_s() <= now_s + 0.1, "a loop that waits for the socket hears nothing of its end"
+        first.close()
+        heard: m.Message | None = None
+        end_s = time.monotonic() + PATIENCE_S
+        while not isinstance(heard, m.Hello):
+            assert time.monotonic() < end_s
+            link.poll(
+                0.005, now_s
+            )  # time stands still: no second passes after which it would say hello again
+            heard = second.heard()
+    finally:
+        link.close()
