@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from benchmarks.paper import claim_rows as claims
 from benchmarks.paper import executed as execution
 from rosa_sim.fleet.systems import fleet_of, without_limits
@@ -30,6 +32,7 @@ def table(**rates_hz: float) -> dict[str, dict[str, Any]]:
     return {found["claim"]: found for found in claims.claims_of(points, late, servers)}
 
 
+@pytest.mark.slow
 def test_a_gain_holds_when_it_is_reached_and_not_when_it_is_missed() -> None:
     mix2 = "Mix2: best rate over the best shared system"
     reached = table(rosa_published=25.0, rosa=30.0)[mix2]

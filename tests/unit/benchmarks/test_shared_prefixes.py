@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.engines import shared_prefixes as bench
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 
 
+@pytest.mark.slow
 def test_with_the_shipped_profiles_a_fleet_is_planned_in_all_four_ways() -> None:
     rows = bench.rows_of(4, ProfileLibrary())
     assert [row["way"] for row in rows] == [

@@ -41,6 +41,7 @@ def test_the_fixed_camera_is_where_it_is(front_scene: Scene, lens: Intrinsics) -
     assert result.scale == pytest.approx(1.0, abs=0.003)
 
 
+@pytest.mark.slow
 def test_the_camera_on_the_hand_is_where_it_is(wrist_scene: Scene, lens: Intrinsics) -> None:
     result = solve_hand_eye(wrist_scene.samples(), lens, wrist_scene.board, on_hand=True)
     check_place(result, wrist_scene.truth)

@@ -78,6 +78,7 @@ def test_a_place_needs_a_lens_first(robot: Path, capsys: pytest.CaptureFixture[s
     assert "rosa calibrate camera first" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_place_of_a_fixed_camera_from_kept_pictures(
     tmp_path: Path, robot: Path, lens_scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +114,7 @@ def test_what_is_refused(
     assert reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

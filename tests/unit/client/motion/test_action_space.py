@@ -184,6 +184,7 @@ SCALES = {"joint": 0.3, "tool": 0.04}
 numbers = st.lists(st.floats(-1.0, 1.0, width=32), min_size=8, max_size=64)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     turns=st.lists(

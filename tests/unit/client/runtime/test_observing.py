@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
+
 from rosa_client.runtime.commands import Play, Send
 from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
@@ -100,6 +102,7 @@ def test_periodic_calls_leave_with_a_rounds_observation_and_never_later_than_due
         assert len(alone) <= 2, "until they have met"
 
 
+@pytest.mark.slow
 def test_whatever_happens_an_observation_that_is_named_again_still_shows_the_scene() -> None:
     ways = [(plans, acts) for plans in ("in_turn", "ahead") for acts in ("synchronous", "asynchronous")]
     assert sum(named_again(seed, *way) for seed, way in enumerate(2 * ways)) > 30

@@ -13,6 +13,7 @@ from rosa_server.models.registry import BACKENDS
 from rosa_server.models.requirements.catalog import CATALOG
 
 
+@pytest.mark.slow
 def test_every_backend_has_a_line_and_every_environment_exists(capsys: pytest.CaptureFixture[str]) -> None:
     assert CATALOG.keys() == BACKENDS.keys()
     assert {entry.environment for entry in CATALOG.values()} - {""} <= ENVIRONMENTS.keys()
@@ -22,6 +23,7 @@ def test_every_backend_has_a_line_and_every_environment_exists(capsys: pytest.Ca
     assert next(line for line in lines if line.startswith("flow_policy")).endswith(")")
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_named_with_what_brings_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

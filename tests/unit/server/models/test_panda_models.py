@@ -40,6 +40,7 @@ def cell():
     renderer.close()
 
 
+@pytest.mark.slow
 def test_the_policy_solves_two_unseen_cells_from_pictures(policy, monitor, cell):
     world, renderer = cell
     for seed in (3, 4):
@@ -47,6 +48,7 @@ def test_the_policy_solves_two_unseen_cells_from_pictures(policy, monitor, cell)
         assert episode.outcome == "done", episode.why
 
 
+@pytest.mark.slow
 def test_blind_it_does_not(policy, monitor, cell):
     world, renderer = cell
     assert play(3, world, renderer, policy, monitor, blank=True).outcome != "done"

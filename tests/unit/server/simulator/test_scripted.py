@@ -96,6 +96,7 @@ def test_first_calls_keep_the_phases_of_the_schedule() -> None:
     assert played(of, 1.7).calls["system2"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "robots"), [("p4", 32), ("mix2", 16)])
 def test_a_fleet_acts_as_often_as_one_of_production_s_robots(scenario: str, robots: int) -> None:
     loaded = load_scenario(scenario)

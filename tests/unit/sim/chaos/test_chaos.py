@@ -41,6 +41,7 @@ def test_every_promise_holds_whatever_goes_wrong(seed: int) -> None:
     assert verdict.counts["answer ok"] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_fault_happens_and_every_promise_holds(kind: str) -> None:
     amount = KINDS[kind][2] * 0.7
@@ -212,6 +213,7 @@ def test_a_night_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFi
     assert "goes on after" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_failing_plan_is_replayed_from_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Patch
 ) -> None:

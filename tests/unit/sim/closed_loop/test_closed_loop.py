@@ -140,6 +140,7 @@ def fleet(found: Table, robots: int, seconds: float = 40.0, seed: int = 0) -> tu
     return tally, execute(scenario, factory, system, "random", seed, make=make)
 
 
+@pytest.mark.slow
 def test_robots_finish_pieces_one_after_another_and_as_often_as_they_act() -> None:
     tally, outcome = fleet(table(GOOD), 8)
     pieces = sum(tally.finished.values())
@@ -151,6 +152,7 @@ def test_robots_finish_pieces_one_after_another_and_as_often_as_they_act() -> No
     assert fleet(table(GOOD), 8)[0] == tally, "the same seed, the same pieces"
 
 
+@pytest.mark.slow
 def test_a_harder_piece_takes_longer_and_a_failed_one_is_followed_by_the_next() -> None:
     easy, hard = fleet(table(GOOD), 8)[0], fleet(table(SLOW), 8)[0]
     assert sum(hard.finished.values()) < 0.75 * sum(easy.finished.values())
@@ -164,6 +166,7 @@ def test_a_table_that_was_measured_comes_with_the_results() -> None:
     assert STEPS in read.horizons and read.pieces >= 32
 
 
+@pytest.mark.slow
 def test_physics_finishes_a_piece_within_the_fleet_and_alone() -> None:
     policy, renderer = FlowPolicyBackend(), SceneRenderer(POLICY_CAMERAS)
     policy.load()

@@ -46,6 +46,7 @@ def task(execution: str) -> Task:
     return parse_factory(TASK.format(execution=execution)).tasks["pick"]
 
 
+@pytest.mark.slow
 def test_a_piece_is_done_sooner_when_the_next_chunk_is_inferred_while_one_plays(
     policy: FlowPolicyBackend, renderer: SceneRenderer
 ) -> None:

@@ -145,6 +145,7 @@ def test_what_a_task_does_not_have_is_named(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_list_of_faults_may_be_cut_by_its_reader() -> None:
     reader, writer = os.pipe()
     os.close(reader)  # as `head` has, once it has its lines

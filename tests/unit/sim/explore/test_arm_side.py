@@ -23,6 +23,7 @@ from rosa_sim.explore.arm_world import ArmWorld, ExploredGuard
 LED, NOT_LED = ARM_CELLS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ARM_CELLS)
 def test_the_first_things_that_can_happen_to_an_arm_break_no_promise(cell: str) -> None:
     found = search_arm(cell, max_states=250)

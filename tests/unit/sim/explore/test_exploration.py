@@ -52,6 +52,7 @@ def completely(cell: str) -> SearchResult:
     return search(core_of(cell), max_states=2_800)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", SMALL)
 def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
     found = completely(cell)
@@ -61,6 +62,7 @@ def test_nothing_that_can_happen_breaks_a_promise(cell: str) -> None:
     assert found.transitions > 5_000
 
 
+@pytest.mark.slow
 def test_every_row_of_the_transition_table_is_taken() -> None:
     taken: set[tuple[Enum, Enum]] = set()
     found_first = [search(core_of(cell), max_states=states) for cell, states in FIRST_STATES.items()]
@@ -260,6 +262,7 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key_of", [fine, coarse])
 @pytest.mark.parametrize(
     ("cell", "where", "name", "broken"),

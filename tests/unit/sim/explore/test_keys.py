@@ -31,6 +31,7 @@ LARGER = [
 CELLS = [*SMALL, *LARGER[: examples(0, len(LARGER))]]
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 def test_situations_with_one_fine_key_go_on_alike() -> None:
     """Two ways to what counts as one state: whatever can happen in both leads to the same states again."""
@@ -54,6 +55,7 @@ def test_situations_with_one_fine_key_go_on_alike() -> None:
     assert twice >= 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("cell", CELLS)
 def test_situations_with_one_coarse_key_go_on_alike(cell: str) -> None:
@@ -61,12 +63,14 @@ def test_situations_with_one_coarse_key_go_on_alike(cell: str) -> None:
     assert not differing(cell, coarse)
 
 
+@pytest.mark.slow
 def test_a_core_that_reads_what_the_coarse_key_leaves_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes what the arm does before it has taken an order for what it does with that order."""
     monkeypatch.setattr(Mission, "arm_is_behind", property(lambda core: False))
     assert differing("asynchronous, planned", coarse)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("cell", CELLS)
 def test_both_keys_find_the_same(cell: str) -> None:

@@ -13,6 +13,7 @@ from rosa_sim.fleet.scenario import SHIPPED
 QUICK = ["--systems", "rosa,gpu_per_model", "--seconds", "5", "--seeds", "2", "--robots", "8"]
 
 
+@pytest.mark.slow
 def test_json_has_one_object_per_system_and_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "fleet", "p4", "--json", *QUICK]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -29,6 +30,7 @@ def test_json_has_one_object_per_system_and_start(capsys: pytest.CaptureFixture[
     assert [row["served"] for row in rows] == [8, 8, 2, 2]
 
 
+@pytest.mark.slow
 def test_the_table_names_its_columns_and_who_was_not_served(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "fleet", "p4", *QUICK, "--start", "random"]) == 0
     header, ours, dedicated = capsys.readouterr().out.splitlines()
@@ -38,10 +40,11 @@ def test_the_table_names_its_columns_and_who_was_not_served(capsys: pytest.Captu
     assert dedicated.endswith("2 of 8 served")
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_refused_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(
-        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [64]\nservers: 3\nsystems: [rosa]\n"
+        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [24]\nservers: 1\nsystems: [rosa]\n"
     )
     assert main(["bench", "fleet", str(path), "--seconds", "1", "--seeds", "1", "--start", "random"]) == 0
     assert "refused: " in capsys.readouterr().out

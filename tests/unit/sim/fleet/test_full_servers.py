@@ -43,6 +43,7 @@ def executed(start: str = RANDOM, watch: Answers | None = None, **changes: Any) 
     return execute(scenario, FACTORY, rosa(), start, 0, None, watch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [RANDOM, TOGETHER])
 def test_what_is_planned_is_executed_and_everything_is_in_time(start: str) -> None:
     outcome = executed(start)
@@ -50,6 +51,7 @@ def test_what_is_planned_is_executed_and_everything_is_in_time(start: str) -> No
     assert min(outcome.meet.values()) >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter_ms", [1.0, 5.0])
 def test_jitter_costs_little(jitter_ms: float) -> None:
     outcome = executed(network=Network(0.5, jitter_ms))
@@ -57,6 +59,7 @@ def test_jitter_costs_little(jitter_ms: float) -> None:
     assert min(outcome.meet.values()) >= 0.985
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("component", ["system2", "safety"])
 def test_everybody_acts_again_soon_after_a_server_was_lost(component: str) -> None:
     answers = Answers()

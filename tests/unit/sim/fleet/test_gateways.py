@@ -45,6 +45,7 @@ def nodes(factory: Factory, gateways: int) -> tuple[Gateways, list[Meter]]:
     return Gateways(made), meters
 
 
+@pytest.mark.slow
 def test_robots_act_on_every_node_and_a_lost_node_stops_only_its_own() -> None:
     world, meters = nodes(without_limits(fleet_of(load_scenario("p4").factory, 16, 16)), 2)
     world.run(8.0)

@@ -12,12 +12,14 @@ from rosa_sim.fleet.scenario import RANDOM, TOGETHER
 from tests.examples import examples
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_factory() -> None:
     one, same, other = random_factory(4), random_factory(4), random_factory(5)
     assert one.document == same.document != other.document
     assert one.factory == same.factory
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [4, *range(100, 99 + examples(1, 20))])
 def test_a_plan_comes_true_and_everything_is_in_time(seed: int) -> None:

@@ -130,6 +130,7 @@ def cases() -> list[tuple[int, str]]:
     return [(seed, names[seed % len(names)]) for seed in range(examples(6, 200))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "what"), cases())
 def test_the_fleet_recovers_from_every_disturbance_in_any_state(seed: int, what: str) -> None:
     if system(seed, "adaptive").serving is None:

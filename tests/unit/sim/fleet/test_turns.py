@@ -32,6 +32,7 @@ def planned(scenario: str, robots: int, gpus: int, **policies: Any) -> tuple[Any
     return loaded.scenario, factory, executable(ROSA, factory, found.schedule, LIBRARY, 0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "robots", "gpus"), FACTORIES)
 def test_what_is_predicted_is_executed_with_everybody_in_time(scenario: str, robots: int, gpus: int) -> None:
     how, factory, system = planned(scenario, robots, gpus)
@@ -40,6 +41,7 @@ def test_what_is_predicted_is_executed_with_everybody_in_time(scenario: str, rob
     assert min(outcome.meet.values()) >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["random", "together"])
 def test_the_schedules_own_rates_hold_as_well(start: str) -> None:
     how, factory, system = planned("p4", 8, 3, rates=PLANNED)

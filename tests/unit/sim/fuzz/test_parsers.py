@@ -91,6 +91,7 @@ def test_frames_survive_the_way_into_a_corpus_and_back(
     assert corpus("png") == [b"one", b"longer"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None, reason="needs atheris (requirements/dev.txt)"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ class Ending(Replay):
         super()._comes(now_s, task)
 
 
+@pytest.mark.slow
 def test_a_task_of_a_thousand_rounds_ends_among_short_ones_that_would_fill_the_server() -> None:
     """With it there is more to do than the server carries. The long task is owed `order_age_weight` of a server."""
     weight, work_s, load = 0.25, 1000 * 0.1, 0.9

@@ -108,6 +108,7 @@ def few_rounds(tasks: list[tuple[float, ...]]) -> bool:
     return sum(map(len, tasks)) <= 6
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(TASKS.filter(few_rounds), st.lists(st.sampled_from((0.0, 0.05, 0.4)), min_size=3, max_size=3))
 def test_no_schedule_of_open_arrivals_is_below_the_bound(
@@ -122,6 +123,7 @@ def test_no_schedule_of_open_arrivals_is_below_the_bound(
         assert best_s <= sum(found.latencies_s) / len(tasks) + 1e-3, "the search leaves schedules out"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(LENGTHS, min_size=1, max_size=2).map(tuple), min_size=1, max_size=4).filter(few_rounds),

@@ -45,6 +45,7 @@ def story_of_a_killed_server() -> list[Said]:
     ]
 
 
+@pytest.mark.slow
 def test_the_picture_is_written_from_a_bag(tmp_path: Path) -> None:
     bag = record(tmp_path / "run.mcap", story_of_a_killed_server())
     picture = cv2.imread(str(write(bag, tmp_path / "timeline.png")))

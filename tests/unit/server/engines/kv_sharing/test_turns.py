@@ -179,6 +179,7 @@ events = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     events,
     st.integers(2 * (PREFIX + OWN), 600),

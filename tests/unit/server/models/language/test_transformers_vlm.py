@@ -41,6 +41,7 @@ def seen(component: str, seed: int = 0, prompt: str = "pick the cup", size: int 
     return ModelInput(component, prompt, pictures, robot="panda0")
 
 
+@pytest.mark.slow
 def test_each_component_gets_its_kind_of_answer(backend: TransformersVlmBackend) -> None:
     plan, monitor, safety, hand = backend.infer(
         [seen(one) for one in ("system2", "monitor", "safety", "hand")]

@@ -44,12 +44,14 @@ def backend(request):
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pipelined"], indirect=True)
 def test_through_the_pipeline_it_solves_two_unseen_cells_from_pictures(backend, cell):
     for seed in (3, 4):
         assert play(seed, *cell, backend, None).outcome == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pipelined"], indirect=True)
 def test_blind_it_does_not(backend, cell):
     assert play(3, *cell, backend, None, blank=True).outcome != "done"

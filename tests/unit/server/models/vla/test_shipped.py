@@ -25,12 +25,14 @@ def player(model):
     made.close()
 
 
+@pytest.mark.slow
 def test_it_puts_the_named_block_into_the_named_bin(player):
     for seed in SOLVED:
         episode = player.one_block(seed)
         assert episode.outcome == "done", episode.why
 
 
+@pytest.mark.slow
 def test_asked_for_another_block_it_does_not_move_this_one(model):
     wrong = Player(model, next(kind for kind in KINDS if kind.wrong_prompt))
     try:

@@ -19,12 +19,14 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_with_full_servers_robots_ask_before_they_call(capsys: pytest.CaptureFixture[str]) -> None:
     out = planned(capsys, "--what-if", "robots=96")
     assert "ask before they call (permits)" in out
     assert "2 servers with one queue, up to" in out, "System 2 and the monitor share servers"
 
 
+@pytest.mark.slow
 def test_json_has_the_prediction_and_is_still_a_schedule(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -52,6 +54,7 @@ def test_as_published_robots_keep_to_the_schedule(capsys: pytest.CaptureFixture[
     assert "robots keep to the schedule's rates" in out and "expected (assemble_kit 3.14 Hz)" in out
 
 
+@pytest.mark.slow
 def test_it_says_what_the_queues_go_by(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "queues go by deadline, as every SLO is within 5 s" in planned(capsys)
     patient, ordered = tmp_path / "patient.yaml", tmp_path / "ordered.yaml"

@@ -24,6 +24,7 @@ def rosa(*words: str) -> int:
     return run(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["factory", *(f"paper/{n}" for n in ("p1", "p2", "p3", "p4", "mix2", "mix4"))]
 )
@@ -34,6 +35,7 @@ def test_every_shipped_factory_plans(name: str, capsys: pytest.CaptureFixture[st
     assert "What limits the rates" in printed
 
 
+@pytest.mark.slow
 def test_a_plan_shows_every_latency_beside_its_slo_and_servers_that_are_alike_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -47,6 +49,7 @@ def test_a_plan_shows_every_latency_beside_its_slo_and_servers_that_are_alike_on
     assert re.search(r"gpu0 to gpu5 +standby0 then standby1", printed), printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["factory", "paper/p4", "paper/mix4"])
 def test_what_limits_a_rate_adds_up_to_the_round(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", str(CONFIGS / f"{name}.yaml")) == 0
@@ -58,6 +61,7 @@ def test_what_limits_a_rate_adds_up_to_the_round(name: str, capsys: pytest.Captu
         assert sum(spent_ms) == pytest.approx(float(round_ms), abs=3), parts
 
 
+@pytest.mark.slow
 def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--json", "--standby", "1") == 0
     plan = json.loads(capsys.readouterr().out)
@@ -72,6 +76,7 @@ def test_json_has_what_other_programs_read(capsys: pytest.CaptureFixture[str]) -
     assert schedule.to_dict() == plan
 
 
+@pytest.mark.slow
 def test_what_if_changes_robots_servers_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--json", "--what-if", "robots=64", "servers=12") == 0
     assert sum(json.loads(capsys.readouterr().out)["robots"].values()) == 64
@@ -79,12 +84,14 @@ def test_what_if_changes_robots_servers_and_tasks(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["robots"] == {"pick_and_place_simple": 16}
 
 
+@pytest.mark.slow
 def test_what_if_may_be_said_more_than_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--json", "--what-if", "robots=64", "--what-if", "servers=12") == 0
     planned = json.loads(capsys.readouterr().out)
     assert sum(planned["robots"].values()) == 64 and len(planned["servers"]) == 12
 
 
+@pytest.mark.slow
 def test_the_first_lines_say_what_is_promised_and_what_is_expected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -97,6 +104,7 @@ def test_the_first_lines_say_what_is_promised_and_what_is_expected(
     assert 0 < float(found[1]) < float(found[2])
 
 
+@pytest.mark.slow
 def test_a_lab_with_one_gpu_gets_a_plan_in_which_models_take_turns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -107,6 +115,7 @@ def test_a_lab_with_one_gpu_gets_a_plan_in_which_models_take_turns(
     assert "The models of gpu0 take 69,000 MB of its 141,000 MB." in shown
 
 
+@pytest.mark.slow
 def test_min_servers_says_how_many_are_enough_where_models_take_turns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -142,6 +151,7 @@ def test_a_what_if_that_says_two_things_is_refused(capsys: pytest.CaptureFixture
     assert "servers: is given twice" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_order_of_a_what_if_does_not_matter(order: int, capsys: pytest.CaptureFixture[str]) -> None:
     mix4 = str(CONFIGS / "paper" / "mix4.yaml")
@@ -196,11 +206,13 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_search(
     assert words in err
 
 
+@pytest.mark.slow
 def test_a_factory_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--what-if", "robots=2000") == INFEASIBLE
     assert "safety needs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", str(CONFIGS / "paper" / "mix4.yaml"), "--bound") == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
@@ -213,6 +225,7 @@ def test_a_plan_says_how_far_from_optimal_it_is_at_most(capsys: pytest.CaptureFi
     assert "At most" in err
 
 
+@pytest.mark.slow
 def test_a_new_plan_says_how_to_get_there_from_the_older_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +253,7 @@ def test_a_new_plan_says_how_to_get_there_from_the_older_one(
     assert rosa(*more[:-1], str(tmp_path / "none.json")) == 2
 
 
+@pytest.mark.slow
 def test_min_servers_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rosa("plan", FIGURE_3, "--min-servers") == 0
     assert capsys.readouterr().out.startswith("4 servers will keep every SLO")
@@ -260,6 +274,7 @@ def test_unknown_hardware_is_explained(tmp_path: Path, capsys: pytest.CaptureFix
     assert "no profiles for gpu_type 'NVIDIA B300'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_schedule_with_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     rosa("plan", FIGURE_3, "--json")
     plan = json.loads(capsys.readouterr().out)
@@ -268,6 +283,7 @@ def test_a_schedule_with_a_route_to_nowhere_is_refused(capsys: pytest.CaptureFix
         schedule_from(plan)
 
 
+@pytest.mark.slow
 def test_network_time_makes_rounds_longer_and_stays_with_the_schedule(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -281,6 +297,7 @@ def test_network_time_makes_rounds_longer_and_stays_with_the_schedule(
     assert "--network-ms" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_plan_that_takes_too_long_is_given_up_with_a_word_on_the_way(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +329,7 @@ def test_a_number_of_thousands_of_digits_is_named_like_any_other(capsys: pytest.
     assert "expected robots=N with a whole number" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_plan_that_holds_as_it_is_carried_out_says_so_and_what_it_cannot_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ def rosa(*words: str) -> int:
     return run(words)
 
 
+@pytest.mark.slow
 def test_profile_writes_a_file_that_plan_can_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

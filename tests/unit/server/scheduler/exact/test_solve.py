@@ -79,6 +79,7 @@ def brute_force(problem: Problem, steps: int = 40) -> float:
     return best
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
@@ -128,6 +129,7 @@ def small() -> st.SearchStrategy[Problem]:
     return st.builds(build, st.integers(1, 6), classes)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     small(), st.sampled_from([{}, {"loop_statistic": "p99"}, {"network_ms": 4.0}, {"dynamic_batching": True}])
@@ -147,12 +149,14 @@ def test_an_exact_schedule_keeps_every_promise_and_lies_between_the_heuristic_an
     assert schedule_from(found.schedule.to_dict()) == found.schedule
 
 
+@pytest.mark.slow
 def test_the_best_schedule_of_mix4_is_known_within_one_per_cent() -> None:
     found = solve_exact(factory("paper/mix4"), LIBRARY, Options(tolerance=0.01), clock=lambda: 0.0)
     assert found.proved
     assert 106.5 < found.schedule.objective <= found.bound < 108.0  # Hz; the linear bound alone says 108.01
 
 
+@pytest.mark.slow
 def test_a_search_for_the_best_schedule_gives_none_worse_than_the_plan_without_it() -> None:
     quick, kit = task("quick", 3, "1", action_s=0.02), task("kit", 2, "1", weight=0.2, slo_ms=300.0)
     problem = pool(2, quick, kit)
@@ -225,6 +229,7 @@ def test_every_mix_is_listed_once_with_its_lowest_slo() -> None:
     assert len(server_mixes(problem, ServerKind(BIG, ("system2",))).streams) == 2
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(CONFIGS / "paper" / "mix2.yaml"), "--exact", "20"]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]

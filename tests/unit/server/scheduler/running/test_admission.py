@@ -229,6 +229,7 @@ def factories(data: st.DataObject) -> Deployment:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(10, 25))
 @given(st.data())
@@ -247,6 +248,7 @@ def test_who_is_admitted_and_leaves_at_once_costs_nothing(data: st.DataObject) -
         assert audit(searched) == []
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(10, 25))
 @given(st.data())

@@ -32,6 +32,7 @@ def shares(choice: Choice) -> bool:
     return any(len(server.components) > 1 for server in choice.schedule.servers)
 
 
+@pytest.mark.slow
 def test_where_servers_are_short_two_components_of_a_model_share_them() -> None:
     choice = chosen(96)
     assert shares(choice) and choice.prediction.holds
@@ -42,11 +43,13 @@ def test_where_servers_are_short_two_components_of_a_model_share_them() -> None:
     assert set(of(choice.placement, "system2").mixed_ms) == {"system2", "monitor"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robots", [8, 64])
 def test_where_sharing_brings_nothing_each_component_has_servers(robots: int) -> None:
     assert not shares(chosen(robots))
 
 
+@pytest.mark.slow
 def test_it_is_never_worse_than_either_candidate() -> None:
     problem = problem_from(factory(96))
     best = chosen(96).prediction.objective
@@ -60,12 +63,14 @@ def test_as_published_it_is_the_solvers_schedule() -> None:
     assert choose(problem, LIBRARY, Options(), PUBLISHED).schedule == solve(problem, LIBRARY)
 
 
+@pytest.mark.slow
 def test_permits_where_they_allow_larger_batches() -> None:
     assert of(chosen(96).placement, "system1").permits and of(chosen(96).placement, "system2").permits
     assert not of(chosen(96).placement, "safety").permits
     assert not any(replica.permits for replica in chosen(96, rates="planned").placement.replicas.values())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_is_refused_with_its_reasons() -> None:
     problem = problem_from(factory(96)).with_servers(3)
     choice = choose(problem, LIBRARY, Options(), factory(96).policies)
@@ -97,6 +102,7 @@ def tight(slo_ms: float, robots: int = 16, **policies: Any) -> Factory:
     return replace(described, tasks={"assemble_kit": replace(task, components=parts)})
 
 
+@pytest.mark.slow
 def test_slos_that_hold_as_the_server_lets_robots_call_are_no_reason_to_refuse() -> None:
     described = tight(70)
     problem = problem_from(described)
@@ -119,12 +125,14 @@ def test_robots_that_keep_to_planned_rates_come_at_random() -> None:
         assert not choose(problem_from(described), LIBRARY, Options(), described.policies).schedule.feasible
 
 
+@pytest.mark.slow
 def test_what_is_late_when_it_is_played_through_is_refused() -> None:
     described = tight(50)
     refused = choose(problem_from(described), LIBRARY, Options(), described.policies).schedule
     assert refused.reasons[0].cause == "slo_unreachable" and "p99" in refused.reasons[0].reason
 
 
+@pytest.mark.slow
 def test_a_minimum_rate_counts_in_what_is_played_through() -> None:
     described = tight(70)
     (task,) = described.tasks.values()

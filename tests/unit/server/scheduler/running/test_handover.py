@@ -260,6 +260,7 @@ def test_a_largest_batch_that_nobody_profiled_is_named() -> None:
         solve(problem_from(small), LIBRARY)
 
 
+@pytest.mark.slow
 def test_a_server_with_a_schedule_loads_no_solver() -> None:
     code = (
         "import rosa_server.scheduler.running.handover, rosa_server.serving.server, sys; print(*sys.modules)"

@@ -36,6 +36,7 @@ def test_as_published_it_is_what_the_schedule_says() -> None:
     assert found.meet == {}, "nothing was played through"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robots", [8, 16, 32, 64])
 def test_never_less_than_the_schedule_and_never_more_than_idle_servers_allow(robots: int) -> None:
     found = predicted(robots)
@@ -47,10 +48,12 @@ def test_few_robots_on_many_servers_are_as_fast_as_idle_servers_allow() -> None:
     assert predicted(8) == pytest.approx(8 / (0.2 + 0.0469 + 0.2326 / 10 + 0.0011), rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_shared_queue_is_worth_something() -> None:
     assert predicted(64) > 1.02 * predicted(64, queues="routed")
 
 
+@pytest.mark.slow
 def test_the_same_every_time() -> None:
     assert predicted(32) == predicted(32)
 
@@ -60,6 +63,7 @@ def test_where_calls_would_be_late_only_the_schedule_is_promised() -> None:
     assert planned.throughput_hz == scheduled(96).action_throughput_hz
 
 
+@pytest.mark.slow
 def test_with_permits_calls_are_in_time_where_servers_are_full() -> None:
     found = prediction(96)
     assert found.holds and set(found.meet) == {"system1", "system2", "safety", "monitor"}
@@ -78,6 +82,7 @@ def servers_by_queue(placement: Placement) -> Counter[str]:
     return Counter(replica.queue for replica in placement.replicas.values())
 
 
+@pytest.mark.slow
 def test_a_slice_has_its_share_of_robots_and_servers() -> None:
     placement = of_16_servers()[0].placement
     part = slice_of(placement, 64)
@@ -87,6 +92,7 @@ def test_a_slice_has_its_share_of_robots_and_servers() -> None:
     assert {server for routing in part.routes.values() for server in routing.values()} <= set(part.replicas)
 
 
+@pytest.mark.slow
 def test_a_slice_acts_as_often_as_the_whole_and_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     choice, problem = of_16_servers()
     monkeypatch.setattr(prediction_module, "MAX_ROBOTS", 64)
@@ -100,6 +106,7 @@ def test_a_fleet_that_is_small_enough_is_whole() -> None:
     assert slice_of(placement, MAX_ROBOTS) is placement
 
 
+@pytest.mark.slow
 def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slice_of(placed(64), 32) is None, "one server for System 2"
     monkeypatch.setattr(prediction_module, "MAX_ROBOTS", 32)

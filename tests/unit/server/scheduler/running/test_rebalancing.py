@@ -41,6 +41,7 @@ def servers_of(schedule: Schedule) -> dict[str, int]:
     return schedule.servers_by_component()
 
 
+@pytest.mark.slow
 def test_rounds_that_wait_for_system_2_get_it_more_servers() -> None:
     before, after = solved(128, 16), chosen(128, 16)
     assert servers_of(before)["system2"] == 1 and servers_of(after.schedule)["system2"] == 2
@@ -58,6 +59,7 @@ def test_every_promise_of_the_schedule_is_kept() -> None:
     )  # raises where a route, a rate or an SLO does not hold
 
 
+@pytest.mark.slow
 def test_on_the_papers_eight_servers_nothing_moves() -> None:
     assert chosen(64, 8).schedule == solved(64, 8)
 
@@ -106,6 +108,7 @@ def test_it_ends_with_the_time_budget() -> None:
     assert not asked
 
 
+@pytest.mark.slow
 def test_standbys_are_kept() -> None:
     described = larger(96, 17)
     problem, options = problem_from(described), Options(standby=1)

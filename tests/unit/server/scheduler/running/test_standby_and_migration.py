@@ -147,6 +147,7 @@ def guarded(name: str, robots: int, model: str = SMALL, slo_ms: float = 500.0) -
     return TaskClass(name, robots, 1.0, needs)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(8, 20))
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 40), st.integers(1, 30), st.integers(0, 1))
@@ -232,6 +233,7 @@ def test_a_component_that_the_new_plan_drops_holds_no_server_back() -> None:
     assert [step.model for step in migration.steps if step.action == "stop"] == [SMALL]
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(8, 20))
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(0, 2))

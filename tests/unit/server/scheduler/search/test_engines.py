@@ -56,6 +56,7 @@ def test_the_slo_and_the_load_decide(slo_ms: float, robots: int, engine: str) ->
     assert engine_of(best(slo_ms, robots)) == engine
 
 
+@pytest.mark.slow
 def test_the_choice_is_at_least_as_good_as_every_engine_by_itself() -> None:
     for slo_ms in (140, 220, 500):
         for robots in (1, 4, 8, 16):

@@ -60,6 +60,7 @@ def fleets() -> list[Problem]:
     return found
 
 
+@pytest.mark.slow
 def test_identical_tasks_differ_by_no_more_than_whole_streams_require() -> None:
     """One stream more or less on every server changes rates by a sixth at six streams a server, by a quarter at four.
 

@@ -44,6 +44,7 @@ def test_the_servers_that_would_be_enough_are(problem: Problem) -> None:
     assert solve(problem.with_servers(int(found[1])), LIBRARY).feasible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [FULL, WAITING, SEVERAL])
 def test_the_rates_that_are_offered_instead_hold(problem: Problem) -> None:
     offer = refused(problem)[1]
@@ -58,6 +59,7 @@ def test_the_rates_that_are_offered_instead_hold(problem: Problem) -> None:
     assert not solve(replace(problem, classes=higher), LIBRARY).feasible, "there is no more to be had"
 
 
+@pytest.mark.slow
 @REFUSED
 def test_the_robots_that_are_offered_instead_are_served(problem: Problem) -> None:
     offer = refused(problem)[-1]
@@ -148,6 +150,7 @@ def test_a_factory_that_fits_is_not_refused_above_the_size_of_the_papers_search(
     assert solve(eager, LIBRARY).feasible
 
 
+@pytest.mark.slow
 def test_what_is_not_proved_is_said() -> None:
     first = refused(_eager("factory", 64, 0.95).with_servers(20))[0].reason
     words = r"\d+ servers would be enough, the cluster has 20; fewer than \d+ are not"

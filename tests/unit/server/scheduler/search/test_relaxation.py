@@ -39,6 +39,7 @@ def fastest_on_one_server(catalog: Catalog, cls: TaskClass) -> float:
     return low
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(
     st.integers(1, 60),
@@ -117,6 +118,7 @@ SOLVERS: Mapping[str, Options] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("name", SOLVERS)
 @settings(max_examples=examples(10, 25))

@@ -37,6 +37,7 @@ def check(schedule: Schedule, problem: Problem) -> None:
         assert set(routes) == {need.component for cls in problem.classes for need in cls.needs}
 
 
+@pytest.mark.slow
 def test_four_models_and_four_arms_work_with_one_gpu() -> None:
     schedule = choose(LAB, LIBRARY, Options(), Policies()).schedule
     check(schedule, LAB)
@@ -47,6 +48,7 @@ def test_a_gpu_for_each_model_is_taken_where_it_fits() -> None:
     assert not choose(LAB.with_servers(4), LIBRARY, Options(), Policies()).schedule.shares_gpus
 
 
+@pytest.mark.slow
 def test_a_model_that_keeps_a_gpu_for_too_long_needs_another_one() -> None:
     problem = factory("paper/p4", robots=4, servers=1)
     refused = choose(problem, LIBRARY, Options(), Policies()).schedule
@@ -67,6 +69,7 @@ def test_fewer_gpus_are_enough_and_a_schedule_is_found_for_them() -> None:
     assert solve_shared(problem.with_servers(1), LIBRARY, Options()) is None
 
 
+@pytest.mark.slow
 def test_a_standby_covers_what_has_a_gpu_to_itself() -> None:
     problem = factory("paper/p4", robots=4, servers=3)
     schedule = solve_shared(problem, LIBRARY, Options(standby=1), largest=1)
@@ -82,6 +85,7 @@ def lab() -> Schedule:
     return found
 
 
+@pytest.mark.slow
 def test_it_survives_its_file(lab: Schedule) -> None:
     assert schedule_from(lab.to_dict()) == lab
 

@@ -80,6 +80,7 @@ def problems() -> st.SearchStrategy[Problem]:
     return st.builds(build, st.integers(1, 14), classes)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(20, 40))
 @given(
@@ -110,6 +111,7 @@ def test_ours_is_not_worse_where_isolated_packing_does_better_than_level_packing
     assert ours.objective >= solve(problem, LIBRARY, PAPER).objective
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(problems())
 def test_ours_is_never_clearly_worse_than_the_papers(problem: Problem) -> None:

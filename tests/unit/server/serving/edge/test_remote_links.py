@@ -201,6 +201,7 @@ def announce(socket_: zmq.Socket[bytes], worker_id: str) -> None:
     socket_.send_multipart(codec.encode(m.WorkerReady(worker_id, "policy", 8, {}, NEEDS)))
 
 
+@pytest.mark.slow
 def test_a_frozen_worker_loses_its_calls_to_another_and_may_come_back_with_the_same_life(
     bench: Callable[[int], Bench],
 ) -> None:

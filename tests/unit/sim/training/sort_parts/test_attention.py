@@ -47,6 +47,7 @@ def test_that_all_is_done_decides_no_bin():
     assert deciding == []
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_shares_and_training_lowers_it():
     torch.manual_seed(0)
     network = VlaNetwork()

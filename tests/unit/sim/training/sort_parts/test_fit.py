@@ -157,6 +157,7 @@ def test_the_report_counts_what_was_found_and_how_far_off():
     assert next(one for one in report(data, seen) if one["what"] == "eyes, front: green")["found"] == 0.0
 
 
+@pytest.mark.slow
 def test_every_part_of_the_loss_falls_when_the_model_trains_on_a_few_looks():
     torch.set_num_threads(1)
     torch.manual_seed(0)

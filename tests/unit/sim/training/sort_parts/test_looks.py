@@ -112,6 +112,7 @@ def test_a_hand_is_never_seen_so_near_the_edge_that_no_picture_says_on_which_sid
     assert sides[True] > 80 and sides[False] > 250
 
 
+@pytest.mark.slow
 def test_a_shard_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(collect, "EPISODES_PER_SHARD", 2)
     monkeypatch.setattr(collect, "LOOKS_PER_EPISODE", 30)

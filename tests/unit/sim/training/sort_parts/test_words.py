@@ -75,6 +75,7 @@ def test_a_plan_is_read_back_as_it_was_said():
         words.read_plan("put the pink block into the left bin")
 
 
+@pytest.mark.slow
 def test_a_rule_is_read_back_from_any_phrasing_and_from_what_the_monitor_is_asked():
     for rule, phrasing, held_out in product(range(0, 256, 3), range(5), (False, True)):
         said = rule_text(rule, phrasing, held_out)
