@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from string import Formatter
 
@@ -435,12 +435,3 @@ def _speaks_of_gripper(spec: Adapter) -> bool:
     parts: list[StatePart | ActionPart] = [part for parts in spec.state.values() for part in parts]
     parts += spec.actions.parts if spec.actions else ()
     return any(part.gripper not in (AS_IS, "width") for part in parts)
-
-
-def unmapped(images: Mapping[str, object], state: Mapping[str, object], needs: InputSpec) -> list[str]:
-    """Cameras and states of a robot that an adapter neither takes nor calls unused."""
-    if needs.unused is None:
-        return []
-    left = [f"camera {name!r}" for name in images if name not in needs.images and name not in needs.unused]
-    left += [f"state {name!r}" for name in state if name not in needs.state and name not in needs.unused]
-    return left

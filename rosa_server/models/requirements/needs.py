@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,8 +67,3 @@ def free_mb(device: str) -> float | None:
         return None
     known = {line.split(":")[0]: line.split()[1] for line in lines}
     return float(known["MemAvailable"]) / 1e3 if "MemAvailable" in known else None
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
