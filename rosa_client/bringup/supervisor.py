@@ -131,7 +131,7 @@ def _signals_wait() -> Iterator[None]:
 
     In the middle of it nobody would know the process that is being started, and Python drops an exception that a signal
     raises while it forks. A signal that is blocked for this thread may reach another one, and Python then calls the
-    handler in this one all the same; so the handlers wait as well.
+    handler in this one nevertheless; so the handlers wait as well.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     handlers, came = {}, list[int]()

@@ -73,7 +73,7 @@ def find_board(name: str, rgb: Rgb, board: BoardSpec) -> View | Missed:
 
 
 def views_of(found: list[View | Missed], least: int) -> list[View]:
-    """The views, where there are at least so many of one size. Raises `CalibrationError`: the usual reason."""
+    """The views, where there are enough of one size. Raises `CalibrationError`: the usual reason."""
     views = [one for one in found if isinstance(one, View)]
     if views and len({view.size for view in views}) > 1:
         sizes = ", ".join(sorted({f"{width}x{height}" for width, height in (view.size for view in views)}))

@@ -14,7 +14,7 @@ from rosa_contract.wire.images import Rgb
 
 WIDTH_PX = 960
 LINE_PX = 24
-LONGER = 40.0  # a residual is drawn so many times longer than it is
+LONGER = 40.0  # factor by which a residual is drawn longer than it is
 BAD_PX = 1.0  # as red as it gets
 
 

@@ -45,7 +45,7 @@ class Greeting:
         self.status_hz = 0.0  # how often it wants to know how the robot is; 0: never
         self.asked: deque[Decide] = deque(maxlen=MAX_ASKED)  # what persons decided, not yet judged
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
-        self._pace = 1.0  # so many times that is allowed
+        self._pace = 1.0  # factor on the rate that is allowed
         self._pace_until_s = inf  # unless a response says it again
         self.cameras: dict[str, Sequence[str]] = {}  # component -> what its model takes; no entry: all
         # Set even when the hello could not be sent: an absent server is greeted once a second, not once a period.

@@ -66,7 +66,7 @@ class Decision(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Send an observation to this component, the newest one at its number's first call.
+    """Send an observation to this component: the newest one, or the one that an earlier call with its number showed.
 
     The deadline is `budget_ms` from now.
     """

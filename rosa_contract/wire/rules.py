@@ -51,7 +51,7 @@ class Rule:
 def declared(rule: Rule, meaning: str, default: Any = REQUIRED, *, always: bool = False) -> Any:
     """A field of a message. One with a default is left out where it has it, and may be missing.
 
-    `always`: it is written all the same, and a message without it is refused.
+    `always`: it is written even then, and a message without it is refused.
     """
     return setting(meaning, default, rule=rule, always=always)
 

@@ -87,7 +87,7 @@ def _plan(kind: type[Any], of: Callable[[Rule, str], Any]) -> list[tuple[str, An
 
 
 def _default(kind: type[Any], name: str) -> tuple[Any, Callable[[], Any] | None]:
-    """(default, what makes it); `REQUIRED` where the field has none, or has to be there all the same."""
+    """(default, what makes it); `REQUIRED` where the field has none, or has to be there even so."""
     field = kind.__dataclass_fields__[name]
     if field.metadata["always"]:
         return REQUIRED, None

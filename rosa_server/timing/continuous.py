@@ -31,7 +31,7 @@ class _Running:
     prefill_s: float
 
     def decoding_s(self, count: int) -> float:
-        """How long the whole of it takes while so many calls run."""
+        """How long the whole of it takes while `count` calls run."""
         together_s = self.service_s(count)
         return max(together_s - count * self.prefill_s, MIN_DECODING * together_s, 1e-9)
 

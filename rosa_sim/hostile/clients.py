@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 from rosa_client import Robot, RobotError
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
 from rosa_sim.hostile.client_attacks import SEEN, Ports, line
-from rosa_sim.hostile.robots import BUDGET_S, PERIOD_S, START_S, Served
+from rosa_sim.hostile.robots import BUDGET_S, PERIOD_S, START_S, ServedRequests
 
 GOOD = "127.0.0.9"  # their address: hostile clients have others
 KINDS = ("openpi", "gr00t", "native")
@@ -111,7 +111,7 @@ def ask_well(endpoint: str, ports: Ports, ready: Event, stop: Event, pipe: Any) 
         "gr00t": lambda: Gr00tClient(ports["gr00t"]),
         "native": lambda: NativeRobot(endpoint),
     }
-    counts = {kind: Served() for kind in KINDS}
+    counts = {kind: ServedRequests() for kind in KINDS}
     welcomed = {kind: threading.Event() for kind in KINDS}
 
     def run(number: int, kind: str) -> None:
@@ -142,14 +142,14 @@ def ask_well(endpoint: str, ports: Ports, ready: Event, stop: Event, pipe: Any) 
 
 
 @contextlib.contextmanager
-def asking_well(endpoint: str, ports: Ports) -> Iterator[dict[str, Served]]:
+def asking_well(endpoint: str, ports: Ports) -> Iterator[dict[str, ServedRequests]]:
     """They work while this runs; what is yielded is filled in on leaving."""
     context = multiprocessing.get_context("spawn")
     ready, stop = context.Event(), context.Event()
     ours, theirs = context.Pipe()
     process = context.Process(target=ask_well, args=(endpoint, ports, ready, stop, theirs), daemon=True)
     process.start()
-    served = {kind: Served() for kind in KINDS}
+    served = {kind: ServedRequests() for kind in KINDS}
     try:
         if not ready.wait(START_S):
             raise RuntimeError("the well-behaved clients were not answered")

@@ -28,7 +28,7 @@ from rosa_sim.fuzz.run import server
 from rosa_sim.hostile.attempt import MAX_GROWTH_MB, MIN_IN_TIME, as_lowest_priority
 from rosa_sim.hostile.client_attacks import ATTACKS, SEEN, Attack, Ports
 from rosa_sim.hostile.clients import KINDS, asking_well
-from rosa_sim.hostile.robots import Served
+from rosa_sim.hostile.robots import ServedRequests
 from rosa_sim.ports import free_ports
 
 OUT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "hostile_frontends.json"
@@ -156,7 +156,7 @@ def row_of(name: str, attack: Attack, folder: Path, seconds: float) -> dict[str,
     }
 
 
-def _words(served: Served, calm: Served) -> str:
+def _words(served: ServedRequests, calm: ServedRequests) -> str:
     return f"{served.share:.1%} of {served.asked} in time; {calm.share:.1%} elsewhere"
 
 

@@ -115,7 +115,7 @@ class OperatorClient:
         """(accepted, the robot's reason). Raises `OperatorError` when its node is not there."""
         answers: list[tuple[bool, str]] = []
         if not self.spin(lambda: feed.ready(click.kind), wait_s):
-            if click.kind == STOP:  # subscribers of the topic get it all the same
+            if click.kind == STOP:  # subscribers of the topic get it as well
                 feed.ask(click, by, why, lambda accepted, reason: None)
             self.must_know(feed.view.namespace)
             what = click.choice or click.kind

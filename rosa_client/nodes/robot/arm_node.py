@@ -7,7 +7,7 @@ itself: docs/local_safety.md.
 
 It is a managed node (`managed.py`), and no transition moves the arm:
 
-- unconfigured: no arm is connected. The emergency stop is taken all the same; it stays latched through all transitions.
+- unconfigured: no arm is connected. The emergency stop is taken nevertheless; it stays latched through all transitions.
 - inactive: the control loop holds the arm where it was found, or has come to rest. Orders that move are refused.
 - active: orders are obeyed; one from before does not go on.
 """

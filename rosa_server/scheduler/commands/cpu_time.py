@@ -31,7 +31,7 @@ class CpuTime:
         return self._computed_s() + self._skipped_s
 
     def sleep(self, seconds: float) -> None:
-        """Until so much has been computed, or nothing is being computed any more."""
+        """Until that much has been computed, or nothing is being computed any more."""
         until_s = self.clock() + seconds
         while (left_s := until_s - self.clock()) > 0:
             self._under_way = [one for one in self._under_way if not one.done()]

@@ -138,7 +138,7 @@ def _prefill_ms(
 
 
 def _prefix_share(backend: Backend, sample: ModelInput, runs: int, clock: Clock) -> float:
-    """What a call saves that asks about an observation that another call has just asked about, as a share of its time.
+    """The share of its time that a call saves when another call has just asked about the same observation.
 
     0 for a backend that shares nothing.
     """

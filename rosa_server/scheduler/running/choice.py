@@ -34,7 +34,7 @@ from rosa_server.scheduler.running.rebalancing import rebalanced
 from rosa_server.scheduler.search.shared_gpus import batches, solve_shared
 from rosa_server.scheduler.search.solve import solve
 
-WORTH_IT = 1.01  # sharing servers has to bring so many times the objective
+MIN_SHARING_GAIN = 1.01  # factor on the objective that sharing servers has to bring
 USUAL = "p99"
 MIN_HZ = 1e-3  # a robot that acts less often gets no service
 LOWER = (
@@ -232,4 +232,4 @@ def _confirmed(choice: Choice, problem: Problem) -> Choice:
 
 
 def _better(one: Choice, other: Choice) -> bool:
-    return one.prediction.objective > WORTH_IT * other.prediction.objective
+    return one.prediction.objective > MIN_SHARING_GAIN * other.prediction.objective

@@ -26,7 +26,7 @@ Servers = dict[str, PlacedServer]  # by server name
 class Promise:
     """What the schedule promised when it was deployed: admission's losses are measured against it.
 
-    A task that had no robots then counts as promised to none, at the fastest rate that any server allows.
+    For a task that had no robots then, nobody was promised anything; its rate is the fastest that any server allows.
     """
 
     rates_hz: Mapping[str, float]

@@ -63,8 +63,10 @@ def estimated(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
 
 
 def played(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction | None:
-    """What the real serving core makes of a placement, whatever was planned, with so much time on the way there and
-    back; of a large fleet, of an even slice. None where there is no slice."""
+    """What the real serving core makes of a placement, whatever was planned. `network_ms`: there and back.
+
+    Of a large fleet an even slice is played (`slice_of`); None where there is none.
+    """
     part = slice_of(placement, MAX_ROBOTS)
     return None if part is None else _simulated(part, problem, network_ms)
 
@@ -92,11 +94,10 @@ def _promised(
 
 
 def slice_of(placement: Placement, most: int) -> Placement | None:
-    """Of a fleet of more than `most` robots, a part with at most so many and with as many servers of each queue as come
-    to it, rounded down; of the sizes that may be, the one with the least lost by rounding. None where a queue has too
-    few servers to be divided.
+    """A part of the fleet with at most `most` robots, and its share of each queue's servers, rounded down.
 
-    Robots of a part have servers to themselves that they share with everybody in truth, so it is no faster.
+    Of all possible sizes, the one that loses least by rounding; None where a queue has too few servers to be divided.
+    In the whole fleet the robots of a part share their servers with all others, so the part is no faster.
     """
     routes = placement.routes or {}
     if len(routes) <= most:

@@ -33,7 +33,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.polish import polish
 
-WORTH_IT = 1.01  # a move has to bring so many times what is predicted
+MIN_MOVE_GAIN = 1.01  # factor on what is predicted that a move has to bring
 LARGEST_MOVE, SMALLEST_MOVE = 8, 64  # one of so many servers
 RATE_STEPS = 6  # bisections for the rates that a division of the servers still carries
 
@@ -80,7 +80,7 @@ def rebalanced(
             other = build_schedule(catalog, problem, placed, candidate.rates_hz, schedule.scheduler)
             other = with_standby(replace(other, options=schedule.options), problem, library, options.standby)
             value = worth(other)
-            if value > WORTH_IT * most:
+            if value > MIN_MOVE_GAIN * most:
                 found, most = (other, moved), value
         if found is None:
             step //= 2

@@ -16,10 +16,12 @@ from rosa_server.scheduler.running.raising import raised
 def remove(deployment: Deployment, slot: str) -> Deployment:
     """The deployment without the robot in `slot`, with rates that are no lower. Never infeasible.
 
-    If the robot was the last one admitted, everything is as before it came. Else, wherever it was, the server that
-    loses load for each of its goal-coupled components is the slowest one that has more streams of its task than
-    planned, which leads back to the planned placement; or, if equation (4) would break, the slowest of all, which
-    lowers its task's mean: a robot from there takes the free place. Raises KeyError for an unknown slot.
+    If the robot was the last one admitted, everything is as before it came. Otherwise one server loses load for each of
+    its goal-coupled components, and a robot from that server takes the free place:
+    - the slowest server that has more streams of the task than planned, which leads back to the planned placement;
+    - or the slowest of all, which lowers the task's mean, where the first would break equation (4).
+
+    Raises KeyError for an unknown slot.
     """
     if slot not in deployment.schedule.routing:
         raise KeyError(f"no robot {slot!r} is routed")

@@ -16,7 +16,7 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.solve import solve
 
-WORTH_IT = 1.001  # of the objective: for less, the engine that comes first is kept
+MIN_ENGINE_GAIN = 1.001  # of the objective: for less, the engine that comes first is kept
 
 
 def candidates(problem: Problem, library: ProfileLibrary) -> list[Problem]:
@@ -46,7 +46,7 @@ def with_best_engines(
     reached = solve(best, library, options, clock)
     for other in others:
         found = solve(other, library, options, clock)
-        if found.feasible and (not reached.feasible or found.objective > WORTH_IT * reached.objective):
+        if found.feasible and (not reached.feasible or found.objective > MIN_ENGINE_GAIN * reached.objective):
             best, reached = other, found
     return best
 

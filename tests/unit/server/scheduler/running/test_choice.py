@@ -16,7 +16,7 @@ from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import WORTH_IT, Choice, choose, expected
+from rosa_server.scheduler.running.choice import MIN_SHARING_GAIN, Choice, choose, expected
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
@@ -55,7 +55,7 @@ def test_it_is_never_worse_than_either_candidate() -> None:
     best = chosen(96).prediction.objective
     for options in (Options(), Options(share_components=True)):
         other = expected(solve(problem, LIBRARY, options), problem, LIBRARY, factory(96).policies)
-        assert best * WORTH_IT >= other.prediction.objective
+        assert best * MIN_SHARING_GAIN >= other.prediction.objective
 
 
 def test_as_published_it_is_the_solvers_schedule() -> None:
