@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,10 +35,11 @@ class AsyncRobot:
         deadline_ms: float = DEADLINE_MS,
         connect_within_s: float = CONNECT_WITHIN_S,
         encoding: str = "jpeg",
+        spaces: Sequence[str] = (),
         resumes: bool = True,
     ) -> None:
         """Arguments as of `Robot`. `resumes`: a robot with a name gets it back after its program has crashed."""
-        self._connect = connector(server, task, name, keys, encoding, resumes)
+        self._connect = connector(server, task, name, keys, encoding, spaces, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
         self._calls: PendingCalls | None = None

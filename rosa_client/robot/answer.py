@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rosa_client.robot.errors import RobotError
+from rosa_contract.config.spaces import chunks_in
 from rosa_contract.wire.messages import Array, Output, Response
 
 
@@ -24,12 +25,15 @@ class Answer:
 
     @property
     def actions(self) -> Array:
-        """The action chunk, (horizon, values) float32. Raises `RobotError` (`no_actions`)."""
-        found = self.arrays.get("actions")
-        if found is None:
+        """The action chunk, (horizon, values) float32: joint positions, or in the space whose name is in `arrays`.
+
+        Raises `RobotError` (`no_actions`).
+        """
+        found = chunks_in(self.arrays)
+        if not found:
             has = ", ".join(self.arrays) or "no arrays"
             raise RobotError("no_actions", f"the answer has no array 'actions' but {has}")
-        return found
+        return self.arrays[found[0]]
 
     @property
     def steps(self) -> int:

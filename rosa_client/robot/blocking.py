@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,13 +36,16 @@ class Robot:
         deadline_ms: float = DEADLINE_MS,
         connect_within_s: float = CONNECT_WITHIN_S,
         encoding: str = "jpeg",
+        spaces: Sequence[str] = (),
     ) -> None:
         """`server`: such as tcp://gpu-box:5570. `task`: a task of the server's factory file. `name`: the robot's own;
         made up where there is none. `keys`: key folder, for a server that demands keys. `deadline_ms`: of a call,
         counted from when it leaves. `connect_within_s`: how long the first call waits for a welcome. `encoding`: how
-        camera frames travel: jpeg, png or rgb8 (raw). Raises `ValueError` for what cannot be meant.
+        camera frames travel: jpeg, png or rgb8 (raw). `spaces`: in which spaces besides joint positions this program
+        carries out actions by itself, such as tool_step_delta (docs/bring_your_own.md). Raises `ValueError` for what
+        cannot be meant.
         """
-        self._connect = connector(server, task, name, keys, encoding)
+        self._connect = connector(server, task, name, keys, encoding, spaces)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
         self._calls: PendingCalls | None = None

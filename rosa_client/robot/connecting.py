@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rosa_client.connection.link import GatewayLink
 from rosa_client.connection.session_token import SessionToken, default_folder
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Seen
+from rosa_contract.config.spaces import SPACES
 from rosa_contract.endpoint import gateways_problem
 from rosa_contract.keyfile import KeyFileError, RobotKeys
 from rosa_contract.wire.images import ENCODINGS
+from rosa_contract.wording import nearest
 
 DEADLINE_MS = 500.0
 CONNECT_WITHIN_S = 30.0
@@ -23,13 +26,23 @@ Connect = Callable[[Seen], GatewayLink]
 
 
 def connector(
-    server: str, task: str, name: str, keys: str | Path | RobotKeys, encoding: str, resumes: bool = True
+    server: str,
+    task: str,
+    name: str,
+    keys: str | Path | RobotKeys,
+    encoding: str,
+    spaces: Sequence[str],
+    resumes: bool = True,
 ) -> Connect:
     """What makes a connection from the first observation. Raises `ValueError` for arguments that cannot be meant."""
     if problem := gateways_problem(server):
         raise ValueError(f"server: {problem}")
     if encoding not in ENCODINGS:
         raise ValueError(f"encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}")
+    for space in spaces:
+        if space not in SPACES:
+            hint = nearest(space, SPACES)
+            raise ValueError(f"spaces: no space {space!r}{hint}; there are {', '.join(SPACES)}")
     if keys and not name:
         raise ValueError("name: keys belong to a robot; give its name, as in `rosa keys FOLDER --robot NAME`")
     own = name or f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"[-128:]
@@ -41,7 +54,7 @@ def connector(
             SessionToken(default_folder(), server, name) if name and not isinstance(keys, RobotKeys) else None
         )
         try:
-            return GatewayLink(server, seen.hello(own, task), told, token)
+            return GatewayLink(server, replace(seen.hello(own, task), actions=tuple(spaces)), told, token)
         except KeyFileError as error:
             raise RobotError("bad_keys", str(error)) from None
 

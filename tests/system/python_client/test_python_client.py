@@ -48,6 +48,46 @@ def test_a_missed_deadline_is_an_error_and_the_next_call_goes_on(server: Server)
         assert robot.infer(SEEN).actions.shape == (3, 8)
 
 
+TOOL = """
+server_cluster: {{num_servers: 1}}
+robot_fleet: [{{task: pick, num_robots: 4}}]
+pick:
+  pipeline: {{action_period_ms: 400}}
+  components: {{system1: {{model: policy, slo_ms: 300}}}}
+models:
+  policy:
+    backend: emulated
+    options: {{images: {{front: [8, 8]}}, state: {{joint_position: 7}}, horizon: 3, dof: 7}}
+    adapter:
+      actions:
+        columns: {{actions: [x, y, z, a, b, c, grip]}}
+        parts:
+          - {{to: tool_position, take: [x, y, z], mode: step_delta}}
+          - {{to: tool_rotation, take: [a, b, c], mode: step_delta}}
+          - {{to: gripper, take: [grip], gripper: open_fraction}}
+        resolved_by: robot
+gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
+"""
+
+
+def test_a_model_that_moves_the_tool_asks_who_resolves_it(tmp_path: Path) -> None:
+    """A robot that carries out its space gets it as it is; any other is refused when it says hello."""
+    seen = {**SEEN, "gripper_width": np.array([0.05], np.float32)}
+    with serving(tmp_path, factory=TOOL) as server:
+        with (
+            Robot(server.endpoint, "pick", deadline_ms=ENOUGH_MS) as robot,
+            pytest.raises(RobotError) as error,
+        ):
+            robot.infer(seen)
+        assert error.value.cause == "wrong_actions"
+        assert "answers tool_step_delta; the robot carries out only joint positions" in str(error.value)
+        with Robot(server.endpoint, "pick", deadline_ms=ENOUGH_MS, spaces=("tool_step_delta",)) as robot:
+            answer = robot.infer(seen)
+    assert "tool_step_delta" in answer.arrays and answer.actions.shape == (3, 7) and answer.steps == 3
+    with pytest.raises(ValueError, match="did you mean 'tool_pose'"):
+        Robot("tcp://127.0.0.1:1", "pick", spaces=("tool_pse",))
+
+
 def test_refusals_come_with_their_causes(server: Server) -> None:
     with Robot(server.endpoint, "pick", deadline_ms=ENOUGH_MS) as robot:
         robot.infer(SEEN)
