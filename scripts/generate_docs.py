@@ -36,6 +36,7 @@ from rosa_contract.fallbacks import FallbackAction
 from rosa_contract.wire import horizon
 from rosa_server.serving.core.guard.limits import CAUSES, OFFENCES
 from rosa_server.serving.edge.limit_table import limit_rows
+from rosa_sim.faults.measured import WRONG_MEASUREMENTS
 from rosa_sim.faults.table import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -195,6 +196,23 @@ def faults() -> str:
         lines.append(
             f"| `{name}` | {fault.place} | {fault.does} | {fault.promise} | {_calls_a_human(fault)} |"
         )
+    lines += [
+        "",
+        "## Wrong measurements",
+        "",
+        "Generated from `rosa_sim/faults/measured.py`. Whatever is measured instead of the truth, an arm that stands",
+        "still is told nothing new, with a latched stop and without one, and it comes back when the measurements do.",
+        "`tests/unit/client/motion/test_hostile_measurements.py` tries each with every driver, and mixes them at random",
+        "with orders, stops and recoveries. Which cause is told depends on the driver: not each gets stamps, or joints by",
+        "name. What each means, and what a person does, is in",
+        "[local_safety.md](local_safety.md#what-is-measured-is-not-trusted).",
+        "",
+        "| what is measured | the cause that is told |",
+        "|---|---|",
+    ]
+    for wrong in WRONG_MEASUREMENTS.values():
+        causes = ", ".join(f"`{cause}`" for cause in wrong.causes) or "none: an arm at rest is where it was"
+        lines.append(f"| {wrong.what} | {causes} |")
     return "\n".join(lines) + "\n"
 
 

@@ -103,6 +103,10 @@ class Attack:
     def stamps_stand(self, now_s: float, q_rad: Array, stamp_s: float) -> list[Stamped]:
         return [(q_rad, self._before[1])]
 
+    def names_change(self, now_s: float, q_rad: Array, stamp_s: float) -> list[Stamped]:
+        """The last joint is not among those that are named."""
+        return [(q_rad[:-1] if self._number % 20 < 10 else q_rad, stamp_s)]
+
     def silence(self, now_s: float, q_rad: Array, stamp_s: float) -> list[Stamped]:
         return []
 
@@ -208,7 +212,7 @@ class Ros2Control(HostileArm):
         self._trajectory.hold(q_rad)
 
     def _hear(self, q_rad: Array, stamp_s: float) -> None:
-        self._link.hear_joints(self.now_s, stamp_s, SPEC.joints, q_rad.tolist(), [], [])
+        self._link.hear_joints(self.now_s, stamp_s, SPEC.joints[: len(q_rad)], q_rad.tolist(), [], [])
 
 
 class ForwardPosition(Ros2Control):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rosa_client.motion.arm_orders import Command, Hold, MoveTo, OrderId, Play
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_sim.faults.measured import WRONG_MEASUREMENTS
 from tests.examples import examples
 from tests.unit.client.motion.hostile_arms import (
     ATTACKS,
@@ -160,21 +161,33 @@ class Judge:
 ORDER_CAUSES = ("joint_limit", "workspace", "chunk_time", "emergency_stop", "arm_fault")
 ARMS = {"ros2_control": Ros2Control, "forward_position": ForwardPosition, "franka": Franka, "own": OwnDriver}
 
+HEAR_STAMPS = ("ros2_control", "forward_position", "franka")  # the others measure when they are asked
+
 
 @pytest.mark.parametrize("latched", [False, True])
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", [*ARMS, "mujoco"])
 def test_no_attack_moves_an_arm_at_rest_that_has_no_task(arm: str, attack: str, latched: bool) -> None:
-    """Whether a stop is latched or not: only an order, or a person who recovers the arm, moves it."""
-    judge = Judge(ARMS[arm]())
+    """Whether a stop is latched or not: only an order, or a person who recovers the arm, moves it. What is told is what
+    the table of docs/faults.md says."""
+    judge = Judge({**ARMS, "mujoco": Mujoco}[arm]())
     if latched:
         judge.player.press_emergency_stop("test")
     begun = judge.arm.told[-1]
     judge.arm.attack(attack)
+    told = set()
     for _ in range(300):
         judge.step(alive=False)
+        told.add(judge.player.fault_cause)
         assert np.abs(judge.arm.told[-1] - begun).max() < 1e-9
+    known = () if attack == "nothing" else WRONG_MEASUREMENTS[attack].causes
+    assert told <= {"", "measurement_unconfirmed", *known}
+    assert not known or arm not in HEAR_STAMPS or told & {*known}, "it is told"
     judge.comes_back()
+
+
+def test_every_wrong_measurement_of_the_page_is_tried_and_every_one_that_is_tried_is_on_the_page() -> None:
+    assert {*WRONG_MEASUREMENTS, "nothing"} == {*ATTACKS}
 
 
 def test_the_attack_of_a_second_publisher_of_zeros_is_told_with_a_cause() -> None:
@@ -273,9 +286,11 @@ orders = st.one_of(
     st.just(Hold()),
     places.map(lambda q_rad: MoveTo(q_rad, math.nan)),
     st.just(MoveTo(SAFE, 0.08)),
-    st.tuples(st.lists(places, min_size=1, max_size=4), st.sampled_from([0.02, 0.1, 0.4])).map(
-        lambda it: Play([[*q_rad, 0.04] for q_rad in it[0]], it[1])
-    ),
+    st.tuples(  # the last ones as of an asynchronous robot: begun late, and played in part
+        st.lists(places, min_size=1, max_size=4),
+        st.sampled_from([0.02, 0.1, 0.4]),
+        st.sampled_from([(0.0, 0.0), (0.0, 0.0), (0.015, 0.0), (0.05, 0.2)]),
+    ).map(lambda it: Play([[*q_rad, 0.04] for q_rad in it[0]], it[1], *it[2])),
 )
 events = st.one_of(
     orders,
